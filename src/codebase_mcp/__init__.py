@@ -1,0 +1,1 @@
+"""Code search for AI coding agents, over PostgreSQL and pgvector."""

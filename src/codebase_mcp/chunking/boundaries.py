@@ -1,0 +1,129 @@
+"""Between which lines may a text be cut, and which pieces come out?
+
+A cut is a row with a level: how deep in the tree the node lies that begins there. Only nodes too
+long for one chunk are looked into, so most of the tree is never touched. Pieces are then merged
+from left to right, never across the end of a node that had to be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from tree_sitter import Node
+
+from codebase_mcp.chunking.lines import (
+    LIMIT_CHARS,
+    SMALL_CHARS,
+    TARGET_CHARS,
+    WHOLE_CHARS,
+    LineTable,
+    cut_by_lines,
+)
+
+# Deeper than any node: a cut that only the length asked for.
+_LINE_LEVEL = 1 << 30
+
+Cut = tuple[int, int]
+"""A row and the level of the cut before it."""
+
+
+def plain_pieces(table: LineTable) -> list[tuple[int, int]]:
+    """Pieces of a text without syntax, as runs of rows (the second not included)."""
+    cuts = [(row, 0) for row in cut_by_lines(table, 0, table.count)]
+    return _ranges(table, _join_small(table, cuts))
+
+
+def syntax_pieces(
+    table: LineTable, roots: Iterable[Node], leads: Collection[int]
+) -> list[tuple[int, int]]:
+    """Pieces of a parsed text, as runs of rows (the second not included).
+
+    ``leads`` are rows that belong to the row below: comments, attributes.
+    """
+    cuts = _node_cuts(table, roots, leads)
+    cuts = _cut_long(table, cuts)
+    return _ranges(table, _join_small(table, _merge(table, cuts)))
+
+
+def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Collection[int]) -> list[Cut]:
+    """Cuts before the parts of every node that is too long to stay whole."""
+    level_at = {0: 0}
+    work = [(root, 0) for root in roots]
+    while work:
+        node, level = work.pop()
+        for child in node.named_children:
+            first = child.start_point[0]
+            last = child.end_point[0]
+            if first >= table.count:
+                continue
+            row = first
+            while row - 1 in leads:
+                row -= 1
+            if level_at.get(row, _LINE_LEVEL) > level:
+                level_at[row] = level
+            if last > first and table.chars(first, min(last + 1, table.count)) > WHOLE_CHARS:
+                work.append((child, level + 1))
+    return sorted(level_at.items())
+
+
+def _cut_long(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
+    """The same cuts, and more by lines inside what is still too long."""
+    finer: list[Cut] = []
+    ends = [row for row, _ in cuts[1:]] + [table.count]
+    for (row, level), end in zip(cuts, ends, strict=True):
+        finer.append((row, level))
+        if table.chars(row, end) > WHOLE_CHARS:
+            finer += [(inner, _LINE_LEVEL) for inner in cut_by_lines(table, row, end)[1:]]
+    return finer
+
+
+def _merge(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
+    """The cuts that remain when small neighbours are merged.
+
+    A piece that is followed by a deeper cut is the head of something long: it begins a chunk of
+    its own, and takes what follows as long as it is small itself.
+    """
+    kept = [cuts[0]]
+    previous_level = cuts[0][1]
+    ends = [row for row, _ in cuts[1:]] + [table.count]
+    for index in range(1, len(cuts)):
+        row, level = cuts[index]
+        end = ends[index]
+        begin = kept[-1][0]
+        chars = table.chars(begin, end)
+        if level == previous_level:
+            is_head = index + 1 < len(cuts) and cuts[index + 1][1] > level
+            fits = chars <= TARGET_CHARS and not is_head
+        elif level > previous_level:
+            is_small = table.chars(begin, row) < SMALL_CHARS
+            fits = chars <= (LIMIT_CHARS if is_small else TARGET_CHARS)
+        else:
+            fits = False
+        if not fits:
+            kept.append((row, level))
+        previous_level = level
+    return kept
+
+
+def _join_small(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
+    """Each piece that is too small joined to the neighbour that it is closer to."""
+    kept: list[Cut] = []
+    count = len(cuts)
+    for index, (row, level) in enumerate(cuts):
+        end = cuts[index + 1][0] if index + 1 < count else table.count
+        if kept:
+            begin = kept[-1][0]
+            is_small = table.chars(row, end) < SMALL_CHARS
+            next_level = cuts[index + 1][1] if index + 1 < count else -1
+            belongs_left = is_small and level >= next_level
+            previous_small = table.chars(begin, row) < SMALL_CHARS
+            if (belongs_left or previous_small) and table.chars(begin, end) <= LIMIT_CHARS:
+                continue
+        kept.append((row, level))
+    return kept
+
+
+def _ranges(table: LineTable, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
+    ends = [row for row, _ in cuts[1:]] + [table.count]
+    trimmed = (table.trim(row, end) for (row, _), end in zip(cuts, ends, strict=True))
+    return [(start, end) for start, end in trimmed if start < end]

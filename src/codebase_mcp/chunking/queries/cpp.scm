@@ -1,0 +1,13 @@
+(class_specifier name: (_) @name body: (_)) @class
+(namespace_definition name: (_) @name) @module
+(alias_declaration name: (_) @name) @type
+(concept_definition name: (_) @name) @trait
+(function_definition declarator: (operator_cast) @name) @method
+(declaration_list (declaration declarator: (function_declarator declarator: (identifier) @name)) @function)
+(declaration_list (declaration declarator: (init_declarator declarator: (identifier) @name)) @variable)
+(field_declaration_list
+  (field_declaration declarator: (function_declarator declarator: (_) @name)) @method)
+(field_declaration_list
+  (field_declaration declarator: (_ (function_declarator declarator: (_) @name))) @method)
+(field_declaration_list
+  (declaration declarator: (function_declarator declarator: (_) @name)) @method)

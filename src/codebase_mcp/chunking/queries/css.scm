@@ -1,0 +1,4 @@
+(rule_set (selectors) @name) @selector
+(keyframes_statement (keyframes_name) @name) @selector
+
+(comment) @comment

@@ -1,0 +1,3 @@
+(script_element (raw_text) @embedded.javascript)
+(style_element (raw_text) @embedded.css)
+(comment) @comment

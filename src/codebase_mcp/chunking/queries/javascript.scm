@@ -1,0 +1,3 @@
+(field_definition
+  property: (_) @name
+  value: [(arrow_function) (function_expression)]) @method

@@ -1,0 +1,1 @@
+(document (object (pair key: (_) @name) @key))

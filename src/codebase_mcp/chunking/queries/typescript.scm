@@ -1,0 +1,14 @@
+(abstract_class_declaration name: (_) @name) @class
+(abstract_class_declaration body: (class_body (method_definition name: (_) @name) @method))
+(interface_declaration name: (_) @name) @interface
+(type_alias_declaration name: (_) @name) @type
+(enum_declaration name: (_) @name) @enum
+(internal_module name: (_) @name) @module
+(module name: (_) @name) @module
+(function_signature name: (_) @name) @function
+(method_signature name: (_) @name) @method
+(abstract_method_signature name: (_) @name) @method
+(public_field_definition
+  name: (_) @name
+  value: [(arrow_function) (function_expression)]) @method
+(program (ambient_declaration (lexical_declaration (variable_declarator name: (identifier) @name) @variable)))

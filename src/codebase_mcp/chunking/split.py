@@ -1,0 +1,77 @@
+"""Into which chunks does a text fall, what does it define, and what do its comments say?
+
+Pure: the same text and language give the same outline everywhere, which is why an index may share
+it between files. What the outline is used for is the business of ``index``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codebase_mcp.chunking.boundaries import plain_pieces, syntax_pieces
+from codebase_mcp.chunking.lines import LineTable, normalise_newlines
+from codebase_mcp.chunking.symbols import find_scopes
+from codebase_mcp.chunking.labels import label_chunks
+from codebase_mcp.chunking.syntax import Syntax, parse, parse_embedded
+from codebase_mcp.model import Chunk, Outline
+
+CHUNKER_VERSION = 1
+"""Part of an index's profile: raise it whenever the same text gives another outline."""
+
+
+def split(text: str, language: str) -> Outline:
+    """The outline of a text; by lines where the language has no grammar or cannot be parsed.
+
+    Raises:
+        IndexingFailed: the language's grammar cannot be loaded on this machine.
+    """
+    text = normalise_newlines(text)
+    table = LineTable(text)
+    if table.count == 0:
+        return Outline((), (), ())
+    source = text.encode("utf-8", "replace")
+    syntax = parse(source, language)
+    if syntax is None:
+        chunks = tuple(Chunk(a + 1, b, None, "text") for a, b in plain_pieces(table))
+        return Outline(chunks, (), ())
+    syntaxes = [syntax, *_embedded(syntax)]
+    scopes = find_scopes(syntaxes, language)
+    pieces = syntax_pieces(table, [part.root for part in syntaxes], _lead_rows(table, syntaxes))
+    return Outline(
+        chunks=tuple(label_chunks(pieces, scopes)),
+        symbols=tuple(scope for scope in scopes if scope.kind != "extension"),
+        comments=tuple(_comments(syntaxes)),
+    )
+
+
+def _embedded(syntax: Syntax) -> list[Syntax]:
+    parts: list[Syntax] = []
+    for _, captures in syntax.matches:
+        for capture, nodes in captures.items():
+            if capture.startswith("embedded."):
+                part = parse_embedded(syntax, nodes, capture.removeprefix("embedded."))
+                if part is not None:
+                    parts.append(part)
+    return parts
+
+
+def _comments(syntaxes: Sequence[Syntax]) -> list[str]:
+    return [
+        syntax.text_of(node)
+        for syntax in syntaxes
+        for _, captures in syntax.matches
+        for node in captures.get("comment", ())
+    ]
+
+
+def _lead_rows(table: LineTable, syntaxes: Sequence[Syntax]) -> set[int]:
+    """The rows of comments and attributes that have their lines for themselves."""
+    rows: set[int] = set()
+    for syntax in syntaxes:
+        for _, captures in syntax.matches:
+            for node in captures.get("comment", ()) or captures.get("lead", ()):
+                row, column = node.start_point
+                if column == 0 or not table.lines[row][:column].strip():
+                    last = node.end_point[0] - (node.end_point[1] == 0)
+                    rows.update(range(row, last + 1))
+    return rows

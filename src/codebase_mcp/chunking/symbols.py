@@ -1,0 +1,154 @@
+"""Which definitions does a syntax tree hold, and what are they called?
+
+Reads the captures of a query (see ``syntax``); knows no language beyond the few tables below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from codebase_mcp.chunking.syntax import Syntax
+from codebase_mcp.model import Symbol
+
+KINDS = frozenset(
+    {
+        "class",
+        "constant",
+        "enum",
+        "extension",
+        "function",
+        "interface",
+        "key",
+        "macro",
+        "method",
+        "module",
+        "property",
+        "section",
+        "selector",
+        "struct",
+        "table",
+        "trait",
+        "type",
+        "variable",
+        "view",
+    }
+)
+"""What a definition can be, in every language. An ``extension`` qualifies but defines nothing."""
+
+_TYPE_KINDS = frozenset({"class", "struct", "interface", "trait", "enum", "extension"})
+_PROSE_KINDS = frozenset({"section", "key", "selector"})
+_RECEIVERS_WITHOUT_NAME = frozenset({"module", "exports", "prototype", "this", "self", "window"})
+
+# Languages that write one definition as several clauses in a row.
+_CLAUSE_LANGUAGES = frozenset({"elixir", "erlang", "haskell"})
+
+_SEPARATOR = re.compile(r"::|->|[.:\\]")
+_TYPE_ARGUMENTS = re.compile(r"<[^<>]*>")
+
+# start byte, minus end byte, name, receiver, kind, first and last row
+_Found = tuple[int, int, str, str, str, int, int]
+
+
+def find_scopes(syntaxes: Iterable[Syntax], language: str) -> list[Symbol]:
+    """Every definition and extension, by position, the outer before the inner."""
+    found: list[_Found] = []
+    for syntax in syntaxes:
+        found += _captured(syntax)
+    found.sort()
+    scopes = _nested(found)
+    return _join_clauses(scopes) if language in _CLAUSE_LANGUAGES else scopes
+
+
+def _captured(syntax: Syntax) -> list[_Found]:
+    """What the query calls a definition; the first of the patterns that claim a name has it."""
+    claims: dict[int, tuple[int, _Found]] = {}
+    for pattern, captures in syntax.matches:
+        names = captures.get("name")
+        if names is None:
+            continue
+        name = names[0]
+        claim = claims.get(name.start_byte)
+        if claim is not None and claim[0] <= pattern:
+            continue
+        kind = next(capture for capture in captures if capture in KINDS)
+        node = captures[kind][0]
+        receivers = captures.get("receiver")
+        claims[name.start_byte] = pattern, (
+            node.start_byte,
+            -node.end_byte,
+            syntax.text_of(name),
+            syntax.text_of(receivers[0]) if receivers else "",
+            kind,
+            node.start_point[0],
+            node.end_point[0] - (node.end_point[1] == 0),
+        )
+    return [found for _, found in claims.values()]
+
+
+def _nested(found: Sequence[_Found]) -> list[Symbol]:
+    scopes: list[Symbol] = []
+    around: list[tuple[int, Symbol]] = []
+    for start, minus_end, text, receiver, kind, first_row, last_row in found:
+        while around and around[-1][0] <= start:
+            around.pop()
+        outer = around[-1][1] if around else None
+        parts = _name_parts(text, kind)
+        if receiver:
+            parts = [*_receiver_parts(receiver), *parts]
+        scope = Symbol(
+            name=parts[-1],
+            qualified=".".join(parts if outer is None else [outer.qualified, *parts]),
+            kind=_settled_kind(kind, parts, outer),
+            start_line=first_row + 1,
+            end_line=max(first_row, last_row) + 1,
+            depth=len(around) + len(parts) - 1,
+        )
+        scopes.append(scope)
+        around.append((-minus_end, scope))
+    return scopes
+
+
+def _settled_kind(kind: str, parts: Sequence[str], outer: Symbol | None) -> str:
+    """A function of a type is a method, a variable in capitals a constant."""
+    if kind == "function" and outer is not None and outer.kind in _TYPE_KINDS:
+        return "method"
+    if kind == "variable" and parts[-1].isupper():
+        return "constant"
+    return kind
+
+
+def _name_parts(text: str, kind: str) -> list[str]:
+    """The components of a name as written: ``A::B``, ``A.B`` and ``A\\B`` have two."""
+    if text.isidentifier():
+        return [text]
+    text = " ".join(text.split())
+    if kind in _PROSE_KINDS:
+        return [text.strip("#=\"'` ") or text or "?"]
+    if "operator" in text:
+        owner, _, operator = text.rpartition("::")
+        return [*_name_parts(owner, kind), operator] if owner else [operator]
+    while "<" in text and (bare := _TYPE_ARGUMENTS.sub("", text)) != text:
+        text = bare
+    parts = [part.strip("\"'`[] ") for part in _SEPARATOR.split(text)]
+    return parts if all(parts) else [text or "?"]
+
+
+def _receiver_parts(text: str) -> list[str]:
+    return [part for part in _name_parts(text, "") if part not in _RECEIVERS_WITHOUT_NAME]
+
+
+def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
+    """One scope for each run of clauses of the same name, from the first to the last."""
+    joined: list[Symbol] = []
+    last_at_depth: dict[int, int] = {}
+    for scope in scopes:
+        index = last_at_depth.get(scope.depth)
+        first = joined[index] if index is not None else None
+        if first is not None and (first.qualified, first.kind) == (scope.qualified, scope.kind):
+            joined[index or 0] = replace(first, end_line=scope.end_line)
+        else:
+            last_at_depth[scope.depth] = len(joined)
+            joined.append(scope)
+    return joined

@@ -1,0 +1,161 @@
+"""What does the syntax tree of a text say: its nodes, its definitions, its comments?
+
+The grammars come with the package ``semble_grammars``. What counts as a definition is said by one
+query per language in ``queries/``; its captures are the vocabulary that ``symbols`` reads:
+
+- ``@name`` the name of a definition, and the node that is the definition under its kind
+  (``@function``, ``@class``, …, see ``symbols.KINDS``);
+- ``@extension`` a block that adds to a type defined elsewhere: it qualifies, but defines nothing;
+- ``@receiver`` what the definition belongs to, where it stands outside of it;
+- ``@comment`` a comment or docstring; ``@lead`` another node that belongs to what follows;
+- ``@embedded.<language>`` text in another language.
+
+The one predicate is ``#one-of?``: the text of its capture is among its strings. Those built into
+the binding (0.26) are out of bounds: on a tree that was read through a callback they crash the
+process, as does a progress callback for the query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from semble_grammars import (
+    GrammarLoadError,
+    UnsupportedPlatformError,
+    available_languages,
+    get_language,
+)
+from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
+
+from codebase_mcp.errors import IndexingFailed
+
+Captures = Mapping[str, Sequence[Node]]
+
+# Languages whose query is another's, or builds upon another's.
+_QUERY_FILES: Mapping[str, tuple[str, ...]] = {
+    "javascript": ("ecmascript", "javascript"),
+    "typescript": ("ecmascript", "typescript"),
+    "tsx": ("ecmascript", "typescript"),
+    "cpp": ("c", "cpp"),
+    "scss": ("css", "scss"),
+    "jsonc": ("json",),
+    "php_only": ("php",),
+}
+
+# Some grammars take time quadratic in the size of a text that they cannot read (a minute for
+# 200 kB). A parse gets about ten times what a slow grammar needs for a text that it can read;
+# CPU time, so that a busy machine changes nothing.
+_BUDGET_S = 0.5
+_BUDGET_S_PER_BYTE = 4e-6
+
+# The query takes time quadratic in the depth of the tree; real code stays far above this.
+_MAX_DEPTH = 250
+
+_COMMENT_NODES = ("comment", "line_comment", "block_comment")
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """A parsed text: the root of its tree, the bytes that it spans, and what the query found."""
+
+    root: Node
+    source: bytes
+    matches: Sequence[tuple[int, Captures]]
+
+    def text_of(self, node: Node) -> str:
+        """The text of a node."""
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Grammar:
+    language: Language
+    query: Query
+
+
+def parse(source: bytes, language: str) -> Syntax | None:
+    """The syntax of a text; None where there is no grammar for it, or it takes too long.
+
+    Raises:
+        IndexingFailed: the grammar is in the package, but cannot be loaded here.
+    """
+    grammar = _grammar(language)
+    if grammar is None:
+        return None
+    return _parse_within_budget(grammar, source, None)
+
+
+def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
+    """The syntax of those parts of a text that are in another language, rows as in the whole."""
+    grammar = _grammar(language)
+    if grammar is None:
+        return None
+    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
+    return _parse_within_budget(grammar, outer.source, ranges)
+
+
+def _parse_within_budget(
+    grammar: _Grammar, source: bytes, ranges: Sequence[Range] | None
+) -> Syntax | None:
+    deadline = time.thread_time() + _BUDGET_S + _BUDGET_S_PER_BYTE * len(source)
+    expired = False
+
+    def read(offset: int, _position: Point) -> bytes:
+        return source[offset:]
+
+    def is_out_of_time(*_progress: object) -> bool:
+        nonlocal expired
+        expired = time.thread_time() > deadline
+        return expired
+
+    def is_one_of(
+        _predicate: str,
+        arguments: Sequence[tuple[str, str]],
+        _pattern: int,
+        captures: Mapping[str, Sequence[Node]],
+    ) -> bool:
+        node = captures[arguments[0][0]][0]
+        text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        return any(text == value for value, _ in arguments[1:])
+
+    # A parser that gave up would go on with that text when given the next: so each has its own.
+    parser = Parser(grammar.language)
+    if ranges is not None:
+        parser.included_ranges = list(ranges)
+    try:
+        root = parser.parse(read, encoding="utf8", progress_callback=is_out_of_time).root_node
+    except ValueError:
+        if expired:
+            return None
+        raise
+    cursor = QueryCursor(grammar.query)
+    cursor.set_max_start_depth(_MAX_DEPTH)
+    return Syntax(root, source, cursor.matches(root, is_one_of))
+
+
+@lru_cache(maxsize=None)
+def _grammar(name: str) -> _Grammar | None:
+    try:
+        if name not in available_languages():
+            return None
+        language = get_language(name)
+    except (GrammarLoadError, UnsupportedPlatformError, RuntimeError) as error:
+        raise IndexingFailed(
+            f"The grammar for {name} cannot be loaded: {error}",
+            hint="Set SEMBLE_GRAMMARS_CACHE_DIR to a directory that can be written to",
+        ) from error
+    source = _query_source(name)
+    if not source:
+        known = [node for node in _COMMENT_NODES if language.id_for_node_kind(node, True)]
+        source = "\n".join(f"({node}) @comment" for node in known)
+    return _Grammar(language, Query(language, source))
+
+
+def _query_source(name: str) -> str:
+    folder = resources.files("codebase_mcp.chunking") / "queries"
+    files = [folder / f"{part}.scm" for part in _QUERY_FILES.get(name, (name,))]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files if file.is_file())

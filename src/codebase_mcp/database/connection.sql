@@ -1,0 +1,33 @@
+-- name: find_vector
+-- Where pgvector is, if anywhere: its schema and version here, and what the server could install.
+SELECT
+    (SELECT n.nspname
+     FROM pg_catalog.pg_extension AS e
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+     WHERE e.extname = 'vector'),
+    (SELECT extversion
+     FROM pg_catalog.pg_extension
+     WHERE extname = 'vector'),
+    (SELECT default_version
+     FROM pg_catalog.pg_available_extensions
+     WHERE name = 'vector')
+
+-- name: create_vector
+-- Any schema would do, as it joins the search path; public is where others look for it too.
+CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public
+
+-- name: keep_session
+-- A session that only holds a lock must outlive pauses, and end soon when its client's machine does.
+SELECT
+    pg_catalog.set_config('idle_session_timeout', '0', false),
+    pg_catalog.set_config('tcp_keepalives_idle', '30', false),
+    pg_catalog.set_config('tcp_keepalives_interval', '10', false),
+    pg_catalog.set_config('tcp_keepalives_count', '3', false)
+
+-- name: session_lock
+-- Wait for a lock that lasts as long as the session.
+SELECT pg_catalog.pg_advisory_lock(%(key)s)
+
+-- name: try_session_lock
+-- The same lock, if it is free now.
+SELECT pg_catalog.pg_try_advisory_lock(%(key)s)

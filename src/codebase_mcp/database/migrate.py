@@ -1,0 +1,115 @@
+"""Is this schema what the program expects, and if not, how does it become so?
+
+Migrations are numbered SQL files, forward only. Each schema keeps its own ledger, so a project is
+brought up to date when it is first used and the others stay as they are. What is up to date is only
+read: that needs neither a lock nor the right to create anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, LiteralString
+
+from psycopg import sql
+
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Transaction
+from codebase_mcp.errors import DatabaseUnavailable
+
+Scope = Literal["catalogue", "project"]
+
+_FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file; the checksum is over its text with plain line ends."""
+
+    version: int
+    name: str
+    script: LiteralString
+    checksum: str
+
+
+@cache
+def known_migrations(scope: Scope) -> tuple[Migration, ...]:
+    """The migrations of this program for one kind of schema, by number from 1 without a gap."""
+    found = []
+    for file in files("codebase_mcp.database").joinpath("migrations", scope).iterdir():
+        match = _FILE_NAME.fullmatch(file.name)
+        if match:
+            text = file.read_text(encoding="utf-8").replace("\r\n", "\n")
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+            found.append(Migration(int(match[1]), match[2], text, checksum))
+    found.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"the migrations of {scope} are not numbered from 1 without a gap")
+    return tuple(found)
+
+
+async def migrate(transaction: Transaction, scope: Scope, schema: str) -> int:
+    """Bring a schema up to date, making it if need be; how many migrations that took.
+
+    Raises:
+        DatabaseUnavailable: the schema is newer than this program, or its history is another.
+        PermissionDenied: the role may not create the schema.
+    """
+    known = known_migrations(scope)
+    if not pending(known, await read_ledger(transaction, schema)):
+        return 0
+    await transaction.lock("migrate")
+    queries = load_queries("codebase_mcp.database", "migrate.sql")
+    if await transaction.fetch_one(queries["find_schema"], schema=schema) is None:
+        await transaction.run_script(for_schema("CREATE SCHEMA {}", schema))
+    if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
+        await transaction.run_script(queries["create_ledger"])
+    to_do = pending(known, await read_ledger(transaction, schema))
+    for migration in to_do:
+        await transaction.run_script(migration.script)
+        await transaction.execute(
+            queries["add_to_ledger"],
+            version=migration.version,
+            name=migration.name,
+            checksum=migration.checksum,
+        )
+    return len(to_do)
+
+
+async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, str]]:
+    """Version and checksum of each migration that a schema has had; none if it is not there."""
+    queries = load_queries("codebase_mcp.database", "migrate.sql")
+    if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
+        return []
+    return [(row[0], row[1]) for row in await transaction.fetch_all(queries["read_ledger"])]
+
+
+def pending(known: Sequence[Migration], applied: Sequence[tuple[int, str]]) -> Sequence[Migration]:
+    """The migrations still to apply, given what the ledger has (version, checksum), in order.
+
+    Raises:
+        DatabaseUnavailable: the ledger has what this program does not know.
+    """
+    if len(applied) > len(known):
+        raise DatabaseUnavailable(
+            "This program is older than the database:"
+            f" it knows schema version {len(known)}, the database has {applied[-1][0]}",
+            hint="Upgrade codebase-mcp.",
+        )
+    for migration, (version, checksum) in zip(known, applied, strict=False):
+        if (migration.version, migration.checksum) != (version, checksum):
+            raise DatabaseUnavailable(
+                f"The database was made with another text of migration"
+                f" {migration.version:04d}_{migration.name}",
+                hint="Use the version of codebase-mcp that made it, or begin with a new database.",
+            )
+    return known[len(applied) :]
+
+
+def for_schema(statement: LiteralString, schema: str) -> LiteralString:
+    """A statement with the schema's name, quoted, in place of ``{}``."""
+    return sql.SQL(statement).format(sql.Identifier(schema)).as_string(None)

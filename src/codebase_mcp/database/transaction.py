@@ -1,0 +1,174 @@
+"""Run these statements for me, all or none, in the schema that I was given.
+
+A transaction begins with its first statement: BEGIN, the search path and the statement travel in
+one round trip, and the end takes a second. Whoever asks nothing holds no connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from codebase_mcp.database.faults import is_away, translated
+from codebase_mcp.database.pool import Connection, Pool
+from codebase_mcp.errors import InternalError
+
+Row = tuple[Any, ...]
+Statement = tuple[LiteralString, Mapping[str, object]]
+_Cursor = psycopg.AsyncCursor[Row]
+
+_SET_SEARCH_PATH = "SELECT pg_catalog.set_config('search_path', %(search_path)s, true)"
+_LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
+
+
+class Transaction:
+    """All that other rooms see of the driver. Rows are tuples; parameters are named in the SQL.
+
+    Every method raises our errors only: DatabaseUnavailable, Conflict (a unique value is there
+    already), PermissionDenied, InternalError.
+    """
+
+    def __init__(
+        self, pool: Pool, *, schema: str, search_path: str, readonly: bool, hint: str
+    ) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._search_path = search_path
+        self._begin: LiteralString = "BEGIN READ ONLY" if readonly else "BEGIN"
+        self._hint = hint
+        self._connection: Connection | None = None
+
+    async def fetch_all(self, query: LiteralString, /, **params: object) -> list[Row]:
+        """All rows of one query."""
+        with translated(self._hint):
+            [cursor] = await self._run([(query, params)])
+            return await cursor.fetchall()
+
+    async def fetch_one(self, query: LiteralString, /, **params: object) -> Row | None:
+        """The first row of one query, or nothing."""
+        with translated(self._hint):
+            [cursor] = await self._run([(query, params)])
+            return await cursor.fetchone()
+
+    async def execute(self, query: LiteralString, /, **params: object) -> int:
+        """Run one statement; how many rows it touched."""
+        with translated(self._hint):
+            [cursor] = await self._run([(query, params)])
+            return max(cursor.rowcount, 0)
+
+    async def fetch_many(self, statements: Sequence[Statement], /) -> list[list[Row]]:
+        """The rows of several statements that do not need each other, in one round trip."""
+        with translated(self._hint):
+            cursors = await self._run(statements)
+            return [await c.fetchall() if c.description else [] for c in cursors]
+
+    async def copy(self, statement: LiteralString, payload: bytes | Iterable[bytes], /) -> None:
+        """Feed ``COPY … FROM STDIN`` with the bytes of its format, whole or in pieces."""
+        pieces = [payload] if isinstance(payload, bytes) else payload
+        with translated(self._hint):
+            connection = await self._begun()
+            async with connection.cursor() as cursor, cursor.copy(statement) as copy:
+                for piece in pieces:
+                    await copy.write(piece)
+
+    async def run_script(self, script: LiteralString, /) -> None:
+        """Run a text of several statements without parameters, as migrations are."""
+        with translated(self._hint):
+            await (await self._begun()).execute(script)
+
+    async def lock(self, key: str, /) -> None:
+        """Wait for the lock of this name in this schema; it is held until the end."""
+        await self.execute(_LOCK, key=lock_key(self._schema, key))
+
+    async def commit(self) -> None:
+        """Make it so; called by whoever opened the transaction, once.
+
+        Raises:
+            InternalError: a statement had failed and its error was swallowed: nothing is stored.
+        """
+        connection = self._connection
+        if connection is None:
+            return
+        if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+            raise InternalError("A statement of this transaction failed, so nothing was stored")
+        with translated(self._hint):
+            await connection.execute("COMMIT")
+
+    async def close(self) -> None:
+        """Undo what is not committed and give the connection back."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            await connection.rollback()
+        except psycopg.Error:
+            await connection.close()  # the server undoes what its client left
+        finally:
+            await self._pool.release(connection)
+
+    async def _begun(self) -> Connection:
+        """The connection, inside the transaction."""
+        if self._connection is None:
+            await self._start([])
+        assert self._connection is not None
+        return self._connection
+
+    async def _run(self, statements: Sequence[Statement]) -> list[_Cursor]:
+        """Run statements in one round trip; the first time, the begin goes with them."""
+        connection = self._connection
+        if connection is None:
+            return await self._start(statements)
+        if len(statements) != 1:
+            return await pipelined(connection, statements)
+        cursor = connection.cursor(binary=True)
+        return [await cursor.execute(*statements[0])]
+
+    async def _start(self, statements: Sequence[Statement]) -> list[_Cursor]:
+        """Begin with the first statements; a connection that died while idle is replaced once.
+
+        That is safe, for nothing of a transaction without its commit remains.
+        """
+        opening: list[Statement] = [
+            (self._begin, {}),
+            (_SET_SEARCH_PATH, {"search_path": self._search_path}),
+        ]
+        self._connection, is_new = await self._pool.acquire()
+        try:
+            return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
+        except psycopg.Error as error:
+            if is_new or not is_away(error):
+                raise
+        await self.close()
+        self._connection, _ = await self._pool.acquire(fresh=True)
+        return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
+
+
+async def pipelined(connection: Connection, statements: Sequence[Statement]) -> list[_Cursor]:
+    """Send all statements, then wait for all answers. Results are binary: cheaper to read."""
+    cursors: list[_Cursor] = []
+    async with connection.pipeline():
+        for query, params in statements:
+            cursor = connection.cursor(binary=True)
+            cursors.append(await cursor.execute(query, params))
+    return cursors
+
+
+@asynccontextmanager
+async def committed(transaction: Transaction) -> AsyncIterator[Transaction]:
+    """Commit at the end of the block, unless an error leaves it."""
+    try:
+        yield transaction
+        await transaction.commit()
+    finally:
+        await transaction.close()
+
+
+def lock_key(schema: str, key: str) -> int:
+    """The 64-bit number that PostgreSQL's advisory locks go by, for a name within a schema."""
+    digest = hashlib.blake2b(f"{schema}\0{key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)

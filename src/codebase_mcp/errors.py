@@ -1,0 +1,112 @@
+"""What can go wrong, in words a client can act on.
+
+    CodebaseError
+    ├── InvalidInput          VALIDATION_ERROR   a bad parameter: field, value, rule
+    ├── ProjectNotFound       PROJECT_NOT_FOUND  unknown, never indexed, or not this caller's
+    ├── NotFound              NOT_FOUND          a record that is not there
+    ├── PermissionDenied      PERMISSION_DENIED  no right to create, read or call
+    ├── Conflict              CONFLICT           a stale version, a name that is taken
+    ├── DatabaseUnavailable   DATABASE_ERROR     away, too old, without pgvector
+    ├── EmbeddingUnavailable  EMBEDDING_ERROR    away, model missing, wrong dimension
+    ├── IndexingFailed        INDEXING_ERROR     a run failed for another reason
+    └── InternalError         RUNTIME_ERROR      anything unforeseen, with an id the log has too
+
+Every error carries what the contract's error shape needs: ``message`` for people, ``details`` for
+programs and ``hint``, the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class CodebaseError(Exception):
+    """The base of every error that may reach a client; its text is safe to show."""
+
+    code: ClassVar[str] = "RUNTIME_ERROR"
+    type: ClassVar[str] = "InternalError"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details: dict[str, Any] = dict(details or {})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error shape of the contract, without its outer ``error`` key."""
+        shape: dict[str, Any] = {"code": self.code, "type": self.type, "message": self.message}
+        if self.details:
+            shape["details"] = self.details
+        if self.hint:
+            shape["hint"] = self.hint
+        return shape
+
+
+class InvalidInput(CodebaseError):
+    """A parameter breaks its rule; nothing was done."""
+
+    code = "VALIDATION_ERROR"
+    type = "InvalidInput"
+
+    @classmethod
+    def of(
+        cls, field: str, value: object, message: str, *, rule: str, hint: str | None = None
+    ) -> InvalidInput:
+        """Name the field, its value and the rule that it breaks."""
+        details = {"field": field, "value": value, "constraint": rule}
+        return cls(message, hint=hint, details=details)
+
+
+class ProjectNotFound(CodebaseError):
+    """The project is unknown, was never indexed, or is not this caller's to see."""
+
+    code = "PROJECT_NOT_FOUND"
+    type = "NotFound"
+
+
+class NotFound(CodebaseError):
+    """A record named by its id is not there."""
+
+    code = "NOT_FOUND"
+    type = "NotFound"
+
+
+class PermissionDenied(CodebaseError):
+    """The caller, or the role that we connect as, lacks a right."""
+
+    code = "PERMISSION_DENIED"
+    type = "InvalidInput"
+
+
+class Conflict(CodebaseError):
+    """A version is stale, or a name is taken."""
+
+    code = "CONFLICT"
+    type = "InvalidInput"
+
+
+class DatabaseUnavailable(CodebaseError):
+    """PostgreSQL is away, too old, or lacks pgvector."""
+
+    code = "DATABASE_ERROR"
+    type = "Unavailable"
+
+
+class EmbeddingUnavailable(CodebaseError):
+    """The embedder is away, its model is missing, or its vectors do not fit the index."""
+
+    code = "EMBEDDING_ERROR"
+    type = "Unavailable"
+
+
+class IndexingFailed(CodebaseError):
+    """An index run failed; what was committed before stays searchable."""
+
+    code = "INDEXING_ERROR"
+
+
+class InternalError(CodebaseError):
+    """Something unforeseen; ``details.error_id`` is in the log beside the traceback."""

@@ -1,0 +1,45 @@
+"""What is indexed in this project?"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+
+_SQL = load_queries("codebase_mcp.index", "inventory.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFacts:
+    """A repository, the size of its index (``size`` in bytes of source) and its state."""
+
+    id: UUID
+    root: str
+    name: str
+    files: int
+    chunks: int
+    size: int
+    files_pending: int
+    files_failed: int
+    files_skipped: dict[str, int]
+    indexed_at: datetime | None
+    languages: dict[str, int]
+
+
+async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
+    """All repositories of the project, by root."""
+    repositories, languages = await tx.fetch_many(
+        [(_SQL["repositories"], {}), (_SQL["languages"], {})]
+    )
+    by_repository: dict[UUID, dict[str, int]] = defaultdict(dict)
+    for repository_id, language, count in languages:
+        by_repository[repository_id][language] = count
+    return tuple(
+        RepositoryFacts(*row[:8], json.loads(row[8]), row[9], by_repository[row[0]])
+        for row in repositories
+    )

@@ -1,0 +1,20 @@
+-- name: repositories
+-- Every repository with the size and state of its index.
+SELECT r.id, r.root, r.name, count(f.path), coalesce(sum(b.chunk_count), 0)::bigint,
+       coalesce(sum(f.size), 0)::bigint, s.files_pending, jsonb_array_length(s.failures),
+       s.skipped::text, s.indexed_at
+FROM repository AS r
+JOIN snapshot AS s ON s.repository_id = r.id AND s.active
+LEFT JOIN file AS f ON f.snapshot_id = s.id
+LEFT JOIN blob AS b ON b.id = f.blob_id
+GROUP BY r.id, s.id
+ORDER BY r.root;
+
+-- name: languages
+-- Files of each language, by repository.
+SELECT s.repository_id, f.language, count(*)
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active
+GROUP BY s.repository_id, f.language
+ORDER BY count(*) DESC, f.language;

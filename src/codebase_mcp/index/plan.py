@@ -1,0 +1,77 @@
+"""What has to be done so that the stored files equal the listed ones?
+
+Pure: a listing and what is stored go in, a plan comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codebase_mcp.model import FileFailure, Listing, SourceFile
+
+# A file changed within this time before it was read may change again without its times changing,
+# since some file systems keep them to the second. Such a file is read again next time ("racily
+# clean" in git's documentation).
+RACY_NS = 2_000_000_000
+
+# PostgreSQL indexes the path, and an entry must fit a third of a page.
+MAX_PATH_BYTES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as it was when it was last indexed; ``mtime_ns`` is 0 where times prove nothing."""
+
+    path: str
+    blob_id: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    language: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Files to read, paths to forget, and how many need neither."""
+
+    to_read: tuple[SourceFile, ...]
+    removed: tuple[str, ...]
+    unchanged: int
+    failures: tuple[FileFailure, ...]
+
+
+def make_plan(
+    listing: Listing, stored: Mapping[str, StoredFile], *, same_classifier: bool = True
+) -> Plan:
+    """Compare by size and times; whoever reads a file compares its content.
+
+    Files that another version classified are all read again.
+    """
+    failures = list(listing.failures)
+    to_read = []
+    unchanged = 0
+    for file in listing.files:
+        if len(file.path.encode()) > MAX_PATH_BYTES:
+            failures.append(FileFailure(file.path, "Path is too long"))
+        elif same_classifier and _is_same(file, stored.get(file.path)):
+            unchanged += 1
+        else:
+            to_read.append(file)
+    listed = {file.path for file in listing.files}
+    removed = tuple(sorted(path for path in stored if path not in listed))
+    return Plan(tuple(to_read), removed, unchanged, tuple(failures))
+
+
+def trusted_mtime(file: SourceFile, read_at_ns: int) -> int:
+    """The modification time to store: 0 where the file was touched too shortly before the read."""
+    return 0 if max(file.mtime_ns, file.ctime_ns) > read_at_ns - RACY_NS else file.mtime_ns
+
+
+def _is_same(file: SourceFile, before: StoredFile | None) -> bool:
+    return before is not None and (file.size, file.mtime_ns, file.ctime_ns) == (
+        before.size,
+        before.mtime_ns,
+        before.ctime_ns,
+    )

@@ -1,0 +1,84 @@
+"""Who does the splitting and embedding? Worker processes for much, this process for little."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import connection, get_context, parent_process
+
+from codebase_mcp.index.prepare import EmbedderSource, Preparer, PreparedBlob, RawText
+
+# Below this many characters starting processes costs more than it saves.
+SMALL_CHARS = 400_000
+
+
+class PreparerPool:
+    """Prepares texts without blocking the event loop; processes start when first needed."""
+
+    def __init__(self, embedder_source: EmbedderSource, workers: int) -> None:
+        self._embedder_source = embedder_source
+        self.workers = workers
+        self._executor: ProcessPoolExecutor | None = None
+        self._local: Preparer | None = None
+        self._local_lock = threading.Lock()
+
+    async def prepare(
+        self, texts: Sequence[RawText], profile_id: int, generation: int, *, small: bool
+    ) -> list[PreparedBlob]:
+        """Prepare one batch: in a thread where the whole run is ``small``, else in a process."""
+        if not texts:
+            return []
+        if small:
+            return await asyncio.to_thread(self._prepare_here, texts, profile_id, generation)
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(
+                self.workers,
+                mp_context=get_context("spawn"),
+                initializer=_start_worker,
+                initargs=(self._embedder_source,),
+            )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._executor, _prepare_in_worker, texts, profile_id, generation
+        )
+
+    def close(self) -> None:
+        """End the worker processes; batches not yet begun are dropped."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor = None
+
+    def _prepare_here(
+        self, texts: Sequence[RawText], profile_id: int, generation: int
+    ) -> list[PreparedBlob]:
+        with self._local_lock:
+            if self._local is None:
+                self._local = Preparer(self._embedder_source())
+            return self._local.prepare(texts, profile_id, generation)
+
+
+_worker: Preparer | None = None
+
+
+def _start_worker(embedder_source: EmbedderSource) -> None:
+    global _worker  # noqa: PLW0603 - one preparer per worker process, as the executor offers it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _worker = Preparer(embedder_source())
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its workers, and their queue never closes by itself."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _prepare_in_worker(
+    texts: Sequence[RawText], profile_id: int, generation: int
+) -> list[PreparedBlob]:
+    assert _worker is not None
+    return _worker.prepare(texts, profile_id, generation)

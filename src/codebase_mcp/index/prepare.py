@@ -1,0 +1,226 @@
+"""What is to be stored of these texts? Pure work on values, done in worker processes.
+
+A text goes in, rows ready to be copied come out: chunks with their terms and vectors, symbols, and
+the term numbers that the project's frequencies need. Nothing here knows a path or a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.chunking.split import CHUNKER_VERSION, split
+from codebase_mcp.embedding.embedder import Embedder, Passages, Vectors
+from codebase_mcp.index import rows
+from codebase_mcp.model import Chunk, Outline, Symbol
+from codebase_mcp.tokens import TOKENS_VERSION, Counts, Lexicon, fold, term_table
+
+# Raise when the stored form of a chunk changes although splitter, tokens and model do not.
+STORE_VERSION = 1
+
+# BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009) with a fixed average
+# length, so that a stored weight never depends on what else is in the project. The averages are
+# those of code cut at about 800 characters, and of the comments of one file.
+K1 = 1.5
+B = 0.75
+AVERAGE_CHUNK_TERMS = 100.0
+AVERAGE_COMMENT_TERMS = 150.0
+
+# pgvector's sparsevec holds no more non-zero elements.
+MAX_TERMS = 16_000
+
+# An index entry must fit a third of a page.
+MAX_NAME_CHARS = 200
+
+# Words met before the tables of a long-lived process start afresh (about 100 MB).
+MAX_LEXICON = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """A decoded text and what identifies its blob."""
+
+    blob_id: int
+    hash: bytes
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBlob:
+    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another."""
+
+    blob_id: int
+    blob_row: bytes
+    chunk_rows: bytes
+    vector_rows: bytes
+    symbol_rows: bytes
+    chunk_count: int
+    terms: NDArray[np.int32]
+
+
+def profile_fingerprint(embedder: Embedder) -> str:
+    """What an index was made with; two indexes with one fingerprint hold comparable rows."""
+    return f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}-{embedder.fingerprint}"
+
+
+def blob_id_of(blob_hash: bytes, language: str, profile: str, generation: int) -> int:
+    """A blob's number, a hash of what identifies it, as a signed 64-bit integer.
+
+    Among a million blobs the chance that two share a number is below 10⁻⁷.
+    """
+    identity = b"\0".join((blob_hash, language.encode(), profile.encode(), b"%d" % generation))
+    return int.from_bytes(sha256(identity).digest()[:8], "big", signed=True)
+
+
+class Preparer:
+    """Prepares texts with one embedder, remembering every word it has met."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._lexicon = Lexicon()
+        self._terms = term_table()
+
+    def prepare(
+        self, texts: Sequence[RawText], profile_id: int, generation: int
+    ) -> list[PreparedBlob]:
+        """Split, count and embed some texts at once.
+
+        Raises:
+            EmbeddingUnavailable: the embedder is away.
+        """
+        if len(self._lexicon) > MAX_LEXICON:
+            self._lexicon = Lexicon()
+        outlines = [split(raw.text, raw.language) for raw in texts]
+        chunk_texts = [
+            _chunk_texts(raw.text, outline) for raw, outline in zip(texts, outlines, strict=True)
+        ]
+        passages = [text for of_file in chunk_texts for text in of_file]
+        bags = self._lexicon.bags(passages)
+        vectors = self._embedder.encode_passages(Passages(passages, bags))
+        terms = self._terms.count(bags)
+        comments = self._terms.count(
+            self._lexicon.bags(["\n".join(outline.comments) for outline in outlines])
+        )
+        weights = _bm25_weights(terms, AVERAGE_CHUNK_TERMS)
+        comment_weights = _bm25_weights(comments, AVERAGE_COMMENT_TERMS)
+        prepared, first = [], 0
+        for number, (raw, outline) in enumerate(zip(texts, outlines, strict=True)):
+            last = first + len(outline.chunks)
+            comment = slice(comments.starts[number], comments.starts[number + 1])
+            prepared.append(
+                PreparedBlob(
+                    blob_id=raw.blob_id,
+                    blob_row=_blob_row(
+                        raw,
+                        profile_id,
+                        generation,
+                        len(outline.chunks),
+                        rows.sparse_vector(*_strongest(comments.items[comment], comment_weights[comment])),
+                    ),
+                    chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
+                    vector_rows=_vector_rows(raw.blob_id, vectors[first:last]),
+                    symbol_rows=b"".join(_symbol_row(raw.blob_id, s) for s in outline.symbols),
+                    chunk_count=len(outline.chunks),
+                    terms=terms.items[terms.starts[first] : terms.starts[last]].astype(np.int32),
+                )
+            )
+            first = last
+        return prepared
+
+
+def _chunk_texts(text: str, outline: Outline) -> list[str]:
+    lines = split_lines(text)
+    return ["".join(lines[chunk.start_line - 1 : chunk.end_line]) for chunk in outline.chunks]
+
+
+def _bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
+    """Each count, saturated and set against its text's length: tf·(k1+1) / (tf + k1·norm)."""
+    total = np.concatenate(([0], np.cumsum(terms.counts)))
+    lengths = total[terms.starts[1:]] - total[terms.starts[:-1]]
+    norm = K1 * (1 - B + B * lengths / average)
+    per_item = np.repeat(norm, np.diff(terms.starts))
+    weights: NDArray[np.float32] = (terms.counts * (K1 + 1) / (terms.counts + per_item)).astype(
+        np.float32
+    )
+    return weights
+
+
+def _strongest(
+    items: NDArray[np.int64], weights: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    if len(items) <= MAX_TERMS:
+        return items, weights
+    kept = np.sort(np.argpartition(weights, -MAX_TERMS)[-MAX_TERMS:])
+    return items[kept], weights[kept]
+
+
+def _blob_row(
+    raw: RawText, profile_id: int, generation: int, chunk_count: int, comments: bytes
+) -> bytes:
+    return rows.row(
+        rows.int8(raw.blob_id),
+        rows.binary(raw.hash),
+        rows.text(raw.language),
+        rows.int4(profile_id),
+        rows.int4(generation),
+        rows.int4(chunk_count),
+        rows.text(raw.text),
+        comments,
+    )
+
+
+def _chunk_rows(
+    blob_id: int,
+    chunks: Sequence[Chunk],
+    terms: Counts,
+    weights: NDArray[np.float32],
+    first: int,
+) -> bytes:
+    starts = terms.starts[first : first + len(chunks) + 1].tolist()
+    out = []
+    for ordinal, chunk in enumerate(chunks):
+        span = slice(starts[ordinal], starts[ordinal + 1])
+        items, chunk_weights = _strongest(terms.items[span], weights[span])
+        out.append(
+            rows.row(
+                rows.int8(blob_id),
+                rows.int4(ordinal),
+                rows.int4(chunk.start_line),
+                rows.int4(chunk.end_line),
+                rows.text(chunk.symbol and chunk.symbol[:MAX_NAME_CHARS]),
+                rows.text(chunk.kind),
+                rows.int4_array(items),
+                rows.sparse_vector(items, chunk_weights),
+            )
+        )
+    return b"".join(out)
+
+
+def _vector_rows(blob_id: int, vectors: Vectors) -> bytes:
+    key = rows.int8(blob_id)
+    return b"".join(
+        rows.row(key, rows.int4(ordinal), field)
+        for ordinal, field in enumerate(rows.half_vectors(vectors))
+    )
+
+
+def _symbol_row(blob_id: int, symbol: Symbol) -> bytes:
+    return rows.row(
+        rows.int8(blob_id),
+        rows.text(symbol.name[:MAX_NAME_CHARS]),
+        rows.text(fold(symbol.name[:MAX_NAME_CHARS])),
+        rows.text(symbol.qualified[:MAX_NAME_CHARS]),
+        rows.text(symbol.kind),
+        rows.int4(symbol.start_line),
+        rows.int4(symbol.end_line),
+        rows.int2(min(symbol.depth, 32_767)),
+    )
+
+
+EmbedderSource = Callable[[], Embedder]

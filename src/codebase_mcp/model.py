@@ -1,0 +1,105 @@
+"""The words that all rooms exchange: files, chunks, symbols, projects.
+
+Values only: frozen, without behaviour beyond what is derived from their own fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class FileKind(StrEnum):
+    """What a file is for; decided once, when it is listed, and stored with it."""
+
+    CODE = "code"
+    TEST = "test"
+    DOCS = "docs"
+    CONFIG = "config"
+    GENERATED = "generated"
+    VENDORED = "vendored"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file of a source tree, as listed; its text is not read yet.
+
+    ``path`` is relative to the root, with forward slashes, and fit to be stored and shown: bytes
+    that are not UTF-8 stand in it as ``\\xNN``. ``location`` is what the operating system opens.
+    ``named_as_source`` says that the name alone promises text in a known language, so that a
+    binary or undecodable content is a failure worth reporting, not a file to skip.
+    """
+
+    path: str
+    location: Path
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    language: str
+    kind: FileKind
+    named_as_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailure:
+    """A file that should have been indexed and could not be; ``reason`` as the contract words it."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Failed to process {self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of one source tree, sorted by path, and what was left out and why."""
+
+    root: Path
+    files: tuple[SourceFile, ...]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[FileFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A definition: what it is called, what it is, and where it stands (1-based, inclusive).
+
+    ``qualified`` joins the names of the definitions around it with dots; ``depth`` counts them.
+    """
+
+    name: str
+    qualified: str
+    kind: str
+    start_line: int
+    end_line: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of whole lines (1-based, inclusive) that reads as one piece.
+
+    ``symbol`` is the qualified name of the definition that the chunk is, or lies in; ``kind`` is
+    that definition's kind, or ``text`` where there is none.
+    """
+
+    start_line: int
+    end_line: int
+    symbol: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What one text falls into.
+
+    Every non-blank line lies in exactly one chunk. ``comments`` holds the text of comments and
+    docstrings, markers included.
+    """
+
+    chunks: tuple[Chunk, ...]
+    symbols: tuple[Symbol, ...]
+    comments: tuple[str, ...]

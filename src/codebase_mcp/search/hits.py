@@ -1,0 +1,254 @@
+"""How does a ranked file become something to read? Pure: rows in, hits out.
+
+Each file is shown once, by its best chunk; its other good places are named inside the hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from uuid import UUID
+
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.search.ranking import Evidence, RankedFile
+
+# What makes a chunk the best of its file: the words, the meaning, and the definition asked for.
+_WORDS, _MEANING, _DEFINITION = 1.0, 0.7, 0.8
+
+# Other places of a file are named when they are at least this good beside its best.
+_ALSO_GOOD = 0.6
+_MORE_PLACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """The lines of a chunk of one text."""
+
+    ordinal: int
+    start_line: int
+    end_line: int
+    symbol: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """A text with its chunks in order."""
+
+    text: str
+    chunks: tuple[StoredChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range of lines worth reading."""
+
+    start_line: int
+    end_line: int
+    symbol: str | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where else the very same text stands."""
+
+    repository_id: UUID
+    file_path: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One answer: a chunk of a file, with its surroundings."""
+
+    chunk_id: UUID
+    repository_id: UUID
+    file_path: str
+    language: str
+    file_kind: str
+    content: str
+    start_line: int
+    end_line: int
+    symbol: str | None
+    kind: str
+    similarity_score: float
+    context_before: str
+    context_after: str
+    more_in_file: tuple[Place, ...] = ()
+    also_at: tuple[Location, ...] = ()
+    signals: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredFile:
+    """A ranked file with its calibrated score and the repository that it belongs to."""
+
+    ranked: RankedFile
+    similarity: float
+    repository_id: UUID
+
+
+def chunk_strengths(evidence: Evidence) -> dict[int, float]:
+    """How strongly each chunk that was found speaks for its file, the best about 1."""
+    top = max(evidence.words.values(), default=0.0) or 1.0
+    strengths = {ordinal: _WORDS * score / top for ordinal, score in evidence.words.items()}
+    for ordinal, cosine in evidence.meaning.items():
+        strengths[ordinal] = strengths.get(ordinal, 0.0) + _MEANING * max(cosine, 0.0)
+    return strengths
+
+
+def make_hits(
+    files: Sequence[ScoredFile],
+    texts: Mapping[int, StoredText],
+    *,
+    limit: int,
+    context_lines: int,
+    explain: bool,
+) -> list[Hit]:
+    """The best ``limit`` hits: one a file, then further chunks where files are too few."""
+    hits: dict[UUID, Hit] = {}
+    further: list[Hit] = []
+    for file in files:
+        text = texts.get(file.ranked.candidate.blob_id)
+        if text is None or not text.chunks:
+            continue
+        first, *others = _file_hits(file, text, context_lines, explain=explain)
+        known = hits.get(first.chunk_id)
+        if known is None and len(hits) < limit:
+            hits[first.chunk_id] = first
+            further += others
+        elif known is not None:
+            hits[first.chunk_id] = replace(known, also_at=(*known.also_at, _location(first)))
+    further.sort(key=lambda hit: -hit.similarity_score)
+    for hit in further:
+        if len(hits) >= limit:
+            break
+        hits.setdefault(hit.chunk_id, hit)
+    return _never_rising(list(hits.values()))
+
+
+def fit(hits: Sequence[Hit], max_chars: int) -> tuple[list[Hit], bool]:
+    """The hits cut to a budget of characters, and whether anything was cut.
+
+    Context goes first, from the last hit upwards; then whole hits from the end; of a first hit
+    that alone is too long, lines at its end.
+    """
+    kept = list(hits)
+    total = sum(_length(hit) for hit in kept)
+    cut = total > max_chars
+    for position in range(len(kept) - 1, -1, -1):
+        if total <= max_chars:
+            break
+        bare = replace(kept[position], context_before="", context_after="")
+        total -= _length(kept[position]) - _length(bare)
+        kept[position] = bare
+    while len(kept) > 1 and total > max_chars:
+        total -= _length(kept.pop())
+    if kept and total > max_chars:
+        kept[0] = _shortened(kept[0], max_chars)
+    return kept, cut
+
+
+# What a hit costs beside its text: names, numbers and punctuation of its JSON.
+_OVERHEAD_CHARS = 350
+
+
+def _length(hit: Hit) -> int:
+    texts = (hit.content, hit.context_before, hit.context_after, hit.file_path)
+    return _OVERHEAD_CHARS + sum(map(len, texts))
+
+
+def _shortened(hit: Hit, max_chars: int) -> Hit:
+    room = max(max_chars - _OVERHEAD_CHARS - len(hit.file_path), 0)
+    lines: list[str] = []
+    for line in split_lines(hit.content):
+        if lines and room < len(line):
+            break
+        lines.append(line[: max(room, 0)] if not lines else line)
+        room -= len(line)
+    end = hit.start_line + max(len(lines), 1) - 1
+    return replace(hit, content="".join(lines), end_line=end)
+
+
+def _file_hits(
+    file: ScoredFile, text: StoredText, context_lines: int, *, explain: bool
+) -> list[Hit]:
+    """The best chunk of a file, with its other good places, and then those places as hits."""
+    evidence = file.ranked.candidate.evidence
+    strengths = chunk_strengths(evidence)
+    for definition in evidence.definitions:
+        for chunk in text.chunks:
+            if chunk.start_line <= definition.start_line <= chunk.end_line:
+                strengths[chunk.ordinal] = strengths.get(chunk.ordinal, 0.0) + _DEFINITION
+    order = sorted(
+        (c for c in text.chunks if c.ordinal in strengths),
+        key=lambda c: (-strengths[c.ordinal], c.ordinal),
+    ) or [text.chunks[0]]
+    best = strengths.get(order[0].ordinal, 0.0) or 1.0
+    scores = {c.ordinal: file.similarity * strengths.get(c.ordinal, best) / best for c in order}
+    good = [c for c in order[1:] if scores[c.ordinal] >= _ALSO_GOOD * file.similarity]
+    lines = split_lines(text.text)
+    places = tuple(
+        Place(c.start_line, c.end_line, c.symbol, round(scores[c.ordinal], 4))
+        for c in good[:_MORE_PLACES]
+    )
+    hits = [
+        _hit(file, chunk, scores[chunk.ordinal], lines, context_lines, explain=explain)
+        for chunk in [order[0], *good]
+    ]
+    return [replace(hits[0], more_in_file=places), *hits[1:]]
+
+
+def _hit(
+    file: ScoredFile,
+    chunk: StoredChunk,
+    score: float,
+    lines: Sequence[str],
+    context_lines: int,
+    *,
+    explain: bool,
+) -> Hit:
+    candidate = file.ranked.candidate
+    first, last = chunk.start_line - 1, chunk.end_line
+    content = "".join(lines[first:last])
+    return Hit(
+        chunk_id=chunk_id_of(content),
+        repository_id=file.repository_id,
+        file_path=candidate.path,
+        language=candidate.language,
+        file_kind=candidate.kind.value,
+        content=content,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        symbol=chunk.symbol,
+        kind=chunk.kind,
+        similarity_score=round(score, 4),
+        context_before="".join(lines[max(first - context_lines, 0) : first]),
+        context_after="".join(lines[last : last + context_lines]),
+        signals=file.ranked.signals if explain else {},
+    )
+
+
+def chunk_id_of(content: str) -> UUID:
+    """A chunk's id: the same as long as its text is. A custom UUID (version 8, RFC 9562)."""
+    digest = bytearray(sha256(content.encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return UUID(bytes=bytes(digest))
+
+
+def _location(hit: Hit) -> Location:
+    return Location(hit.repository_id, hit.file_path, hit.start_line, hit.end_line)
+
+
+def _never_rising(hits: Sequence[Hit]) -> list[Hit]:
+    """Scores that never rise down the list: the order is the ranking's, the score another view."""
+    lowest = 1.0
+    out = []
+    for hit in hits:
+        lowest = min(lowest, hit.similarity_score)
+        out.append(replace(hit, similarity_score=lowest))
+    return out

@@ -1,0 +1,62 @@
+"""What does a path alone say about a file? Pure; nothing of it is stored, so nothing goes stale."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.tokens import harsh_stem, path_parts, stem
+
+_LEGACY = re.compile(
+    r"(?:^|[/_.-])(?:legacy|compat|compatibility|deprecated|obsolete|old|v[01]|polyfills?)(?:[/_.-]|$)",
+    re.IGNORECASE,
+)
+_INTERNAL = re.compile(
+    r"(?:^|[/_.-])(?:internals?|impl|details?|private)(?:[/_.-]|$)", re.IGNORECASE
+)
+_EXAMPLE = re.compile(
+    r"(?:^|/)(?:examples?|samples?|demos?|benchmarks?|bench|fixtures?|tutorials?)(?:/|$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PathFacts:
+    """The words and marks of one path. ``name`` are harsh stems of the file name's parts."""
+
+    name: tuple[str, ...]
+    name_parts: tuple[str, ...]
+    folder_stems: frozenset[str]
+    depth: int
+    is_legacy: bool
+    is_internal: bool
+    is_example: bool
+
+
+@lru_cache(maxsize=50_000)
+def path_facts(path: str) -> PathFacts:
+    """Take a path apart."""
+    name, folders = path_parts(path)
+    parts = tuple(dict.fromkeys(name))
+    return PathFacts(
+        name=tuple(dict.fromkeys(harsh_stem(part) for part in parts)),
+        name_parts=parts,
+        folder_stems=frozenset(stem(part) for part in folders),
+        depth=path.count("/"),
+        is_legacy=_LEGACY.search(path) is not None,
+        is_internal=_INTERNAL.search(path) is not None,
+        is_example=_EXAMPLE.search(path) is not None,
+    )
+
+
+# How much a file of a kind is worth less than code, as an answer about behaviour.
+KIND_PENALTY = {
+    FileKind.CODE: 0.0,
+    FileKind.TEST: 1.0,
+    FileKind.DOCS: 0.8,
+    FileKind.CONFIG: 0.8,
+    FileKind.GENERATED: 1.4,
+    FileKind.VENDORED: 1.4,
+}

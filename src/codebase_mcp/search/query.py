@@ -1,0 +1,134 @@
+"""What does this question ask for? Pure: text in, the words and names to look for out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codebase_mcp.tokens import (
+    MAX_WORD_CHARS,
+    STOP_WORDS,
+    fold,
+    harsh_stem,
+    split_word,
+    stem,
+    term_id,
+    word_stems,
+    words_of,
+)
+
+# How people open a question to a person; at the start of a query it says nothing about the code.
+_POLITE_OPENING = re.compile(
+    r"""^\s*
+    (?:(?:please|hi|hey|hello|ok|okay)\b[\s,]*)*
+    (?:(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:help\s+me\s+)?)?
+    (?:i(?:'m|\s+am|'d|\s+would)?\s+(?:want|need|like|trying|looking)\s+(?:to\s+|for\s+)?)?
+    (?:(?:find|show|locate|get|give|tell|explain|see|know|list)\s+
+       (?=(?:me|us|the|all|where|how|what|which|code|any)\b)(?:(?:me|us)\s+)?(?:about\s+)?
+      |(?:search|look)\s+(?:for|at|up)\s+)?
+    (?:(?:where|what|which|how)\s+(?:(?:is|are|does|do|can|in)\s+)?)?
+    (?:(?:all|the|a|an|any|some|this|that)\s+)*
+    (?:(?:code|function|method|class|place|file|part|logic|implementation|snippet|module)s?\s+
+       (?:(?:that|which|who|where|to|for|we|it|is|are|does|do|handles?|implements?|responsible|used)
+          \s+)+)?
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """A stem to look for in the text of chunks; ``id`` is its number in the index.
+
+    A ``spoken`` term stands in the query itself; the others are neighbours written together.
+    """
+
+    text: str
+    id: int
+    spoken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskedName:
+    """A name that may be defined somewhere; ``strength`` says how surely the query means it."""
+
+    written: str
+    folded: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question, taken apart.
+
+    ``terms`` serve the words list and BM25. ``parts`` are the content words' parts in order, stop
+    words left out, for file names. ``names`` serve the symbol table.
+    """
+
+    text: str
+    terms: tuple[QueryTerm, ...]
+    parts: tuple[str, ...]
+    names: tuple[AskedName, ...]
+    is_symbol: bool
+
+
+# Strength of a name that is the whole query, that looks like an identifier, that is a plain word.
+WHOLE_QUERY = 1.5
+IDENTIFIER = 1.0
+PLAIN_WORD = 0.3
+
+
+@lru_cache(maxsize=1_000)
+def parse_query(text: str) -> Query:
+    """Take a question apart; never fails, whatever the text."""
+    words = [word for word in words_of(_without_opening(text)) if len(word) <= MAX_WORD_CHARS]
+    content = [word for word in words if word.lower() not in STOP_WORDS] or words
+    spoken = dict.fromkeys(s for word in content for s in word_stems(word))
+    joined = dict.fromkeys(s for s in _joined_stems(content) if s not in spoken)
+    terms = tuple(QueryTerm(s, term_id(s), s in spoken) for s in [*spoken, *joined])
+    parts = tuple(part for word in content for part in split_word(word))
+    is_symbol = len(text.split()) == 1 and any(looks_like_identifier(word) for word in words)
+    return Query(text, terms, parts, _asked_names(content), is_symbol)
+
+
+def looks_like_identifier(word: str) -> bool:
+    """Whether a word is written as no plain word is: parse_url, parseUrl, HTTPServer, utf8."""
+    return "_" in word.strip("_") or len(split_word(word)) > 1
+
+
+def name_stems(query: Query) -> tuple[str, ...]:
+    """The harsh stems of the query's parts, in order, for comparing with file names."""
+    return tuple(harsh_stem(part) for part in query.parts)
+
+
+def _without_opening(text: str) -> str:
+    rest = _POLITE_OPENING.sub("", text, count=1)
+    return rest if words_of(rest) else text
+
+
+def _joined_stems(words: list[str]) -> list[str]:
+    """Neighbours written together, as code would: "form parser" → formparser."""
+    return [
+        stem((first + second).lower())
+        for first, second in zip(words, words[1:], strict=False)
+        if first.isalpha() and second.isalpha()
+    ]
+
+
+def _asked_names(words: list[str]) -> tuple[AskedName, ...]:
+    names: dict[str, AskedName] = {}
+    if len(words) > 1:
+        _add_name(names, "".join(words), WHOLE_QUERY if len(words) < 5 else IDENTIFIER)
+    for word in words:
+        strength = IDENTIFIER if looks_like_identifier(word) else PLAIN_WORD
+        _add_name(names, word, WHOLE_QUERY if len(words) == 1 else strength)
+    for first, second in zip(words, words[1:], strict=False):
+        _add_name(names, first + second, IDENTIFIER)
+    return tuple(names.values())
+
+
+def _add_name(names: dict[str, AskedName], written: str, strength: float) -> None:
+    folded = fold(written)
+    if folded and (folded not in names or names[folded].strength < strength):
+        names[folded] = AskedName(written, folded, strength)

@@ -1,0 +1,195 @@
+"""In what order do the candidate files answer the question? Pure: evidence in, order out.
+
+A file's score is a weighted sum of named signals, each between 0 and 1 or nearly so. Weights and
+figures: ``docs/search-quality.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.paths import KIND_PENALTY, PathFacts, path_facts
+from codebase_mcp.search.query import Query, name_stems
+
+WEIGHTS: Mapping[str, float] = {
+    "body": 4.2,
+    "name": 3.7,
+    "name_prefix": 2.7,
+    "definition": 2.1,
+    "comments": 1.6,
+    "folders": 1.1,
+    "meaning": 1.5,
+    "kind": -1.0,
+    "legacy": -1.4,
+    "internal": -1.0,
+    "example": -0.6,
+    "depth": -0.6,
+}
+
+# Of a file's chunks the best counts whole, each further one by this factor less, twelve at most.
+CHUNK_DECAY = 0.7
+CHUNKS_COUNTED = 12
+
+# How fast the name of a file loses weight the later the query mentions it.
+POSITION_DECAY = 0.35
+
+# A definition whose case differs from the query's counts somewhat less.
+OTHER_CASE = 0.7
+
+MIN_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A symbol that a query names; ``definers`` is how many texts define one of that name."""
+
+    folded: str
+    name: str
+    kind: str
+    start_line: int
+    end_line: int
+    depth: int
+    definers: int
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What the candidate lists found in one text: per chunk (by ordinal) and as a whole."""
+
+    words: dict[int, float] = field(default_factory=dict)
+    meaning: dict[int, float] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
+    comments: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file and the evidence in its text."""
+
+    snapshot_id: int
+    path: str
+    blob_id: int
+    language: str
+    kind: FileKind
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class RankedFile:
+    """A candidate with its score, the weighted signals that make it, and how sure the match is.
+
+    ``coverage`` is how much of what the query asks for the file's best chunk says: its BM25 score
+    against the inverse document frequencies of the query's words, 1 or more where all are there.
+    """
+
+    candidate: Candidate
+    score: float
+    signals: dict[str, float]
+    coverage: float
+
+
+def rank_files(
+    query: Query,
+    candidates: Sequence[Candidate],
+    median_depth: Mapping[int, float],
+    frequency: Mapping[str, float],
+    weights: Mapping[str, float] = WEIGHTS,
+) -> list[RankedFile]:
+    """Order candidates, best first.
+
+    ``median_depth`` is each snapshot's; ``frequency`` gives each query stem's inverse document
+    frequency.
+    """
+    bodies = {id(c): _body(c.evidence.words.values()) for c in candidates}
+    top_body = max(bodies.values(), default=0.0) or 1.0
+    top_comments = max((c.evidence.comments for c in candidates), default=0.0) or 1.0
+    folders = {id(c): _folders(path_facts(c.path), frequency) for c in candidates}
+    top_folders = max(folders.values(), default=0.0) or 1.0
+    asked = name_stems(query)
+    wants_tests = bool({"test", "spec", "mock", "fixture"} & set(asked))
+    asked_for = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
+    ranked = []
+    for candidate in candidates:
+        facts = path_facts(candidate.path)
+        name, prefix = name_signals(facts, asked, query.parts)
+        depth = facts.depth - median_depth.get(candidate.snapshot_id, 0.0)
+        raw = {
+            "body": bodies[id(candidate)] / top_body,
+            "name": name,
+            "name_prefix": prefix,
+            "definition": definition_signal(query, candidate.evidence.definitions),
+            "comments": candidate.evidence.comments / top_comments,
+            "folders": folders[id(candidate)] / top_folders,
+            "meaning": max(candidate.evidence.meaning.values(), default=0.0),
+            "kind": _kind(candidate.kind, wants_tests=wants_tests),
+            "legacy": float(facts.is_legacy),
+            "internal": float(facts.is_internal),
+            "example": float(facts.is_example and candidate.kind is FileKind.CODE),
+            "depth": min(max(depth, 0.0), 3.0),
+        }
+        signals = {name: weights[name] * value for name, value in raw.items() if value}
+        coverage = max(candidate.evidence.words.values(), default=0.0) / asked_for
+        ranked.append(RankedFile(candidate, sum(signals.values()), signals, coverage))
+    ranked.sort(key=lambda r: (-r.score, r.candidate.path))
+    return ranked
+
+
+def name_signals(
+    facts: PathFacts, asked: Sequence[str], parts: Sequence[str]
+) -> tuple[float, float]:
+    """How well the query names the file: by whole words, and by words of a common beginning.
+
+    The first is the share of the name's words that the query holds, less the later it first holds
+    one; the second the share of the other words that begin as a query word does, or the reverse.
+    """
+    if not facts.name:
+        return 0.0, 0.0
+    positions = [asked.index(word) for word in facts.name if word in asked]
+    name = 0.0
+    if positions:
+        share = len(positions) / len(facts.name)
+        name = share / (1 + POSITION_DECAY * min(positions))
+    unmatched = [
+        part
+        for part, word in zip(facts.name_parts, facts.name, strict=False)
+        if word not in asked and len(part) >= MIN_PREFIX
+    ]
+    related = sum(any(_prefix_related(part, other) for other in parts) for part in unmatched)
+    return name, related / len(facts.name)
+
+
+def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
+    """The strongest claim of a file to define what the query names."""
+    asked = {name.folded: name for name in query.names}
+    best = 0.0
+    for definition in definitions:
+        name = asked.get(definition.folded)
+        if name is None:
+            continue
+        case = 1.0 if name.written == definition.name else OTHER_CASE
+        best = max(best, name.strength * case / math.sqrt(definition.definers))
+    return best
+
+
+def _body(scores: Iterable[float]) -> float:
+    best = sorted(scores, reverse=True)[:CHUNKS_COUNTED]
+    return sum(score * CHUNK_DECAY**place for place, score in enumerate(best))
+
+
+def _folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
+    return sum(idf for stem, idf in frequency.items() if stem in facts.folder_stems)
+
+
+def _kind(kind: FileKind, *, wants_tests: bool) -> float:
+    return 0.0 if wants_tests and kind is FileKind.TEST else KIND_PENALTY[kind]
+
+
+def _prefix_related(first: str, second: str) -> bool:
+    return (
+        len(second) >= MIN_PREFIX
+        and first != second
+        and (first.startswith(second) or second.startswith(first))
+    )

@@ -1,0 +1,169 @@
+"""Which places answer this question best?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.embedder import Embedder
+from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
+from codebase_mcp.search.candidates import (
+    Filters,
+    Found,
+    ScopedSnapshot,
+    find_candidates,
+    load_scope,
+)
+from codebase_mcp.search.confidence import FLOOR, similarity
+from codebase_mcp.search.hits import (
+    Hit,
+    ScoredFile,
+    StoredChunk,
+    StoredText,
+    chunk_strengths,
+    make_hits,
+)
+from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.ranking import RankedFile, rank_files
+
+_SQL = load_queries("codebase_mcp.search", "search.sql")
+
+# total_count is exact up to here, a lower bound beyond.
+COUNT_LIMIT = 1_000
+
+# Same texts fall together into one hit, so some more files are read than are shown.
+SPARE_FILES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How much to show, of which files."""
+
+    filters: Filters = field(default_factory=Filters)
+    limit: int = 10
+    context_lines: int = 10
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The hits, best first, and how many chunks there are above the floor in all."""
+
+    hits: list[Hit]
+    total_count: int
+    total_is_lower_bound: bool
+    snapshots: tuple[ScopedSnapshot, ...]
+
+
+class Searcher:
+    """Answers questions about the indexed repositories of a project."""
+
+    def __init__(self, database: Database, embedder: Embedder, profile: str) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._profile = profile
+
+    async def search(self, project: Project, text: str, request: Request) -> Answer:
+        """The best places for a question.
+
+        Raises:
+            ProjectNotFound: nothing was ever indexed in this project.
+            EmbeddingUnavailable: the index was made with another model.
+        """
+        query = parse_query(text)
+        async with self._database.transaction(project, readonly=True) as tx:
+            ranked, found, snapshots = await self._rank(tx, query, request.filters)
+            scored = _above_floor(ranked, snapshots)
+            shown = scored[: request.limit + SPARE_FILES]
+            texts = await _load_texts(tx, shown)
+        hits = make_hits(
+            shown,
+            texts,
+            limit=request.limit,
+            context_lines=request.context_lines,
+            explain=request.explain,
+        )
+        total = _count(scored)
+        return Answer(
+            hits,
+            max(min(total, COUNT_LIMIT), len(hits)),
+            found.words_cut or total > COUNT_LIMIT,
+            snapshots,
+        )
+
+    async def rank(self, project: Project, text: str, filters: Filters) -> list[RankedFile]:
+        """All candidates in order, with their signals: for measuring, not for showing."""
+        async with self._database.transaction(project, readonly=True) as tx:
+            ranked, _, _ = await self._rank(tx, parse_query(text), filters)
+        return ranked
+
+    async def _rank(
+        self, tx: Transaction, query: Query, filters: Filters
+    ) -> tuple[list[RankedFile], Found, tuple[ScopedSnapshot, ...]]:
+        snapshots, frequencies = await load_scope(tx, query, filters.repository_id)
+        if not snapshots and filters.repository_id is None:
+            raise ProjectNotFound(
+                "Project has not been indexed or does not exist",
+                hint="Call index_repository with the same project_id first.",
+            )
+        for snapshot in snapshots:
+            if snapshot.profile != self._profile:
+                raise _mismatch(snapshot, self._embedder.name)
+        vector = self._embedder.encode_query(query.text)
+        found = await find_candidates(tx, query, vector, frequencies, snapshots, filters)
+        depths = {snapshot.id: snapshot.median_depth for snapshot in snapshots}
+        return rank_files(query, found.candidates, depths, found.frequency), found, snapshots
+
+
+def _mismatch(snapshot: ScopedSnapshot, model: str) -> EmbeddingUnavailable:
+    return EmbeddingUnavailable(
+        f"The index of {snapshot.name} was made with {snapshot.model}, in a form that this server "
+        f"({model}) cannot search",
+        hint="Call index_repository with force_reindex=true to rebuild it, or start the server "
+        "with the model and version that made it.",
+        details={"repository_id": str(snapshot.repository_id), "indexed_with": snapshot.model},
+    )
+
+
+def _above_floor(
+    ranked: Sequence[RankedFile], snapshots: Sequence[ScopedSnapshot]
+) -> list[ScoredFile]:
+    repositories = {snapshot.id: snapshot.repository_id for snapshot in snapshots}
+    top_score = ranked[0].score if ranked else 0.0
+    scored = (
+        ScoredFile(file, similarity(file, top_score), repositories[file.candidate.snapshot_id])
+        for file in ranked
+    )
+    return [file for file in scored if file.similarity >= FLOOR]
+
+
+def _count(files: Sequence[ScoredFile]) -> int:
+    """Distinct chunks whose share of their file's score is above the floor."""
+    total = 0
+    seen: set[int] = set()
+    for file in files:
+        candidate = file.ranked.candidate
+        if candidate.blob_id in seen:
+            continue
+        seen.add(candidate.blob_id)
+        strengths = chunk_strengths(candidate.evidence).values()
+        best = max(strengths, default=1.0) or 1.0
+        total += max(sum(file.similarity * s / best >= FLOOR for s in strengths), 1)
+    return total
+
+
+async def _load_texts(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, StoredText]:
+    blobs = list({file.ranked.candidate.blob_id for file in files})
+    if not blobs:
+        return {}
+    chunks, texts = await tx.fetch_many(
+        [(_SQL["chunks"], {"blobs": blobs}), (_SQL["texts"], {"blobs": blobs})]
+    )
+    by_blob: dict[int, list[StoredChunk]] = defaultdict(list)
+    for blob_id, *chunk in chunks:
+        by_blob[blob_id].append(StoredChunk(*chunk))
+    return {blob_id: StoredText(text, tuple(by_blob[blob_id])) for blob_id, text in texts}

@@ -1,0 +1,122 @@
+-- name: scope
+-- The snapshots that a search looks at, and what is known of their state.
+SELECT s.id, s.repository_id, r.root, r.name, s.median_depth, s.files_pending,
+       jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.fingerprint, p.model
+FROM snapshot AS s
+JOIN repository AS r ON r.id = s.repository_id
+JOIN profile AS p ON p.id = s.profile_id
+WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
+ORDER BY r.root;
+
+-- name: frequencies
+-- In how many chunks each term of the query occurs; term -1 counts all chunks.
+SELECT term, chunks
+FROM term_frequency
+WHERE term = ANY(%(terms)s::integer[]);
+
+-- name: words
+-- Chunks with one of the rare terms, best first.
+SELECT blob_id, ordinal, -(lex <#> %(query)s::sparsevec) AS score
+FROM chunk
+WHERE terms && %(rare)s::integer[]
+ORDER BY lex <#> %(query)s::sparsevec
+LIMIT %(limit)s;
+
+-- name: words_in_scope
+-- The same among the files that pass the filters.
+SELECT c.blob_id, c.ordinal, -(c.lex <#> %(query)s::sparsevec) AS score
+FROM chunk AS c
+WHERE c.terms && %(rare)s::integer[]
+  AND c.blob_id IN (
+      SELECT f.blob_id
+      FROM file AS f
+      WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
+        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+  )
+ORDER BY c.lex <#> %(query)s::sparsevec
+LIMIT %(limit)s;
+
+-- name: common_words
+-- Where every term is common: chunks that hold the rarest of them together, no more than a bound.
+SELECT blob_id, ordinal, -(lex <#> %(query)s::sparsevec) AS score
+FROM (
+    SELECT blob_id, ordinal, lex
+    FROM chunk
+    WHERE terms @> %(rare)s::integer[]
+    LIMIT %(bound)s
+) AS bounded
+ORDER BY lex <#> %(query)s::sparsevec
+LIMIT %(limit)s;
+
+-- name: meaning
+-- Chunks nearest in meaning, exactly.
+SELECT blob_id, ordinal, -(dense <#> %(vector)s::halfvec) AS cosine
+FROM chunk_vector
+ORDER BY dense <#> %(vector)s::halfvec
+LIMIT %(limit)s;
+
+-- name: meaning_in_scope
+-- The same among the files that pass the filters.
+SELECT v.blob_id, v.ordinal, -(v.dense <#> %(vector)s::halfvec) AS cosine
+FROM chunk_vector AS v
+WHERE v.blob_id IN (
+      SELECT f.blob_id
+      FROM file AS f
+      WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
+        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+  )
+ORDER BY v.dense <#> %(vector)s::halfvec
+LIMIT %(limit)s;
+
+-- name: names
+-- Files whose name holds a word of the query, the shortest names first.
+SELECT f.blob_id
+FROM file AS f
+WHERE f.name_terms && %(name_terms)s::integer[]
+  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+ORDER BY cardinality(f.name_terms), f.path
+LIMIT %(limit)s;
+
+-- name: symbols
+-- Definitions of what the query names, with the number of texts that define each.
+SELECT blob_id, folded, name, kind, start_line, end_line, depth, definers
+FROM (
+    SELECT blob_id, folded, name, kind, start_line, end_line, depth,
+           row_number() OVER (PARTITION BY folded ORDER BY depth, blob_id, start_line) AS place,
+           count(*) OVER (PARTITION BY folded) AS definers
+    FROM symbol
+    WHERE folded = ANY(%(names)s::text[])
+) AS found
+WHERE place <= %(limit)s;
+
+-- name: files
+-- The files, in scope and past the filters, that show these texts; comments scored by the query.
+SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind,
+       -(b.comments <#> %(query)s::sparsevec)
+FROM file AS f
+JOIN blob AS b ON b.id = f.blob_id
+WHERE f.blob_id = ANY(%(blobs)s::bigint[])
+  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
+
+-- name: chunks
+-- The lines and symbols of all chunks of these texts.
+SELECT blob_id, ordinal, start_line, end_line, symbol, kind
+FROM chunk
+WHERE blob_id = ANY(%(blobs)s::bigint[])
+ORDER BY blob_id, ordinal;
+
+-- name: texts
+-- The texts themselves.
+SELECT id, text
+FROM blob
+WHERE id = ANY(%(blobs)s::bigint[]);

@@ -1,0 +1,291 @@
+"""What is this file: in which language, and written for what?
+
+Decided by the path alone, and refined by the first bytes where the name says nothing. The kind is
+the first of these that applies, so that what a file is not worth comes before how it is written:
+
+1. vendored: below a folder for other people's code (``vendor/``, ``node_modules/``)
+2. generated: lock files, minified files, snapshots, the output of known generators
+3. test: below a folder of tests, or named as a test in a language of code
+4. docs: prose, also as plain text or HTML in a folder of documentation
+5. code: in a language that does something; build scripts too
+6. config: everything else, which only states something
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.source.names import (
+    BINARY_EXTENSIONS,
+    CODE_EXTENSIONS_WITHOUT_GRAMMAR,
+    LANGUAGE_BY_EXTENSION,
+    LANGUAGE_BY_INTERPRETER,
+    LANGUAGE_BY_NAME,
+    TEMPLATE_EXTENSIONS,
+)
+
+# Goes up whenever a path may be classified differently: what is stored is then classified anew.
+CLASSIFY_VERSION = 1
+
+TEXT = "text"
+
+_PROSE = frozenset({"markdown", "rst", "asciidoc", "org", "latex", "typst"})
+_STATEMENTS = frozenset(
+    {
+        "yaml",
+        "toml",
+        "ini",
+        "json",
+        "json5",
+        "jsonc",
+        "xml",
+        "properties",
+        "kdl",
+        "gitignore",
+        "dtd",
+    }
+)
+
+_VENDORED_FOLDERS = frozenset(
+    "vendor vendors vendored _vendor _vendored node_modules bower_components jspm_packages"
+    " third_party third-party thirdparty 3rdparty 3rd-party site-packages dist-packages"
+    " __pypackages__ godeps pods carthage .yarn venv .venv virtualenv .tox .nox".split()
+)
+_GENERATED_FOLDERS = frozenset({"__snapshots__", "__generated__", ".generated"})
+_DOCS_FOLDERS = frozenset({"doc", "docs", "documentation", "man", "manual"})
+_TEST_FOLDERS = frozenset(
+    "spec specs testdata fixtures __fixtures__ __mocks__ e2e unittest unittests cypress t".split()
+)
+# A word of its own (test-utils, integration_tests, Acme.Tests), never a part of one (latest).
+_TEST_WORD = re.compile(r"(?:^|[-_.])tests?(?:$|[-_.])", re.IGNORECASE)
+# One in camel case (commonTest, AcmeTests), which needs the capital: not contest, not latest.
+_TEST_HUMP = re.compile(r"[a-z0-9]Tests?$")
+
+_TEST_STEM = re.compile(
+    r"^(?:tests?|conftest)$|^tests?[-_.]|[-_.](?:tests?|unittests?)$", re.IGNORECASE
+)
+_TEST_CLASS = re.compile(r"[A-Za-z0-9](?:Tests?|TestCase|TestSuite)$")
+_TEST_CLASS_JAVA = re.compile(r"^Test[A-Z]|[a-z0-9]IT$")
+# Where a file is named after the class in it; elsewhere a hump at the end means nothing.
+_CAMEL_LANGUAGES = frozenset(
+    "java kotlin scala groovy csharp php swift haskell objc cpp dart javascript typescript tsx"
+    " elixir solidity".split()
+)
+_JAVA_LANGUAGES = frozenset({"java", "kotlin", "scala", "groovy"})
+# Elsewhere a spec is a specification: PodSpec.java, module_spec.py.
+_SPEC_STEM = re.compile(r"^specs?$|[-_.](?:specs?|e2e|cy)$", re.IGNORECASE)
+_SPEC_LANGUAGES = frozenset({"ruby", "javascript", "typescript", "tsx", "lua", "elixir"})
+_SPEC_CLASS = re.compile(r"[A-Za-z0-9]Specs?$")
+_SPEC_CLASS_LANGUAGES = frozenset({"scala", "groovy", "haskell", "php", "javascript", "typescript"})
+
+_GENERATED_NAMES = frozenset(
+    "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml go.sum go.work.sum gradle.lockfile"
+    " package.resolved cartfile.resolved packages.lock.json .pnp.cjs .pnp.loader.mjs bun.lockb"
+    " gradlew gradlew.bat mvnw mvnw.cmd .terraform.lock.hcl".split()
+)
+_GENERATED_ENDINGS = (
+    ".lock",
+    ".snap",
+    ".map",
+    ".pbxproj",
+    *(".min.js", ".min.mjs", ".min.cjs", ".min.css", "-min.js", "-min.css"),
+    *("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb.rb", "_pb.js", "_pb.ts", "_pb.d.ts"),
+    *(".pb.go", ".pb.gw.go", ".pb.cc", ".pb.h", ".pb.swift", ".pb.dart", ".pbjson.dart"),
+    *(".g.dart", ".freezed.dart", ".gr.dart", ".mocks.dart", ".g.cs", ".g.i.cs", ".designer.cs"),
+    *(".gen.go", "_gen.go", ".gen.ts", ".gen.tsx", "_generated.go", "_generated.rs"),
+)
+_GENERATED_PART = re.compile(r"\.generated\.|^zz_generated[._]")
+
+_PROSE_NAMES = frozenset(
+    "readme license licence copying copyright authors contributors maintainers changelog changes"
+    " history news notice todo contributing security install thanks credits faq unlicense patents"
+    " code_of_conduct".split()
+)
+_PROSE_EXTENSIONS = frozenset({"txt", "text", "ronn", "wiki", "textile", "rdoc", "creole", "bib"})
+_MAN_PAGE = re.compile(r"\.[1-9]$")
+_SETTINGS_TEXT = re.compile(r"^(?:requirements|constraints)\b.*\.txt$|^robots\.txt$")
+_NUMBERED_LIBRARY = re.compile(r"\.so(?:\.\d+)+$")
+
+# Bytes looked at for a generator's mark; further down it is the text of a generator.
+MARK_BYTES = 4096
+_GENERATED_MARK = re.compile(
+    rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[^\n]*?"
+    rb"(?:@generated\b|<auto-?generated\b"
+    rb"|generated by (?:the protocol buffer compiler|gnu autoconf)"
+    rb"|(?:this|the) (?:file|code|source)[^\n]{0,20} (?:is|was|has been)"
+    rb" (?:automatically |auto-?)?generated\b"
+    rb"|generated\b[^\n]*\bdo not (?:edit|modify|change)"
+    rb"|do not (?:edit|modify|change)\b[^\n]*\bgenerated\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Bytes from which a text can be called minified, and the bytes a line then has on average.
+# Hand-written code stays below 60, prose without line breaks below 400.
+_MINIFIED_BYTES = 2048
+_MINIFIED_LINE_BYTES = 500
+
+_SHEBANG = re.compile(
+    rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([^\s/]+)"
+)
+_VERSION = re.compile(r"[-\d.]+$")
+
+_CPP_HEADER = re.compile(
+    rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)"
+    rb"|^#\s*include\s*<(?:string|vector|memory|map|iostream|type_traits|utility|cstd\w+)>",
+    re.MULTILINE,
+)
+_OBJC_HEADER = re.compile(rb"^\s*(?:@interface|@protocol|@class|#import)\b", re.MULTILINE)
+
+
+def language_of(path: str) -> str:
+    """The grammar that the name promises, or ``text``."""
+    return _language_of_name(path[path.rfind("/") + 1 :])
+
+
+def kind_of(path: str) -> FileKind:
+    """What the file is for, by its path alone."""
+    slash = path.rfind("/")
+    folder = _folder_kinds(path[: max(slash, 0)])
+    name = path[slash + 1 :]
+    own = _name_kind(name)
+    if FileKind.VENDORED in folder:
+        return FileKind.VENDORED
+    if FileKind.GENERATED in folder or own is FileKind.GENERATED:
+        return FileKind.GENERATED
+    if FileKind.TEST in folder or own is FileKind.TEST:
+        return FileKind.TEST
+    if FileKind.DOCS in folder and _documents(name):
+        return FileKind.DOCS
+    return own
+
+
+def is_source_name(path: str) -> bool:
+    """Whether the name alone promises text in a known language, grammar or not."""
+    name = path[path.rfind("/") + 1 :]
+    return _language_of_name(name) != TEXT or _extension(name) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
+
+
+def is_binary_name(path: str) -> bool:
+    """Whether the name alone says: an image, an archive, compiled, or otherwise not to be read."""
+    name = path[path.rfind("/") + 1 :].lower()
+    return _extension(name) in BINARY_EXTENSIONS or bool(_NUMBERED_LIBRARY.search(name))
+
+
+def is_generated(head: bytes) -> bool:
+    """Whether the beginning of a file says that a program wrote it."""
+    return has_generated_mark(head) or _is_minified(head)
+
+
+def has_generated_mark(head: bytes) -> bool:
+    """Whether one of the first comments says that a program wrote the file."""
+    return _GENERATED_MARK.search(head[:MARK_BYTES]) is not None
+
+
+def _is_minified(head: bytes) -> bool:
+    lines = head.count(b"\n") + 1
+    return len(head) >= _MINIFIED_BYTES and len(head) > lines * _MINIFIED_LINE_BYTES
+
+
+def language_of_shebang(head: bytes) -> str | None:
+    """The language of the interpreter that the first line names, if it is a known one."""
+    found = _SHEBANG.match(head[:256])
+    if found is None:
+        return None
+    program = found[1].decode("ascii", "replace").lower()
+    return LANGUAGE_BY_INTERPRETER.get(_VERSION.sub("", program))
+
+
+def language_of_header(head: bytes) -> str:
+    """C, C++ or Objective-C: a header's name says only that it is one of them."""
+    if _OBJC_HEADER.search(head):
+        return "objc"
+    return "cpp" if _CPP_HEADER.search(head) else "c"
+
+
+@lru_cache(maxsize=1 << 16)
+def _language_of_name(name: str) -> str:
+    lower = name.lower()
+    if lower in LANGUAGE_BY_NAME:
+        return LANGUAGE_BY_NAME[lower]
+    extension = _extension(lower)
+    if extension in TEMPLATE_EXTENSIONS:
+        made = _language_of_name(name[: -len(extension) - 1])
+        if made != TEXT:
+            return made
+    known = LANGUAGE_BY_EXTENSION.get(extension)
+    if known is None:
+        # Variants of a file without an extension: Dockerfile.dev, Makefile.linux.
+        known = LANGUAGE_BY_NAME.get(lower.split(".", 1)[0], TEXT)
+    return known
+
+
+@lru_cache(maxsize=1 << 14)
+def _folder_kinds(folder: str) -> frozenset[FileKind]:
+    """Every kind that some folder of the way suggests."""
+    kinds = set()
+    for segment in folder.split("/") if folder else ():
+        lower = segment.lower()
+        if lower in _VENDORED_FOLDERS:
+            kinds.add(FileKind.VENDORED)
+        if lower in _GENERATED_FOLDERS or lower.endswith(".egg-info"):
+            kinds.add(FileKind.GENERATED)
+        if lower in _TEST_FOLDERS or _TEST_WORD.search(segment) or _TEST_HUMP.search(segment):
+            kinds.add(FileKind.TEST)
+        if lower in _DOCS_FOLDERS:
+            kinds.add(FileKind.DOCS)
+    return frozenset(kinds)
+
+
+@lru_cache(maxsize=1 << 16)
+def _name_kind(name: str) -> FileKind:
+    lower = name.lower()
+    if (
+        lower in _GENERATED_NAMES
+        or lower.endswith(_GENERATED_ENDINGS)
+        or _GENERATED_PART.search(lower)
+    ):
+        return FileKind.GENERATED
+    language = _language_of_name(name)
+    code = _is_code(language, lower)
+    if code and _names_a_test(name, language):
+        return FileKind.TEST
+    if language in _PROSE or (language == TEXT and _is_prose_name(lower)):
+        return FileKind.DOCS
+    return FileKind.CODE if code else FileKind.CONFIG
+
+
+def _is_code(language: str, lower: str) -> bool:
+    if language == TEXT:
+        return _extension(lower) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
+    return language not in _PROSE and language not in _STATEMENTS
+
+
+def _names_a_test(name: str, language: str) -> bool:
+    stem = name[: name.rfind(".")] if "." in name else name
+    signs = [_TEST_STEM]
+    signs += [_SPEC_STEM] if language in _SPEC_LANGUAGES else []
+    signs += [_TEST_CLASS] if language in _CAMEL_LANGUAGES else []
+    signs += [_TEST_CLASS_JAVA] if language in _JAVA_LANGUAGES else []
+    signs += [_SPEC_CLASS] if language in _SPEC_CLASS_LANGUAGES else []
+    return name.endswith((".t", ".bats")) or any(sign.search(stem) for sign in signs)
+
+
+def _is_prose_name(lower: str) -> bool:
+    if _SETTINGS_TEXT.search(lower):
+        return False
+    if re.split(r"[-.]", lower, maxsplit=1)[0] in _PROSE_NAMES:
+        return True
+    return _extension(lower) in _PROSE_EXTENSIONS or bool(_MAN_PAGE.search(lower))
+
+
+def _documents(name: str) -> bool:
+    """Whether a file in a folder of documentation is a part of it rather than its machinery."""
+    language = _language_of_name(name)
+    return language == "html" or (language == TEXT and not _SETTINGS_TEXT.search(name.lower()))
+
+
+def _extension(name: str) -> str:
+    """The extension in lower case, without its dot; ``.env`` and ``Makefile`` have none."""
+    dot = name.rfind(".")
+    return name[dot + 1 :].lower() if dot > 0 else ""

@@ -1,0 +1,257 @@
+"""What does git know about this directory?
+
+The only file of the room that starts programs, and the only program is git. A repository may be
+hostile: its configuration, hooks and index must not make git run anything, nor name anything
+outside the directory that was asked about. Which files are worth reading is ``walk.py``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from codebase_mcp.source.ignore import read_ignore_file
+
+log = logging.getLogger(__name__)
+
+# Long enough for a million files on a slow disk; a pipe posing as .gitignore would block for ever.
+TIME_LIMIT_S = 60.0
+
+# Whatever the repository's configuration says, these decide: each names a program otherwise.
+_HARMLESS = (
+    "--no-pager",
+    "--literal-pathspecs",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.sshCommand=false",
+    "-c",
+    "core.untrackedCache=false",
+    "-c",
+    "safe.directory=*",
+)
+# Where a person's own configuration lies is theirs to say; every other GIT_ variable would let
+# the hook or the shell that started us redirect git to another repository.
+_KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+_UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
+_SUBMODULE = b"160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is checked out: no branch where HEAD is detached, no commit before the first one."""
+
+    branch: str | None
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GitFiles:
+    """The paths git lists below one directory, as bytes relative to it.
+
+    ``untracked`` leaves out what is ignored. ``nested`` are directories that are repositories of
+    their own, ``unreadable`` those that git could not look into.
+    """
+
+    tracked: list[bytes] = field(default_factory=list)
+    untracked: list[bytes] = field(default_factory=list)
+    nested: list[bytes] = field(default_factory=list)
+    unreadable: list[bytes] = field(default_factory=list)
+    submodules: int = 0
+
+
+def work_tree_of(directory: Path) -> Path | None:
+    """The top of the work tree that the directory lies in, found without git.
+
+    Git's own search would also take a directory that only looks like a bare repository. A ``.git``
+    further up counts only if it belongs to us or to the owner of the directory: anybody can put
+    one into a shared folder such as the one for temporary files.
+    """
+    try:
+        owners = {directory.stat().st_uid, os.geteuid()}
+        for top in (directory, *directory.parents):
+            git_dir = _git_dir(top)
+            if git_dir and (top == directory or (top / ".git").lstat().st_uid in owners):
+                return top
+    except OSError as error:
+        log.warning("Cannot look for a git repository at %s: %s", directory, error)
+    return None
+
+
+def in_git_directory(directory: Path) -> bool:
+    """Whether the directory belongs to git's own records rather than to a work tree."""
+    inside = [place for place in (directory, *directory.parents) if place.name == ".git"]
+    top = work_tree_of(directory) if inside else None
+    return top is not None and top / ".git" in inside
+
+
+def list_with_git(directory: Path, top: Path) -> GitFiles | None:
+    """What git lists below the directory of the work tree ``top``; None if git cannot say."""
+    # -t marks each line with where it comes from; without it an untracked file could be named
+    # like the details of a tracked one.
+    answer = _git(
+        directory, top, "ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard"
+    )
+    if answer is None:
+        return None
+    output, complaints = answer
+    files = GitFiles(unreadable=_UNREADABLE.findall(complaints))
+    previous = b""
+    for record in output.split(b"\0"):
+        tag, _, rest = record.partition(b" ")
+        if not tag:
+            continue
+        details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
+        if path == previous or not _stays_inside(path):
+            continue
+        previous = path
+        if details.startswith(_SUBMODULE):
+            files.submodules += 1
+        elif details:
+            files.tracked.append(path)
+        elif path.endswith(b"/"):
+            files.nested.append(path[:-1])
+        else:
+            files.untracked.append(path)
+    return files
+
+
+def head_of(root: Path) -> Head | None:
+    """Branch and commit checked out at the directory; None outside git or without git."""
+    top = work_tree_of(root)
+    if top is None:
+        return None
+    # Either may fail by itself: no branch when HEAD is detached, no commit in a new repository.
+    branch = _git(root, top, "symbolic-ref", "--quiet", "--short", "HEAD", may_fail=True)
+    commit = _git(root, top, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True)
+    if branch is None and commit is None:
+        return None
+    return Head(*(_word(answer) for answer in (branch, commit)))
+
+
+def standard_excludes(directory: Path, top: Path | None) -> list[bytes]:
+    """The contents of the global excludes file and of ``.git/info/exclude``, weakest first."""
+    locations = [_global_excludes(directory, top)]
+    git_dir = _git_dir(top) if top else None
+    if git_dir:
+        locations.append(_common_dir(git_dir) / "info" / "exclude")
+    texts = (read_ignore_file(os.fsencode(place), follow=True) for place in locations)
+    return [text for text in texts if text]
+
+
+def _global_excludes(directory: Path, top: Path | None) -> Path:
+    answer = _git(
+        directory, top, "config", "--type=path", "--get", "core.excludesFile", may_fail=True
+    )
+    if answer and (configured := answer[0].rstrip(b"\n")):
+        return directory / os.fsdecode(configured)
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    return Path(home, "git", "ignore")
+
+
+def _word(answer: tuple[bytes, bytes] | None) -> str | None:
+    return answer[0].strip().decode("utf-8", "backslashreplace") or None if answer else None
+
+
+def _stays_inside(path: bytes) -> bool:
+    """Whether a path is relative and stays below its start, which a forged index may break."""
+    segments = path.removesuffix(b"/").lower().split(b"/")
+    return not ({b"", b".", b"..", b".git"} & set(segments))
+
+
+def _git_dir(top: Path) -> Path | None:
+    """The git directory of a work tree's top, through the ``.git`` file of a linked one."""
+    entry = top / ".git"
+    try:
+        mode = entry.stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        return entry if os.path.lexists(entry / "HEAD") else None
+    pointer = _first_line(entry)
+    if not pointer.startswith(b"gitdir: "):
+        return None
+    return top / os.fsdecode(pointer.removeprefix(b"gitdir: "))
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """Where linked work trees keep what they share."""
+    return git_dir / os.fsdecode(_first_line(git_dir / "commondir") or b".")
+
+
+def _first_line(location: Path) -> bytes:
+    text = read_ignore_file(os.fsencode(location), follow=True) or b""
+    return text.split(b"\n", 1)[0].rstrip(b"\r")
+
+
+def _git(
+    directory: Path, top: Path | None, *arguments: str, may_fail: bool = False
+) -> tuple[bytes, bytes] | None:
+    """Output and complaints of one git command, or None when it failed, which is logged.
+
+    Naming the git directory spares git's own search and its refusal of other people's
+    repositories; naming the work tree overrules a ``core.worktree`` that points elsewhere.
+    """
+    program = _program(os.environ.get("PATH", os.defpath), directory)
+    if program is None:
+        return None
+    place = [f"--git-dir={top / '.git'}", f"--work-tree={top}"] if top else []
+    try:
+        done = subprocess.run(
+            [program, *_HARMLESS, *place, *arguments],
+            cwd=directory,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        log.warning("git %s took over %.0f s in %s", arguments[0], TIME_LIMIT_S, directory)
+        return None
+    except OSError as error:
+        log.warning("git cannot be started in %s: %s", directory, error)
+        return None
+    if done.returncode == 0:
+        return done.stdout, done.stderr
+    if not may_fail:
+        complaint = done.stderr.decode("utf-8", "backslashreplace").strip()
+        log.warning("git %s failed in %s: %s", arguments[0], directory, complaint)
+    return None
+
+
+def _environment() -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    }
+    return kept | {
+        "LC_ALL": "C",  # the complaints that we read are in English
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        # A partial clone would fetch what an index of directories lacks, through any program
+        # that its configuration names.
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+    }
+
+
+@lru_cache(maxsize=64)
+def _program(search_path: str, directory: Path) -> str | None:
+    """Git's own file, never one in the directory at hand or in one relative to it."""
+    places = [
+        place
+        for place in search_path.split(os.pathsep)
+        if Path(place).is_absolute() and not Path(place).is_relative_to(directory)
+    ]
+    return shutil.which("git", path=os.pathsep.join(places))

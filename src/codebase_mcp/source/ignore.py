@@ -1,0 +1,232 @@
+"""Is this path ignored?
+
+Reads files in gitignore syntax at every level of a tree and decides as git does: the deepest
+file that says anything about a path wins, and in it the last line that matches.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codebase_mcp.source.glob import is_literal, translate
+
+log = logging.getLogger(__name__)
+
+# An ignore file beyond this is no ignore file; compiling it would cost more than it spares.
+MAX_IGNORE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Matcher:
+    """Patterns that all decide alike, sorted by how cheaply they are tested."""
+
+    names: frozenset[bytes]
+    suffixes: tuple[bytes, ...]
+    paths: frozenset[bytes]
+    name_expression: re.Pattern[bytes] | None
+    path_expression: re.Pattern[bytes] | None
+
+    def matches(self, path: bytes, name: bytes) -> bool:
+        return (
+            name in self.names
+            or path in self.paths
+            or (bool(self.suffixes) and name.endswith(self.suffixes))
+            or (self.name_expression is not None and bool(self.name_expression.fullmatch(name)))
+            or (self.path_expression is not None and bool(self.path_expression.fullmatch(path)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    glob: bytes
+    negated: bool
+    only_directories: bool
+    by_name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring lines of one sign; within them the order does not matter."""
+
+    ignores: bool
+    for_files: _Matcher
+    for_directories: _Matcher
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The lines of one ignore file, last first."""
+
+    runs: tuple[_Run, ...]
+
+    def verdict(self, path: bytes, name: bytes, *, is_dir: bool) -> bool | None:
+        """Ignored, kept in spite of others, or (None) not mentioned.
+
+        ``path`` is relative to the directory of the ignore file, ``name`` its last segment.
+        """
+        for run in self.runs:
+            matcher = run.for_directories if is_dir else run.for_files
+            if matcher.matches(path, name):
+                return run.ignores
+        return None
+
+
+# From the outermost ignore file to the deepest: how many bytes of a path lead to the directory
+# that its patterns are relative to, and its rules.
+Chain = tuple[tuple[int, Rules], ...]
+
+
+@lru_cache(maxsize=1024)
+def parse_rules(text: bytes) -> Rules:
+    """The rules of an ignore file's content; lines that can match nothing are left out."""
+    runs: list[list[_Pattern]] = []
+    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        pattern = _parse_line(line)
+        if pattern is None:
+            continue
+        if not runs or runs[-1][0].negated != pattern.negated:
+            runs.append([])
+        runs[-1].append(pattern)
+    return Rules(tuple(_run(patterns) for patterns in reversed(runs)))
+
+
+def chain_ignores(chain: Chain, path: bytes, *, is_dir: bool) -> bool:
+    """Whether the chain ignores the path itself; its parents are the caller's to ask about."""
+    name = path[path.rfind(b"/") + 1 :]
+    for base, rules in reversed(chain):
+        verdict = rules.verdict(path[base:], name, is_dir=is_dir)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def read_ignore_file(location: bytes, *, follow: bool = False) -> bytes | None:
+    """The content of an ignore file, or None where there is none to read.
+
+    As in git a link inside the tree is not followed. A pipe or device is never waited for.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(location, flags)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_size > MAX_IGNORE_BYTES:
+            log.warning("%s is too large for an ignore file: not applied", os.fsdecode(location))
+            return None
+        return file.read(MAX_IGNORE_BYTES)
+
+
+class IgnoreFiles:
+    """All ignore files of one name below ``top``; each is read once, when first asked about.
+
+    Paths are relative to ``top``, with forward slashes; the directory ``top`` itself is ``b""``.
+    """
+
+    def __init__(self, top: bytes, name: bytes, *, outermost: Chain = ()) -> None:
+        self._top = top
+        self._name = name
+        self._chains: dict[bytes, Chain] = {}
+        self._covered: dict[bytes, bool] = {b"": False}
+        self._outermost = outermost
+
+    def ignores(self, path: bytes, *, is_dir: bool) -> bool:
+        """Whether the path itself is ignored, in a directory known not to be."""
+        chain = self._chain(path[: max(path.rfind(b"/"), 0)])
+        return bool(chain) and chain_ignores(chain, path, is_dir=is_dir)
+
+    def covers_directory(self, directory: bytes) -> bool:
+        """Whether the directory, or one that it lies in, is ignored."""
+        unknown = []
+        while directory not in self._covered:
+            unknown.append(directory)
+            directory = directory[: max(directory.rfind(b"/"), 0)]
+        covered = self._covered[directory]
+        for below in reversed(unknown):
+            covered = covered or self.ignores(below, is_dir=True)
+            self._covered[below] = covered
+        return covered
+
+    def spare(self, directory: bytes) -> None:
+        """Never ignore this directory: somebody asked for it by name."""
+        self._covered[directory] = False
+
+    def _chain(self, directory: bytes) -> Chain:
+        unknown = []
+        while (chain := self._chains.get(directory)) is None:
+            unknown.append(directory)
+            if not directory:
+                chain = self._outermost
+                break
+            directory = directory[: max(directory.rfind(b"/"), 0)]
+        for below in reversed(unknown):
+            prefix = below + b"/" if below else b""
+            text = read_ignore_file(b"%s/%s%s" % (self._top, prefix, self._name))
+            if text:
+                chain = (*chain, (len(prefix), parse_rules(text)))
+            self._chains[below] = chain
+        return chain
+
+
+def _parse_line(line: bytes) -> _Pattern | None:
+    if line.startswith(b"#"):
+        return None
+    line = _without_trailing_spaces(line.removesuffix(b"\r").split(b"\0", 1)[0])
+    negated = line.startswith(b"!")
+    line = line[negated:]
+    only_directories = line.endswith(b"/")
+    line = line.removesuffix(b"/")
+    if not line:
+        return None
+    return _Pattern(line.removeprefix(b"/"), negated, only_directories, by_name=b"/" not in line)
+
+
+def _without_trailing_spaces(line: bytes) -> bytes:
+    """The line up to its trailing spaces; a space after a backslash belongs to the pattern."""
+    stripped = line.rstrip(b" ")
+    escapes = len(stripped) - len(stripped.rstrip(b"\\"))
+    if escapes % 2 and len(stripped) < len(line):
+        return stripped + b" "
+    return stripped
+
+
+def _run(patterns: list[_Pattern]) -> _Run:
+    return _Run(
+        ignores=not patterns[0].negated,
+        for_files=_matcher([pattern for pattern in patterns if not pattern.only_directories]),
+        for_directories=_matcher(patterns),
+    )
+
+
+def _matcher(patterns: list[_Pattern]) -> _Matcher:
+    names: set[bytes] = set()
+    paths: set[bytes] = set()
+    suffixes: set[bytes] = set()
+    expressions: dict[bool, list[bytes]] = {True: [], False: []}
+    for pattern in patterns:
+        glob = pattern.glob
+        if is_literal(glob):
+            (names if pattern.by_name else paths).add(glob)
+        elif pattern.by_name and glob.startswith(b"*") and is_literal(glob[1:]):
+            suffixes.add(glob[1:])
+        elif (expression := translate(glob)) is not None:
+            expressions[pattern.by_name].append(expression)
+    return _Matcher(
+        frozenset(names),
+        tuple(sorted(suffixes)),
+        frozenset(paths),
+        _any_of(expressions[True]),
+        _any_of(expressions[False]),
+    )
+
+
+def _any_of(expressions: list[bytes]) -> re.Pattern[bytes] | None:
+    return re.compile(b"|".join(expressions), re.DOTALL) if expressions else None

@@ -1,0 +1,193 @@
+"""What does a file's name promise?
+
+Tables only: grammars by extension, by whole name and by interpreter; extensions of code that no
+grammar is at hand for; extensions of what is not text. ``classify.py`` decides with them.
+"""
+
+from __future__ import annotations
+
+
+def _inverted(table: dict[str, str]) -> dict[str, str]:
+    return {key: language for language, keys in table.items() for key in keys.split()}
+
+
+# Lower case, without the dot.
+LANGUAGE_BY_EXTENSION = _inverted(
+    {
+        "asciidoc": "adoc asciidoc",
+        "astro": "astro",
+        "bash": "sh bash zsh ksh bats ebuild eclass",
+        "batch": "bat cmd",
+        "c": "c h",
+        "clojure": "clj cljs cljc edn bb",
+        "cmake": "cmake",
+        "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp txx ixx cppm mpp cu cuh ino",
+        "csharp": "cs csx cake",
+        "css": "css less",
+        "dart": "dart",
+        "dockerfile": "dockerfile containerfile",
+        "dtd": "dtd",
+        "elixir": "ex exs",
+        "embedded_template": "erb ejs eex",
+        "erlang": "erl hrl escript",
+        "fortran": "f f77 f90 f95 f03 f08 for ftn fpp",
+        "go": "go",
+        "gotmpl": "gotmpl gohtml tmpl",
+        "graphql": "graphql gql graphqls",
+        "groovy": "groovy gradle gvy",
+        "haskell": "hs hsc",
+        "hcl": "hcl tf tfvars nomad",
+        "heex": "heex leex",
+        "html": "html htm xhtml",
+        "ini": "ini cfg service desktop",
+        "java": "java",
+        "javascript": "js mjs cjs jsx es6",
+        "jinja2": "jinja jinja2 j2",
+        "json": "json jsonl ndjson geojson topojson webmanifest har ipynb avsc",
+        "json5": "json5",
+        "jsonc": "jsonc code-workspace",
+        "jsonnet": "jsonnet libsonnet",
+        "julia": "jl",
+        "just": "just",
+        "kdl": "kdl",
+        "kotlin": "kt kts",
+        "latex": "tex sty ltx",
+        "lua": "lua luau rockspec",
+        "make": "mk mak make",
+        "markdown": "md markdown mdx mkd mdown rmd qmd",
+        "nix": "nix",
+        "objc": "m mm",
+        "ocaml": "ml mli",
+        "org": "org",
+        "perl": "pl pm t psgi pod",
+        "php": "php phtml php3 php4 php5 phps",
+        "powershell": "ps1 psm1 psd1",
+        "properties": "properties",
+        "proto": "proto",
+        "python": "py pyi pyw pyx pxd",
+        "r": "r",
+        "racket": "rkt",
+        "rst": "rst rest",
+        "ruby": "rb rake gemspec ru podspec",
+        "rust": "rs",
+        "scala": "scala sc sbt",
+        "scheme": "scm ss sld",
+        "scss": "scss",
+        "solidity": "sol",
+        "sql": "sql psql pgsql",
+        "starlark": "bzl star bazel",
+        "svelte": "svelte",
+        "swift": "swift",
+        "toml": "toml",
+        "tsx": "tsx",
+        "typescript": "ts mts cts",
+        "typst": "typ",
+        "vim": "vim",
+        "vue": "vue",
+        "wat": "wat wast",
+        "xml": "xml xsd xsl xslt wsdl csproj vbproj fsproj vcxproj props targets nuspec resx xaml"
+        " axaml storyboard xib plist",
+        "yaml": "yaml yml cff",
+        "zig": "zig zon",
+    }
+)
+
+# Whole names, lower case; they win over the extension.
+LANGUAGE_BY_NAME = _inverted(
+    {
+        "bash": ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zshenv .zprofile"
+        " .envrc pkgbuild apkbuild gradlew mvnw",
+        "cmake": "cmakelists.txt",
+        "dockerfile": "dockerfile containerfile",
+        "erlang": "rebar.config sys.config",
+        "gitignore": ".gitignore .dockerignore .npmignore .eslintignore .prettierignore .mcpignore"
+        " .ignore .rgignore .hgignore .helmignore .gcloudignore .vercelignore .stylelintignore",
+        "groovy": "jenkinsfile",
+        "ini": ".editorconfig .gitconfig .gitmodules .flake8 .pylintrc .coveragerc .pypirc",
+        "json": ".babelrc .jshintrc .prettierrc .swcrc composer.lock pipfile.lock flake.lock"
+        " deno.lock package.resolved",
+        "jsonc": "tsconfig.json jsconfig.json .eslintrc .eslintrc.json devcontainer.json bun.lock",
+        "just": "justfile .justfile",
+        "make": "makefile gnumakefile bsdmakefile kbuild makefile.am",
+        "perl": "cpanfile makefile.pl",
+        "python": "sconstruct sconscript wscript snakefile",
+        "r": ".rprofile",
+        "ruby": "rakefile gemfile guardfile podfile vagrantfile brewfile capfile fastfile appfile"
+        " dangerfile berksfile thorfile .irbrc .pryrc",
+        "starlark": "build workspace buck tiltfile",
+        "toml": "pipfile cargo.lock poetry.lock uv.lock pdm.lock gopkg.lock",
+        "vim": ".vimrc .gvimrc .ideavimrc vimrc",
+        "yaml": ".clang-format .clang-tidy .clangd .gemrc pubspec.lock yarn.lock podfile.lock",
+    }
+)
+
+# The program a first line ``#!`` names, without its version number.
+LANGUAGE_BY_INTERPRETER = _inverted(
+    {
+        "bash": "sh bash zsh dash ash ksh mksh bats busybox",
+        "clojure": "bb clojure",
+        "elixir": "elixir",
+        "erlang": "escript",
+        "groovy": "groovy",
+        "javascript": "node nodejs bun",
+        "julia": "julia",
+        "just": "just",
+        "kotlin": "kotlin kotlinc",
+        "lua": "lua luajit",
+        "make": "make gmake",
+        "ocaml": "ocaml",
+        "perl": "perl",
+        "php": "php",
+        "powershell": "pwsh",
+        "python": "python pypy uv",
+        "r": "rscript",
+        "racket": "racket",
+        "ruby": "ruby jruby",
+        "scala": "scala scala-cli",
+        "scheme": "guile",
+        "swift": "swift",
+        "typescript": "deno ts-node tsx",
+    }
+)
+
+# Endings that say how a file is made; what it is made into says the rest of the name.
+TEMPLATE_EXTENSIONS = frozenset("in tmpl template dist example sample default".split())
+
+# Code all the same, though without a grammar its language is called text.
+CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
+    (
+        "ada adb ads agda ahk apex applescript asm asp aspx ascx au3 awk bas bicep bison capnp cbl"
+        " cob coffee cpy cr cshtml cue d dfy dhall dpr el elm fbs fish flex frag fs fsi fsx ftl g4"
+        " gd gdscript geom glsl gn gni haml handlebars hbs hlsl hx idr jade jsp jspx l lark lds"
+        " lean lhs liquid lisp litcoffee ll lsp m4 metal mlir mojo moon mustache nasm nim nims"
+        " ninja njk nu odin p6 pas peg pest pp prolog pug purs qml raku rakumod razor rego res s"
+        " sass sed shader slim smithy sml st styl sv svh tcl td thrift trigger tsp twig v vala"
+        " vb vert vhd vhdl vm vy wgsl y yul"
+    ).split()
+)
+
+# Never text, or (svg, map) never written to be read.
+BINARY_EXTENSIONS = frozenset(
+    (
+        # images and drawings
+        "png jpg jpeg jpe gif bmp ico icns webp tif tiff psd xcf heic heif avif svg svgz raw cr2 nef"
+        " ai eps tga dds ktx exr hdr blend fbx glb 3ds max skp dwg dxf sketch fig"
+        # archives and packages
+        " zip tar gz tgz bz2 tbz2 xz txz zst lz4 lzma 7z rar jar war ear aar whl egg gem nupkg"
+        " snupkg deb rpm apk aab ipa dmg iso img cab msi msix crate br z vsix crx xpi asar"
+        # programs and compiled code
+        " exe dll so dylib a lib o obj ko class pyc pyo pyd elc beam wasm bin node pdb hi rlib"
+        " rmeta nib mo gmo swf pch gch dex odex cmi cmo cmx cma cmxa ilk exp"
+        # fonts, sound, film
+        " ttf otf ttc woff woff2 eot pfb mp3 mp4 wav ogg oga ogv opus flac aac m4a m4v avi mov mkv"
+        " webm wmv flv mpg mpeg mid midi aif aiff"
+        # documents
+        " pdf doc docx xls xlsx xlsm ppt pptx odt ods odp epub mobi pages numbers djvu dvi"
+        # databases, data and models
+        " db sqlite sqlite3 db3 mdb accdb rdb ldb mdf frm ibd parquet feather arrow npy npz pkl"
+        " pickle h5 hdf5 onnx pt pth ckpt safetensors gguf tflite joblib mat rds rdata avro orc"
+        " idx pack mmdb"
+        # keys and the droppings of tools
+        " jks p12 pfx keystore gpg der swp swo ds_store tsbuildinfo"
+    ).split()
+)

@@ -1,0 +1,164 @@
+"""What does this file say?
+
+Opens one listed file, without following a link or waiting for a pipe, and answers with its text,
+or with the reason why there is none. Safe to call from worker processes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
+from dataclasses import dataclass
+
+from codebase_mcp.model import FileFailure, FileKind, SourceFile
+from codebase_mcp.source.classify import (
+    TEXT,
+    has_generated_mark,
+    is_generated,
+    language_of_header,
+    language_of_shebang,
+)
+
+BINARY = "Binary file not supported"
+TOO_LARGE = "File exceeds size limit"
+PERMISSION_DENIED = "Permission denied"
+NOT_UTF8 = "File is not valid UTF-8"
+
+# UTF-32 before UTF-16: the mark of the one begins with that of the other.
+_ENCODINGS = (
+    (BOM_UTF8, "utf-8"),
+    (BOM_UTF32_LE, "utf-32-le"),
+    (BOM_UTF32_BE, "utf-32-be"),
+    (BOM_UTF16_LE, "utf-16-le"),
+    (BOM_UTF16_BE, "utf-16-be"),
+)
+_HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file's content: its bytes, its text, git's blob id of the bytes (20 bytes).
+
+    ``kind`` and ``language`` are the listing's, refined by what the content shows. The text holds
+    no NUL, which PostgreSQL could not store, and no byte order mark; line ends are as they were.
+    """
+
+    data: bytes
+    text: str
+    blob_hash: bytes
+    kind: FileKind
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that turned out not to be source, and had not promised to be; ``reason`` is a key."""
+
+    path: str
+    reason: str
+
+
+def read_source(
+    file: SourceFile, *, max_file_bytes: int = 1 << 20
+) -> SourceText | FileFailure | Skipped:
+    """The content of a listed file, or why it has none worth indexing.
+
+    A file that is gone, or no regular file any more, is skipped: the next listing will tell.
+    """
+    try:
+        data = _read_bytes(file, max_file_bytes)
+    except OSError as error:
+        return _unread(file, error)
+    if data is None:
+        return Skipped(file.path, "special")
+    if len(data) > max_file_bytes:
+        return _refused(file, TOO_LARGE, "too_large")
+    try:
+        text = decode(data)
+    except UnicodeDecodeError:
+        # A NUL is the better reason: it says binary, not merely in another encoding.
+        if b"\0" in data:
+            return _refused(file, BINARY, "binary")
+        return _refused(file, NOT_UTF8, "undecodable")
+    if "\0" in text:
+        return _refused(file, BINARY, "binary")
+    language = _language(file, data)
+    return SourceText(data, text, blob_hash(data), _kind(file, language, data), language)
+
+
+def blob_hash(data: bytes) -> bytes:
+    """The id that git gives to these bytes as a file's content; 20 bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
+
+
+def decode(data: bytes) -> str:
+    """The text of bytes in UTF-8, or in UTF-16 or UTF-32 with a byte order mark.
+
+    Raises:
+        UnicodeDecodeError: The bytes are none of these.
+    """
+    for mark, encoding in _ENCODINGS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding)
+    return data.decode("utf-8")
+
+
+def failure_reason(error: OSError) -> str:
+    """The contract's words for a failed system call on a file or directory."""
+    if isinstance(error, PermissionError):
+        return PERMISSION_DENIED
+    return f"Cannot be read: {error.strerror}"
+
+
+def _read_bytes(file: SourceFile, limit: int) -> bytes | None:
+    """At most one byte more than the limit; None if this is no regular file any more."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(file.location, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        parts = []
+        wanted = limit + 1
+        while wanted and (part := os.read(handle, wanted)):
+            parts.append(part)
+            wanted -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(handle)
+
+
+def _unread(file: SourceFile, error: OSError) -> FileFailure | Skipped:
+    if error.errno == errno.ELOOP:
+        return Skipped(file.path, "symlink")
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Skipped(file.path, "vanished")
+    return _refused(file, failure_reason(error), "unreadable")
+
+
+def _refused(file: SourceFile, failure: str, skip: str) -> FileFailure | Skipped:
+    if file.named_as_source:
+        return FileFailure(file.path, failure)
+    return Skipped(file.path, skip)
+
+
+def _language(file: SourceFile, data: bytes) -> str:
+    if file.language == TEXT:
+        return language_of_shebang(data) or TEXT
+    if file.language == "c" and file.path.endswith((".h", ".h.in")):
+        return language_of_header(data)
+    return file.language
+
+
+def _kind(file: SourceFile, language: str, data: bytes) -> FileKind:
+    if file.kind is FileKind.VENDORED:
+        return file.kind
+    # Prose is often one line to the paragraph, which says nothing about who wrote it.
+    written = has_generated_mark if file.kind is FileKind.DOCS else is_generated
+    if written(data[:_HEAD_BYTES]):
+        return FileKind.GENERATED
+    if file.kind is FileKind.CONFIG and language != file.language:
+        return FileKind.CODE
+    return file.kind

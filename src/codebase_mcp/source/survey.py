@@ -1,0 +1,107 @@
+"""What has a listing found so far, and why was the rest left out?
+
+Keeps the account of one listing: every entry that no ignore rule of git's left out ends here as
+a file, a failure or a count. Where the entries come from is ``walk.py``'s.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codebase_mcp.model import FileFailure, FileKind, Listing, SourceFile
+from codebase_mcp.source.classify import is_binary_name, is_source_name, kind_of, language_of
+from codebase_mcp.source.ignore import IgnoreFiles
+from codebase_mcp.source.read import TOO_LARGE, failure_reason
+
+# Somebody else's, or a program's: that such a file is huge or broken is nobody's failure here.
+_NOT_WRITTEN_HERE = frozenset({FileKind.GENERATED, FileKind.VENDORED})
+
+
+@dataclass(slots=True)
+class Survey:
+    """The account of one listing; paths are bytes relative to ``root``.
+
+    ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the way from the
+    top of the work tree to the root. ``pending`` are the directories still to be listed, each by
+    its own rules: the root, and the repositories inside.
+    """
+
+    root: Path
+    max_file_bytes: int
+    own_rules: IgnoreFiles
+    prefix: bytes
+    pending: list[bytes] = field(default_factory=lambda: [b""])
+    files: dict[str, SourceFile] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    failures: list[FileFailure] = field(default_factory=list)
+
+    def at(self, path: bytes) -> bytes:
+        """Where the operating system finds a path."""
+        return os.path.join(os.fsencode(self.root), path)  # noqa: PTH118 - Path has no bytes
+
+    def ignores(self, path: bytes, *, is_dir: bool) -> bool:
+        """Whether ``.mcpignore`` says so of the path itself."""
+        return self.own_rules.ignores(self.prefix + path, is_dir=is_dir)
+
+    def ignores_below(self, directory: bytes) -> bool:
+        """Whether ``.mcpignore`` says so of the directory or of one that it lies in."""
+        return bool(directory) and self.own_rules.covers_directory(self.prefix + directory)
+
+    def skip(self, reason: str, count: int = 1) -> None:
+        if count:
+            self.skipped[reason] += count
+
+    def fail(self, path: bytes, reason: str | OSError) -> None:
+        words = reason if isinstance(reason, str) else failure_reason(reason)
+        self.failures.append(FileFailure(shown(path), words))
+
+    def take(self, path: bytes, status: os.stat_result) -> None:
+        """Sort in one entry, which is not a directory and which no rule left out."""
+        if stat.S_ISLNK(status.st_mode):
+            self.skip("symlink")
+        elif not stat.S_ISREG(status.st_mode):
+            self.skip("special")
+        elif is_binary_name(text := shown(path)):
+            self.skip("binary")
+        elif text in self.files:
+            self.skip("name_clash")  # names that differ only in how broken bytes are shown
+        else:
+            self._take_file(text, path, status)
+
+    def _take_file(self, path: str, raw: bytes, status: os.stat_result) -> None:
+        kind = kind_of(path)
+        named_as_source = kind not in _NOT_WRITTEN_HERE and is_source_name(path)
+        if status.st_size > self.max_file_bytes:
+            if named_as_source:
+                self.fail(raw, TOO_LARGE)
+            else:
+                self.skip("too_large")
+            return
+        self.files[path] = SourceFile(
+            path,
+            Path(os.fsdecode(self.at(raw))),
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            language_of(path),
+            kind,
+            named_as_source,
+        )
+
+    def listing(self) -> Listing:
+        """The account in its final form, sorted by path."""
+        return Listing(
+            self.root,
+            tuple(self.files[path] for path in sorted(self.files)),
+            dict(sorted(self.skipped.items())),
+            tuple(sorted(self.failures, key=lambda failure: failure.path)),
+        )
+
+
+def shown(path: bytes) -> str:
+    """A path fit to be stored: bytes that are not UTF-8 stand in it as ``\\xNN``."""
+    return path.decode("utf-8", "backslashreplace")

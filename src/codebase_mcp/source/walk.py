@@ -1,0 +1,201 @@
+"""Which files are there?
+
+Lists a source tree: by git's own knowledge inside a work tree, else by walking the disk under the
+same ignore rules; in both under ``.mcpignore``. Nothing is opened here but ignore files. What a
+name says about a file is ``classify.py``'s, its content ``read.py``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+from codebase_mcp.model import Listing
+from codebase_mcp.source.git import (
+    GitFiles,
+    in_git_directory,
+    list_with_git,
+    standard_excludes,
+    work_tree_of,
+)
+from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
+from codebase_mcp.source.survey import Survey
+
+log = logging.getLogger(__name__)
+
+MAX_FILE_BYTES = 1 << 20
+
+# The records of version control are never source, whether or not they are ignored.
+_VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
+# What package managers and interpreters put there. Committed it is listed (as vendored);
+# otherwise it is not this project's source even where nobody wrote an ignore file.
+_INSTALLED = frozenset(
+    b"node_modules bower_components jspm_modules site-packages dist-packages __pypackages__"
+    b" __pycache__ .tox .nox".split()
+)
+
+
+def list_files(root: Path, *, max_file_bytes: int = MAX_FILE_BYTES) -> Listing:
+    """The files of a tree, sorted by path.
+
+    ``root`` is an existing directory; a file over ``max_file_bytes`` is left out. A directory that
+    an outer work tree ignores as a whole is listed by itself, since somebody asked for it.
+    """
+    if in_git_directory(root):
+        return Listing(root, ())
+    outer = work_tree_of(root) or root
+    prefix = _below(root, outer)
+    survey = Survey(root, max_file_bytes, _ignore_files(outer, b".mcpignore", prefix), prefix)
+    while survey.pending:
+        _list_tree(survey, survey.pending.pop())
+    return survey.listing()
+
+
+def _list_tree(survey: Survey, tree: bytes) -> None:
+    """List a directory by its own rules: the root, or a repository inside."""
+    directory = Path(os.fsdecode(survey.at(tree)))
+    top = work_tree_of(directory)
+    if top is None:
+        _walk(survey, tree, directory, None)
+        return
+    found = list_with_git(directory, top)
+    if found is None:
+        log.warning("Listing %s without git", directory)
+        _walk(survey, tree, directory, top)
+    elif top != directory and not (found.tracked or found.untracked or found.nested):
+        _walk(survey, tree, directory, None)
+    else:
+        _take_listed(survey, tree, found)
+
+
+def _take_listed(survey: Survey, tree: bytes, found: GitFiles) -> None:
+    """Sort in what git lists, as far as it is on disk."""
+    lead = tree + b"/" if tree else b""
+    links = _Links(survey)
+    for path in found.tracked:
+        _take_path(survey, lead + path, links)
+    for path in found.untracked:
+        if _INSTALLED.isdisjoint(path.split(b"/")[:-1]):
+            _take_path(survey, lead + path, links)
+        else:
+            survey.skip("installed")
+    survey.skip("submodule", found.submodules)
+    for path in found.unreadable:
+        survey.fail(lead + path, PermissionError())
+    for path in found.nested:
+        if survey.ignores_below(lead + path):
+            survey.skip("ignored")
+        else:
+            survey.pending.append(lead + path)
+
+
+def _take_path(survey: Survey, path: bytes, links: _Links) -> None:
+    directory = _parent(path)
+    if links.lead_to(directory) or not _VERSION_CONTROL.isdisjoint(path.split(b"/")):
+        return
+    if survey.ignores_below(directory) or survey.ignores(path, is_dir=False):
+        survey.skip("ignored")
+        return
+    try:
+        status = os.lstat(survey.at(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return  # deleted, or outside a sparse checkout
+    except OSError as error:
+        survey.fail(path, error)
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        survey.take(path, status)
+
+
+class _Links:
+    """Which directories of the index lie behind a link that was put in a directory's place."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        self._known = {b"": False}
+
+    def lead_to(self, directory: bytes) -> bool:
+        unknown = []
+        while directory not in self._known:
+            unknown.append(directory)
+            directory = _parent(directory)
+        linked = self._known[directory]
+        for below in reversed(unknown):
+            linked = linked or os.path.islink(self._survey.at(below))  # noqa: PTH114
+            self._known[below] = linked
+        return linked
+
+
+def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> None:
+    """List a directory from the disk, under the ignore files that git would apply.
+
+    ``top`` is the work tree that it lies in and whose rules apply, if any.
+    """
+    outer = top or directory
+    prefix = _below(directory, outer)
+    excludes: Chain = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
+    rules = _ignore_files(outer, b".gitignore", prefix, excludes)
+    lead = len(tree) + 1 if tree else 0
+    waiting = [tree]
+    while waiting:
+        here = waiting.pop()
+        for entry in _entries(survey, here):
+            path = b"%s/%s" % (here, entry.name) if here else entry.name
+            is_dir = entry.is_dir(follow_symlinks=False)
+            inner = prefix + path[lead:]
+            if entry.name in _VERSION_CONTROL:
+                continue
+            if is_dir and entry.name in _INSTALLED:
+                survey.skip("installed")
+            elif rules.ignores(inner, is_dir=is_dir) or survey.ignores(path, is_dir=is_dir):
+                survey.skip("ignored")
+            elif not is_dir:
+                _take_entry(survey, path, entry)
+            elif _is_repository(entry):
+                survey.pending.append(path)
+            else:
+                waiting.append(path)
+
+
+def _entries(survey: Survey, directory: bytes) -> list[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(survey.at(directory)) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        survey.fail(directory or b".", error)
+        return []
+
+
+def _take_entry(survey: Survey, path: bytes, entry: os.DirEntry[bytes]) -> None:
+    try:
+        survey.take(path, entry.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        survey.fail(path, error)
+
+
+def _is_repository(entry: os.DirEntry[bytes]) -> bool:
+    directory = Path(os.fsdecode(entry.path))
+    return (directory / ".git").exists() and work_tree_of(directory) == directory
+
+
+def _parent(path: bytes) -> bytes:
+    return path[: max(path.rfind(b"/"), 0)]
+
+
+def _below(directory: Path, outer: Path) -> bytes:
+    """The way from ``outer`` down to the directory, with a slash at its end if there is one."""
+    relative = os.fsencode(directory.relative_to(outer))
+    return b"" if relative == b"." else relative + b"/"
+
+
+def _ignore_files(outer: Path, name: bytes, prefix: bytes, chain: Chain = ()) -> IgnoreFiles:
+    """The ignore files below ``outer``, none of which ignores the directory at ``prefix``."""
+    rules = IgnoreFiles(os.fsencode(outer), name, outermost=chain)
+    rules.spare(prefix.removesuffix(b"/"))
+    return rules
