@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
+from zipfile import ZipFile
 
 MAX_FILE_BYTES = 300_000
 MAX_CODE_CHARS = 1000
@@ -76,6 +77,7 @@ DEFINED_NAME = re.compile(
     r"|const|var|val|local\s+function|data|newtype)\s+(?:\([^)]*\)\s*)?(?:self\.)?([A-Za-z_]\w+)"
     r"|([A-Za-z_]\w+)\s*\([^;]*$|^([a-z]\w*)\s*::"
 )
+ARCHIVE = re.compile(r"\.(whl|tgz|tar\.(gz|xz|bz2))$")
 KEYWORDS = frozenset("if for while switch return catch elseif unless until foreach with".split())
 
 
@@ -212,25 +214,37 @@ def excluded_folder(names: list[str]) -> re.Pattern[str]:
     return re.compile(rf"(^|/)(python-|node-|ruby-|lib)?({either})([-_]?[0-9.]+)?(/|\.\w+$)", re.I)
 
 
-def files_of(archive: Path, excluded: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """Language and text of each usable source file in a tar archive."""
+def members(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Path and content of each file of source in a wheel or tar archive, size permitting."""
+    if archive.suffix == ".whl":
+        with ZipFile(archive) as wheel:
+            for entry in wheel.infolist():
+                if Path(entry.filename).suffix in LANGUAGES and entry.file_size <= MAX_FILE_BYTES:
+                    yield entry.filename, wheel.read(entry)
+        return
     with tarfile.open(archive) as tar:
         for member in tar:
             inside = member.name.split("/", 1)[-1]
-            language = LANGUAGES.get(Path(inside).suffix.lower())
-            if not language or not member.isfile() or member.size > MAX_FILE_BYTES:
+            if not member.isfile() or Path(inside).suffix not in LANGUAGES:
                 continue
-            if FOREIGN_FOLDER.search(inside) or excluded.search(inside):
-                continue
-            handle = tar.extractfile(member)
-            text = handle.read().decode("utf-8", "replace") if handle else ""
-            if not RESTRICTED.search(text[:4000]):
-                yield language, text
+            handle = tar.extractfile(member) if member.size <= MAX_FILE_BYTES else None
+            if handle:
+                yield inside, handle.read()
+
+
+def files_of(archive: Path, excluded: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Language and text of each usable source file of an archive."""
+    for inside, content in members(archive):
+        if FOREIGN_FOLDER.search(inside) or excluded.search(inside):
+            continue
+        text = content.decode("utf-8", "replace")
+        if not RESTRICTED.search(text[:4000]):
+            yield LANGUAGES[Path(inside).suffix], text
 
 
 def mine(archive: Path, excluded: re.Pattern[str]) -> list[Pair]:
     """The pairs of one package, each text once, at most ``PAIRS_OF_ONE_PACKAGE`` of them."""
-    package = archive.name.split("_", 1)[0]
+    package = re.split(r"[-_]\d", archive.name)[0]
     seen: set[bytes] = set()
     pairs = []
     for language, text in files_of(archive, excluded):
@@ -252,7 +266,7 @@ def main() -> None:
     args = parser.parse_args()
     excluded = excluded_folder(json.loads(args.exclude.read_text(encoding="utf-8")))
     with args.out.open("w", encoding="utf-8") as out:
-        for archive in sorted(args.archives.glob("*.tar.*")):
+        for archive in sorted(f for f in args.archives.rglob("*") if ARCHIVE.search(f.name)):
             pairs = mine(archive, excluded)
             for pair in pairs:
                 out.write(json.dumps(asdict(pair)) + "\n")

@@ -18,16 +18,23 @@ from typing import Any, Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, DatabaseFacts, Embedded, External
-from codebase_mcp.database.projects import Project, ensure_project, find_project, list_projects
+from codebase_mcp.database.projects import (
+    Project,
+    drop_project,
+    ensure_project,
+    find_project,
+    list_projects,
+)
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
-from codebase_mcp.errors import InvalidInput, NotFound
+from codebase_mcp.errors import NotFound
 from codebase_mcp.index.build import Indexer, Progress, RunResult
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import profile_fingerprint
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.settings import Settings
+from codebase_mcp.source.root import resolve_root
 
 ProjectSource = Literal["explicit", "default"]
 
@@ -174,6 +181,14 @@ class App:
             )
         return match.id
 
+    async def drop_project(self, project_id: str) -> None:
+        """Delete a project with everything in it.
+
+        Raises:
+            ProjectNotFound: no such project.
+        """
+        await drop_project(self._database, await find_project(self._database, project_id))
+
     async def database_facts(self) -> DatabaseFacts:
         """The database's version and whereabouts.
 
@@ -188,45 +203,3 @@ class App:
         source: ProjectSource = "default" if project_id is None else "explicit"
         find: Any = ensure_project if create else find_project
         return await find(self._database, project_id), source
-
-
-def resolve_root(repo_path: str) -> Path:
-    """The real directory that a path names.
-
-    Raises:
-        InvalidInput: empty, too long, relative, missing, no directory, or not readable.
-    """
-    path = Path(repo_path)
-    if not repo_path.strip():
-        raise _bad_path(repo_path, "Repository path cannot be empty", "an absolute path")
-    if len(repo_path) > MAX_PATH_CHARS:
-        message = f"Repository path must be at most {MAX_PATH_CHARS} characters"
-        raise _bad_path(repo_path[:200], message, f"1..{MAX_PATH_CHARS} characters")
-    if "\0" in repo_path:
-        raise _bad_path(repo_path, "Repository path must not hold a NUL character", "no NUL")
-    if not path.is_absolute():
-        message = f"Repository path must be absolute: {repo_path}"
-        raise _bad_path(repo_path, message, "an absolute path", hint=f"Try {path.absolute()}")
-    try:
-        root = path.resolve(strict=True)
-        if not root.is_dir():
-            message = f"Repository path must be a directory: {repo_path}"
-            raise _bad_path(repo_path, message, "a directory", hint=f"Try {path.parent}")
-        next(root.iterdir(), None)
-    except FileNotFoundError:
-        message = f"Repository path does not exist: {repo_path}"
-        raise _bad_path(repo_path, message, "an existing directory") from None
-    except PermissionError:
-        message = f"Repository path is not readable: {repo_path}"
-        raise _bad_path(repo_path, message, "a readable directory") from None
-    except (OSError, RuntimeError) as error:  # a loop of links, a name too long, …
-        message = f"Repository path cannot be read: {repo_path} ({error})"
-        raise _bad_path(repo_path, message, "a readable directory") from None
-    return root
-
-
-MAX_PATH_CHARS = 4_096
-
-
-def _bad_path(value: str, message: str, rule: str, hint: str | None = None) -> InvalidInput:
-    return InvalidInput.of("repo_path", value, message, rule=rule, hint=hint)

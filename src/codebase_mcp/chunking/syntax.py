@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from itertools import groupby
 
 from semble_grammars import (
     GrammarLoadError,
@@ -54,6 +55,8 @@ _BUDGET_S_PER_BYTE = 4e-6
 
 # The query takes time quadratic in the depth of the tree; real code stays far above this.
 _MAX_DEPTH = 250
+
+_TOKEN_RUN = 10_000
 
 _COMMENT_NODES = ("comment", "line_comment", "block_comment")
 
@@ -101,11 +104,12 @@ def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Synta
 def _parse_within_budget(
     grammar: _Grammar, source: bytes, ranges: Sequence[Range] | None
 ) -> Syntax | None:
+    view = memoryview(source)
     deadline = time.thread_time() + _BUDGET_S + _BUDGET_S_PER_BYTE * len(source)
     expired = False
 
-    def read(offset: int, _position: Point) -> bytes:
-        return source[offset:]
+    def read(offset: int, _position: Point) -> memoryview:
+        return view[offset:]
 
     def is_out_of_time(*_progress: object) -> bool:
         nonlocal expired
@@ -132,9 +136,32 @@ def _parse_within_budget(
         if expired:
             return None
         raise
+    if _has_long_token_run(root):
+        return None
     cursor = QueryCursor(grammar.query)
     cursor.set_max_start_depth(_MAX_DEPTH)
     return Syntax(root, source, cursor.matches(root, is_one_of))
+
+
+def _has_long_token_run(root: Node) -> bool:
+    """Is there a node with thousands of tokens in a row that the grammar gives no name?
+
+    For each of them the query looks ahead for the next named node: quadratic time, without a way
+    to stop it. Such runs come from texts that are no text of the language at all.
+    """
+    work = [root] if root.descendant_count > _TOKEN_RUN else []
+    while work:
+        children = work.pop().children
+        if len(children) > _TOKEN_RUN:
+            runs = (sum(1 for _ in run) for named, run in groupby(children, _is_named) if not named)
+            if max(runs, default=0) > _TOKEN_RUN:
+                return True
+        work += [child for child in children if child.descendant_count > _TOKEN_RUN]
+    return False
+
+
+def _is_named(node: Node) -> bool:
+    return node.is_named
 
 
 @lru_cache(maxsize=None)

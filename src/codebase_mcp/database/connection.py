@@ -8,14 +8,15 @@ may stand between; only ``session_lock`` needs a session of its own.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from codebase_mcp.database.faults import translated
 from codebase_mcp.database.migrate import Scope, migrate
@@ -287,14 +288,25 @@ def read_url(url: str) -> tuple[str, bool]:
     """A URL as libpq takes it, and whether it says that a pooler stands between.
 
     ``postgresql+asyncpg://`` and its like, as other programs write it, mean the same server.
+
+    Raises:
+        DatabaseUnavailable: it is no URL of a PostgreSQL; it is not repeated, as it may hold a
+            password.
     """
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    flags = [value for key, value in options if key == "pgbouncer"]
-    kept = [(key, value) for key, value in options if key != "pgbouncer"]
-    scheme = parts.scheme.split("+", maxsplit=1)[0]
-    clean = urlunsplit((scheme, parts.netloc, parts.path, urlencode(kept), parts.fragment))
-    return clean, any(value.lower() not in ("false", "0", "no") for value in flags)
+    address, mark, query = url.partition("?")
+    address = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", address)
+    options = query.split("&") if mark else []
+    flags = [option for option in options if option.partition("=")[0] == "pgbouncer"]
+    kept = [option for option in options if option not in flags]
+    conninfo = address + ("?" + "&".join(kept) if kept else "")
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        raise DatabaseUnavailable(
+            "PostgreSQL database unavailable: DATABASE_URL is not understood",
+            hint="It looks like postgresql://user:password@host:5432/database.",
+        ) from None
+    return conninfo, any(flag.partition("=")[2] not in ("false", "0", "no") for flag in flags)
 
 
 def require_recent_server(version_number: int) -> None:

@@ -212,7 +212,7 @@ class EmbeddedServer:
         names = dict.fromkeys((self.placement.client_name, self.placement.account.name, "root"))
         quoted = [name.replace('"', '""') for name in names]
         files = {
-            "postgresql.conf": _SETTINGS + shared_memory_setting(),
+            "postgresql.conf": _SETTINGS + settings_of_this_system(),
             "pg_hba.conf": "local all all peer map=codebase_mcp\n",
             "pg_ident.conf": "".join(f'codebase_mcp "{name}" {ROLE}\n' for name in quoted),
         }
@@ -279,14 +279,17 @@ class EmbeddedServer:
             ) from error
 
 
-def shared_memory_setting() -> str:
-    """Where parallel workers share memory: files, if the system's shared memory is too small."""
+def settings_of_this_system() -> str:
+    """Settings that fit one machine: how a crash is cleaned up, where parallel workers meet."""
+    settings = ""
+    if sys.platform == "linux":
+        settings += "recovery_init_sync_method = syncfs\n"  # 0.1 s instead of 2 s, file by file
     shared = Path("/dev/shm")
     if shared.exists():
         status = os.statvfs(shared)
         if status.f_bavail * status.f_frsize < _SHARED_MEMORY_BYTES:
-            return "dynamic_shared_memory_type = mmap\n"
-    return ""
+            settings += "dynamic_shared_memory_type = mmap\n"
+    return settings
 
 
 def read_until(fd: int, deadline: float) -> bytes:

@@ -98,6 +98,20 @@ class Supervisor:
         self.socket_folder = ""
         self.child: int | None = None
         self.stop_asked = False
+        self.wakeup = self.listen_to_signals()
+
+    def listen_to_signals(self) -> int:
+        """Be told by a pipe that a signal came: to stop, or because the server has ended."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, self.hear)
+        readable, writable = os.pipe()
+        os.set_blocking(writable, False)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        return readable
+
+    def hear(self, number: int, _frame: object) -> None:
+        self.stop_asked |= number != signal.SIGCHLD
 
     def path(self, name: str) -> str:
         return os.path.join(self.home, name)
@@ -174,8 +188,9 @@ class Supervisor:
 
     def can_hold_socket(self, folder: str) -> bool:
         """Make the folder, owned by the server's user alone, and try a socket in it."""
-        if not all(letter.isalnum() or letter in "/._-" for letter in folder):
-            return False  # a comma separates hosts for libpq, folders for PostgreSQL
+        # A comma separates hosts for libpq, folders for PostgreSQL: plain letters only, then.
+        if not folder.isascii() or not all(c.isalnum() or c in "/._-" for c in folder):
+            return False
         trial = os.path.join(folder, f".s.PGSQL.{PORT}.trial")
         try:
             if os.path.dirname(folder) == self.home:
@@ -276,7 +291,8 @@ class Supervisor:
             if self.stop_asked:
                 self.stop()
                 break
-            select.select([], [], [], poll_s)
+            if select.select([self.wakeup], [], [], poll_s)[0]:
+                os.read(self.wakeup, 64)
         if self.socket_folder.startswith(_TEMPORARY):
             remove_folder(self.socket_folder)
         os.close(clients)
@@ -376,13 +392,6 @@ def main(arguments: dict[str, str]) -> int:
     os.chdir("/")
     os.umask(0o077)
     supervisor = Supervisor(arguments)
-
-    def ask_to_stop(_signal: int, _frame: object) -> None:
-        supervisor.stop_asked = True
-
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    signal.signal(signal.SIGINT, ask_to_stop)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     own = open_file(supervisor.path(SUPERVISOR_LOCK), os.O_RDWR)
     if not try_lock(own, fcntl.LOCK_EX):
         report("ready")

@@ -25,6 +25,7 @@ from codebase_mcp.search.hits import (
     StoredChunk,
     StoredText,
     chunk_strengths,
+    fit,
     make_hits,
 )
 from codebase_mcp.search.query import Query, parse_query
@@ -47,15 +48,20 @@ class Request:
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
+    max_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The hits, best first, and how many chunks there are above the floor in all."""
+    """The hits, best first, and how many chunks there are above the floor in all.
+
+    ``truncated`` says that the hits were cut to the request's budget of characters.
+    """
 
     hits: list[Hit]
     total_count: int
     total_is_lower_bound: bool
+    truncated: bool
     snapshots: tuple[ScopedSnapshot, ...]
 
 
@@ -88,11 +94,13 @@ class Searcher:
             explain=request.explain,
         )
         total = _count(scored)
+        kept, truncated = fit(hits, request.max_chars) if request.max_chars else (hits, False)
         return Answer(
-            hits,
-            max(min(total, COUNT_LIMIT), len(hits)),
-            found.words_cut or total > COUNT_LIMIT,
-            snapshots,
+            hits=kept,
+            total_count=max(min(total, COUNT_LIMIT), len(hits)),
+            total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
+            truncated=truncated,
+            snapshots=snapshots,
         )
 
     async def rank(self, project: Project, text: str, filters: Filters) -> list[RankedFile]:

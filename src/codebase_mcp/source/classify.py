@@ -14,6 +14,7 @@ the first of these that applies, so that what a file is not worth comes before h
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
@@ -138,38 +139,34 @@ _CPP_HEADER = re.compile(
 _OBJC_HEADER = re.compile(rb"^\s*(?:@interface|@protocol|@class|#import)\b", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a path says about its file.
+
+    ``named_as_source`` promises readable text in a known language, with a grammar or not. It is
+    false for what others or programs wrote: that such a file is huge or broken is no failure.
+    """
+
+    language: str
+    kind: FileKind
+    is_binary: bool
+    named_as_source: bool
+
+
+def classify(path: str) -> Traits:
+    """All that a path says, relative to its tree and with forward slashes."""
+    slash = path.rfind("/")
+    return _traits(path[slash + 1 :], _folder_kinds(path[:slash]) if slash > 0 else frozenset())
+
+
 def language_of(path: str) -> str:
     """The grammar that the name promises, or ``text``."""
-    return _language_of_name(path[path.rfind("/") + 1 :])
+    return classify(path).language
 
 
 def kind_of(path: str) -> FileKind:
     """What the file is for, by its path alone."""
-    slash = path.rfind("/")
-    folder = _folder_kinds(path[: max(slash, 0)])
-    name = path[slash + 1 :]
-    own = _name_kind(name)
-    if FileKind.VENDORED in folder:
-        return FileKind.VENDORED
-    if FileKind.GENERATED in folder or own is FileKind.GENERATED:
-        return FileKind.GENERATED
-    if FileKind.TEST in folder or own is FileKind.TEST:
-        return FileKind.TEST
-    if FileKind.DOCS in folder and _documents(name):
-        return FileKind.DOCS
-    return own
-
-
-def is_source_name(path: str) -> bool:
-    """Whether the name alone promises text in a known language, grammar or not."""
-    name = path[path.rfind("/") + 1 :]
-    return _language_of_name(name) != TEXT or _extension(name) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
-
-
-def is_binary_name(path: str) -> bool:
-    """Whether the name alone says: an image, an archive, compiled, or otherwise not to be read."""
-    name = path[path.rfind("/") + 1 :].lower()
-    return _extension(name) in BINARY_EXTENSIONS or bool(_NUMBERED_LIBRARY.search(name))
+    return classify(path).kind
 
 
 def is_generated(head: bytes) -> bool:
@@ -238,21 +235,41 @@ def _folder_kinds(folder: str) -> frozenset[FileKind]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _name_kind(name: str) -> FileKind:
+def _traits(name: str, folder: frozenset[FileKind]) -> Traits:
     lower = name.lower()
-    if (
-        lower in _GENERATED_NAMES
-        or lower.endswith(_GENERATED_ENDINGS)
-        or _GENERATED_PART.search(lower)
-    ):
-        return FileKind.GENERATED
+    extension = _extension(lower)
     language = _language_of_name(name)
+    kind = _kind(name, language, folder)
+    return Traits(
+        language,
+        kind,
+        is_binary=extension in BINARY_EXTENSIONS or bool(_NUMBERED_LIBRARY.search(lower)),
+        named_as_source=kind not in (FileKind.GENERATED, FileKind.VENDORED)
+        and (language != TEXT or extension in CODE_EXTENSIONS_WITHOUT_GRAMMAR),
+    )
+
+
+def _kind(name: str, language: str, folder: frozenset[FileKind]) -> FileKind:
+    """The first kind that applies, in the order of the module's docstring."""
+    lower = name.lower()
     code = _is_code(language, lower)
-    if code and _names_a_test(name, language):
+    if FileKind.VENDORED in folder:
+        return FileKind.VENDORED
+    if FileKind.GENERATED in folder or _names_generated(lower):
+        return FileKind.GENERATED
+    if FileKind.TEST in folder or (code and _names_a_test(name, language)):
         return FileKind.TEST
-    if language in _PROSE or (language == TEXT and _is_prose_name(lower)):
+    if _is_prose(lower, language) or (FileKind.DOCS in folder and _documents(lower, language)):
         return FileKind.DOCS
     return FileKind.CODE if code else FileKind.CONFIG
+
+
+def _names_generated(lower: str) -> bool:
+    return (
+        lower in _GENERATED_NAMES
+        or lower.endswith(_GENERATED_ENDINGS)
+        or _GENERATED_PART.search(lower) is not None
+    )
 
 
 def _is_code(language: str, lower: str) -> bool:
@@ -271,18 +288,19 @@ def _names_a_test(name: str, language: str) -> bool:
     return name.endswith((".t", ".bats")) or any(sign.search(stem) for sign in signs)
 
 
-def _is_prose_name(lower: str) -> bool:
-    if _SETTINGS_TEXT.search(lower):
-        return False
+def _is_prose(lower: str, language: str) -> bool:
+    if language != TEXT or _SETTINGS_TEXT.search(lower):
+        return language in _PROSE
     if re.split(r"[-.]", lower, maxsplit=1)[0] in _PROSE_NAMES:
         return True
-    return _extension(lower) in _PROSE_EXTENSIONS or bool(_MAN_PAGE.search(lower))
+    return _extension(lower) in _PROSE_EXTENSIONS or _MAN_PAGE.search(lower) is not None
 
 
-def _documents(name: str) -> bool:
+def _documents(lower: str, language: str) -> bool:
     """Whether a file in a folder of documentation is a part of it rather than its machinery."""
-    language = _language_of_name(name)
-    return language == "html" or (language == TEXT and not _SETTINGS_TEXT.search(name.lower()))
+    if language == TEXT:
+        return not _is_code(language, lower) and not _SETTINGS_TEXT.search(lower)
+    return language == "html"
 
 
 def _extension(name: str) -> str:

@@ -43,6 +43,9 @@ _HARMLESS = (
 # the hook or the shell that started us redirect git to another repository.
 _KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 _UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
+# What leads out of the tree or into git's own records; git refuses to write such an index, but
+# reads a forged one.
+_LEAVES = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
 _SUBMODULE = b"160000"
 
 
@@ -54,7 +57,7 @@ class Head:
     commit: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GitFiles:
     """The paths git lists below one directory, as bytes relative to it.
 
@@ -111,7 +114,7 @@ def list_with_git(directory: Path, top: Path) -> GitFiles | None:
         if not tag:
             continue
         details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
-        if path == previous or not _stays_inside(path):
+        if path == previous or _LEAVES.search(path.removesuffix(b"/")):
             continue
         previous = path
         if details.startswith(_SUBMODULE):
@@ -160,12 +163,6 @@ def _global_excludes(directory: Path, top: Path | None) -> Path:
 
 def _word(answer: tuple[bytes, bytes] | None) -> str | None:
     return answer[0].strip().decode("utf-8", "backslashreplace") or None if answer else None
-
-
-def _stays_inside(path: bytes) -> bool:
-    """Whether a path is relative and stays below its start, which a forged index may break."""
-    segments = path.removesuffix(b"/").lower().split(b"/")
-    return not ({b"", b".", b"..", b".git"} & set(segments))
 
 
 def _git_dir(top: Path) -> Path | None:

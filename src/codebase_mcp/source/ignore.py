@@ -135,29 +135,12 @@ class IgnoreFiles:
         self._top = top
         self._name = name
         self._chains: dict[bytes, Chain] = {}
-        self._covered: dict[bytes, bool] = {b"": False}
         self._outermost = outermost
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether the path itself is ignored, in a directory known not to be."""
         chain = self._chain(path[: max(path.rfind(b"/"), 0)])
         return bool(chain) and chain_ignores(chain, path, is_dir=is_dir)
-
-    def covers_directory(self, directory: bytes) -> bool:
-        """Whether the directory, or one that it lies in, is ignored."""
-        unknown = []
-        while directory not in self._covered:
-            unknown.append(directory)
-            directory = directory[: max(directory.rfind(b"/"), 0)]
-        covered = self._covered[directory]
-        for below in reversed(unknown):
-            covered = covered or self.ignores(below, is_dir=True)
-            self._covered[below] = covered
-        return covered
-
-    def spare(self, directory: bytes) -> None:
-        """Never ignore this directory: somebody asked for it by name."""
-        self._covered[directory] = False
 
     def _chain(self, directory: bytes) -> Chain:
         unknown = []

@@ -170,8 +170,8 @@ CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
 BINARY_EXTENSIONS = frozenset(
     (
         # images and drawings
-        "png jpg jpeg jpe gif bmp ico icns webp tif tiff psd xcf heic heif avif svg svgz raw cr2 nef"
-        " ai eps tga dds ktx exr hdr blend fbx glb 3ds max skp dwg dxf sketch fig"
+        "png jpg jpeg jpe gif bmp ico icns webp tif tiff psd xcf heic heif avif svg svgz"
+        " raw cr2 nef ai eps tga dds ktx exr hdr blend fbx glb 3ds max skp dwg dxf sketch fig"
         # archives and packages
         " zip tar gz tgz bz2 tbz2 xz txz zst lz4 lzma 7z rar jar war ear aar whl egg gem nupkg"
         " snupkg deb rpm apk aab ipa dmg iso img cab msi msix crate br z vsix crx xpi asar"
@@ -188,6 +188,6 @@ BINARY_EXTENSIONS = frozenset(
         " pickle h5 hdf5 onnx pt pth ckpt safetensors gguf tflite joblib mat rds rdata avro orc"
         " idx pack mmdb"
         # keys and the droppings of tools
-        " jks p12 pfx keystore gpg der swp swo ds_store tsbuildinfo"
+        " jks p12 pfx keystore gpg der swp swo tsbuildinfo"
     ).split()
 )

@@ -76,6 +76,10 @@ def read_source(
         return Skipped(file.path, "special")
     if len(data) > max_file_bytes:
         return _refused(file, TOO_LARGE, "too_large")
+    return _as_text(file, data)
+
+
+def _as_text(file: SourceFile, data: bytes) -> SourceText | FileFailure | Skipped:
     try:
         text = decode(data)
     except UnicodeDecodeError:

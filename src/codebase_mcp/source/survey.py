@@ -12,13 +12,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codebase_mcp.model import FileFailure, FileKind, Listing, SourceFile
-from codebase_mcp.source.classify import is_binary_name, is_source_name, kind_of, language_of
+from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.source.classify import classify
 from codebase_mcp.source.ignore import IgnoreFiles
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
-
-# Somebody else's, or a program's: that such a file is huge or broken is nobody's failure here.
-_NOT_WRITTEN_HERE = frozenset({FileKind.GENERATED, FileKind.VENDORED})
 
 
 @dataclass(slots=True)
@@ -38,18 +35,19 @@ class Survey:
     files: dict[str, SourceFile] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
+    _start: bytes = field(init=False)
+    _folders: dict[bytes, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
 
     def at(self, path: bytes) -> bytes:
         """Where the operating system finds a path."""
-        return os.path.join(os.fsencode(self.root), path)  # noqa: PTH118 - Path has no bytes
+        return self._start + path
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether ``.mcpignore`` says so of the path itself."""
         return self.own_rules.ignores(self.prefix + path, is_dir=is_dir)
-
-    def ignores_below(self, directory: bytes) -> bool:
-        """Whether ``.mcpignore`` says so of the directory or of one that it lies in."""
-        return bool(directory) and self.own_rules.covers_directory(self.prefix + directory)
 
     def skip(self, reason: str, count: int = 1) -> None:
         if count:
@@ -65,32 +63,40 @@ class Survey:
             self.skip("symlink")
         elif not stat.S_ISREG(status.st_mode):
             self.skip("special")
-        elif is_binary_name(text := shown(path)):
-            self.skip("binary")
-        elif text in self.files:
-            self.skip("name_clash")  # names that differ only in how broken bytes are shown
         else:
-            self._take_file(text, path, status)
+            self._take_file(path, status)
 
-    def _take_file(self, path: str, raw: bytes, status: os.stat_result) -> None:
-        kind = kind_of(path)
-        named_as_source = kind not in _NOT_WRITTEN_HERE and is_source_name(path)
-        if status.st_size > self.max_file_bytes:
-            if named_as_source:
-                self.fail(raw, TOO_LARGE)
-            else:
-                self.skip("too_large")
-            return
-        self.files[path] = SourceFile(
-            path,
-            Path(os.fsdecode(self.at(raw))),
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-            language_of(path),
-            kind,
-            named_as_source,
-        )
+    def _take_file(self, raw: bytes, status: os.stat_result) -> None:
+        path = shown(raw)
+        traits = classify(path)
+        if traits.is_binary:
+            self.skip("binary")
+        elif path in self.files:
+            self.skip("name_clash")  # names that differ only in how broken bytes are shown
+        elif status.st_size <= self.max_file_bytes:
+            self.files[path] = SourceFile(
+                path,
+                self._location(raw),
+                status.st_size,
+                status.st_mtime_ns,
+                status.st_ctime_ns,
+                traits.language,
+                traits.kind,
+                traits.named_as_source,
+            )
+        elif traits.named_as_source:
+            self.fail(raw, TOO_LARGE)
+        else:
+            self.skip("too_large")
+
+    def _location(self, raw: bytes) -> Path:
+        """The file as a Path; extending its directory's is twice as fast as parsing it whole."""
+        slash = raw.rfind(b"/")
+        folder = self._folders.get(raw[: max(slash, 0)])
+        if folder is None:
+            folder = Path(os.fsdecode(self.at(raw[: max(slash, 0)])))
+            self._folders[raw[: max(slash, 0)]] = folder
+        return folder / os.fsdecode(raw[slash + 1 :])
 
     def listing(self) -> Listing:
         """The account in its final form, sorted by path."""

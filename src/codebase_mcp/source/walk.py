@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from enum import Enum, auto
 from pathlib import Path
 
 from codebase_mcp.model import Listing
@@ -47,7 +48,8 @@ def list_files(root: Path, *, max_file_bytes: int = MAX_FILE_BYTES) -> Listing:
         return Listing(root, ())
     outer = work_tree_of(root) or root
     prefix = _below(root, outer)
-    survey = Survey(root, max_file_bytes, _ignore_files(outer, b".mcpignore", prefix), prefix)
+    own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
+    survey = Survey(root, max_file_bytes, own_rules, prefix)
     while survey.pending:
         _list_tree(survey, survey.pending.pop())
     return survey.listing()
@@ -73,29 +75,29 @@ def _list_tree(survey: Survey, tree: bytes) -> None:
 def _take_listed(survey: Survey, tree: bytes, found: GitFiles) -> None:
     """Sort in what git lists, as far as it is on disk."""
     lead = tree + b"/" if tree else b""
-    links = _Links(survey)
+    standing = _Standing(survey)
     for path in found.tracked:
-        _take_path(survey, lead + path, links)
+        _take_path(survey, lead + path, standing)
     for path in found.untracked:
         if _INSTALLED.isdisjoint(path.split(b"/")[:-1]):
-            _take_path(survey, lead + path, links)
+            _take_path(survey, lead + path, standing)
         else:
             survey.skip("installed")
     survey.skip("submodule", found.submodules)
     for path in found.unreadable:
         survey.fail(lead + path, PermissionError())
     for path in found.nested:
-        if survey.ignores_below(lead + path):
+        if standing.of(lead + path) is _Directory.IGNORED:
             survey.skip("ignored")
         else:
             survey.pending.append(lead + path)
 
 
-def _take_path(survey: Survey, path: bytes, links: _Links) -> None:
-    directory = _parent(path)
-    if links.lead_to(directory) or not _VERSION_CONTROL.isdisjoint(path.split(b"/")):
+def _take_path(survey: Survey, path: bytes, standing: _Standing) -> None:
+    directory = standing.of(_parent(path))
+    if directory is _Directory.ABSENT:
         return
-    if survey.ignores_below(directory) or survey.ignores(path, is_dir=False):
+    if directory is _Directory.IGNORED or survey.ignores(path, is_dir=False):
         survey.skip("ignored")
         return
     try:
@@ -109,23 +111,40 @@ def _take_path(survey: Survey, path: bytes, links: _Links) -> None:
         survey.take(path, status)
 
 
-class _Links:
-    """Which directories of the index lie behind a link that was put in a directory's place."""
+class _Directory(Enum):
+    """How a directory that git names stands on disk."""
+
+    OPEN = auto()
+    IGNORED = auto()  # by .mcpignore
+    ABSENT = auto()  # a link took its place, or it is another version control's
+
+
+class _Standing:
+    """How each directory stands, found once from the root down."""
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
-        self._known = {b"": False}
+        self._known = {b"": _Directory.OPEN}
 
-    def lead_to(self, directory: bytes) -> bool:
+    def of(self, directory: bytes) -> _Directory:
         unknown = []
-        while directory not in self._known:
+        while (standing := self._known.get(directory)) is None:
             unknown.append(directory)
             directory = _parent(directory)
-        linked = self._known[directory]
         for below in reversed(unknown):
-            linked = linked or os.path.islink(self._survey.at(below))  # noqa: PTH114
-            self._known[below] = linked
-        return linked
+            if standing is _Directory.OPEN:
+                standing = self._look_at(below)
+            self._known[below] = standing
+        return standing
+
+    def _look_at(self, directory: bytes) -> _Directory:
+        if directory[directory.rfind(b"/") + 1 :] in _VERSION_CONTROL:
+            return _Directory.ABSENT
+        if os.path.islink(self._survey.at(directory)):  # noqa: PTH114 - Path has no bytes
+            return _Directory.ABSENT
+        if self._survey.ignores(directory, is_dir=True):
+            return _Directory.IGNORED
+        return _Directory.OPEN
 
 
 def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> None:
@@ -136,7 +155,7 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
     outer = top or directory
     prefix = _below(directory, outer)
     excludes: Chain = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
-    rules = _ignore_files(outer, b".gitignore", prefix, excludes)
+    rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes)
     lead = len(tree) + 1 if tree else 0
     waiting = [tree]
     while waiting:
@@ -180,8 +199,10 @@ def _take_entry(survey: Survey, path: bytes, entry: os.DirEntry[bytes]) -> None:
 
 
 def _is_repository(entry: os.DirEntry[bytes]) -> bool:
+    if not os.path.lexists(entry.path + b"/.git"):
+        return False
     directory = Path(os.fsdecode(entry.path))
-    return (directory / ".git").exists() and work_tree_of(directory) == directory
+    return work_tree_of(directory) == directory
 
 
 def _parent(path: bytes) -> bytes:
@@ -192,10 +213,3 @@ def _below(directory: Path, outer: Path) -> bytes:
     """The way from ``outer`` down to the directory, with a slash at its end if there is one."""
     relative = os.fsencode(directory.relative_to(outer))
     return b"" if relative == b"." else relative + b"/"
-
-
-def _ignore_files(outer: Path, name: bytes, prefix: bytes, chain: Chain = ()) -> IgnoreFiles:
-    """The ignore files below ``outer``, none of which ignores the directory at ``prefix``."""
-    rules = IgnoreFiles(os.fsencode(outer), name, outermost=chain)
-    rules.spare(prefix.removesuffix(b"/"))
-    return rules

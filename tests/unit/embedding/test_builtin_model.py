@@ -99,7 +99,7 @@ def test_the_tokenizer_adds_no_marks_and_keeps_long_texts_whole(model: Model) ->
     [
         ("Serializer", ["serial", "##izer"]),
         ("parseHTTPHeader", ["par", "##se", "http", "header"]),
-        ("naïve", ["naive"]),
+        ("WIDTH_PX2", ["width", "p", "##x", "2"]),
     ],
 )
 def test_a_word_falls_into_known_pieces(model: Model, word: str, pieces: list[str]) -> None:

@@ -1,0 +1,45 @@
+# Every command that a developer needs. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+REPO ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint unit bench-index bench-search bench-quality clean
+
+help: ## List the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(BIN)/codebase-mcp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/dev: $(BIN)/codebase-mcp
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@
+
+install: $(BIN)/codebase-mcp ## Make .venv with the command codebase-mcp
+
+demo: $(BIN)/codebase-mcp ## Index a repository (REPO=/path) and ask three questions over MCP
+	$(BIN)/python -m codebase_mcp.cli.demo $(REPO)
+
+test: lint unit ## Run everything that must pass
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+unit: $(VENV)/dev
+	$(BIN)/python -m pytest
+
+bench-index: $(VENV)/dev ## Measure indexing (SOURCE=/path, HA=1 for Home Assistant)
+	$(BIN)/python benchmarks/indexing.py $(ARGS)
+
+bench-search: $(VENV)/dev ## Measure search latency
+	$(BIN)/python benchmarks/searching.py $(ARGS)
+
+clean: ## Remove what was made here
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

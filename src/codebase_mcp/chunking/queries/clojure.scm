@@ -1,0 +1,22 @@
+(list_lit
+  . (sym_lit) @keyword
+  . (sym_lit name: (sym_name) @name)
+  (#one-of? @keyword "defn" "defn-" "defmulti" "defmethod" "deftest")) @function
+(list_lit
+  . (sym_lit) @keyword
+  . (sym_lit name: (sym_name) @name)
+  (#one-of? @keyword "def" "defonce")) @variable
+(list_lit
+  . (sym_lit) @keyword
+  . (sym_lit name: (sym_name) @name)
+  (#one-of? @keyword "defmacro")) @macro
+(list_lit
+  . (sym_lit) @keyword
+  . (sym_lit name: (sym_name) @name)
+  (#one-of? @keyword "defprotocol" "definterface")) @interface
+(list_lit
+  . (sym_lit) @keyword
+  . (sym_lit name: (sym_name) @name)
+  (#one-of? @keyword "defrecord" "deftype")) @struct
+
+(comment) @comment

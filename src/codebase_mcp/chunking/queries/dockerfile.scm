@@ -1,0 +1,3 @@
+(from_instruction as: (image_alias) @name) @section
+
+(comment) @comment

@@ -1,0 +1,5 @@
+(rule (targets . (word) @name)) @function
+(variable_assignment name: (_) @name) @variable
+(define_directive name: (_) @name) @macro
+
+(comment) @comment

@@ -1,0 +1,123 @@
+"""Does everything work here? One canary goes the whole way: database, model, index, search."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from codebase_mcp.app import App
+from codebase_mcp.errors import CodebaseError, InternalError
+from codebase_mcp.settings import SETTINGS, Settings
+
+CANARY_PROJECT = "codebase-mcp-doctor"
+_CANARY = '''\
+def feed_canary(bird, seeds):
+    """Give the canary its seeds in the morning."""
+    return bird.eat(seeds)
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One step of the way: whether it works, what was found, and the way out if it does not."""
+
+    name: str
+    ok: bool
+    found: str
+    duration_s: float
+    hint: str | None = None
+
+
+async def doctor(options: argparse.Namespace, settings: Settings) -> int:
+    """Run all checks and show them; 1 if one failed."""
+    checks = [_settings_check(settings)]
+    try:
+        app = await App.open(settings)
+    except CodebaseError as error:
+        checks.append(Check("model", ok=False, found=error.message, duration_s=0, hint=error.hint))
+    else:
+        async with app:
+            checks += await _way(app)
+    if options.json:
+        print(json.dumps([asdict(check) for check in checks], ensure_ascii=False, indent=2))
+    else:
+        console = Console(highlight=False)
+        for check in checks:
+            mark = "[green]ok  [/]" if check.ok else "[red]FAIL[/]"
+            console.print(f"{mark} {check.name:9}", end=" ")
+            console.print(f"{check.found}  ({check.duration_s:.2f} s)", markup=False)
+            if check.hint:
+                console.print(f"               {check.hint}", style="yellow", markup=False)
+    return 0 if all(check.ok for check in checks) else 1
+
+
+async def _way(app: App) -> list[Check]:
+    checks = []
+    steps: list[tuple[str, Callable[[], Awaitable[str]]]] = [
+        ("database", lambda: _database(app)),
+        ("model", lambda: _model(app)),
+        ("index", lambda: _index(app)),
+        ("search", lambda: _search(app)),
+    ]
+    for name, step in steps:
+        started = time.perf_counter()
+        try:
+            found, hint, ok = await step(), None, True
+        except CodebaseError as error:
+            found, hint, ok = error.message, error.hint, False
+        checks.append(Check(name, ok, found, time.perf_counter() - started, hint))
+        if not ok:
+            break
+    return checks
+
+
+def _settings_check(settings: Settings) -> Check:
+    shown = (
+        f"{setting.variable}=…" if setting.name == "database_url" and settings.database_url
+        else f"{setting.variable}={getattr(settings, setting.name)}"
+        for setting in SETTINGS
+    )
+    return Check("settings", ok=True, found=" ".join(shown), duration_s=0)
+
+
+async def _database(app: App) -> str:
+    facts = await app.database_facts()
+    kind = f"embedded, in {facts.data_dir}" if facts.embedded else "from DATABASE_URL"
+    user = f", runs as {facts.runs_as}" if facts.runs_as else ""
+    return (
+        f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}, {kind}{user}"
+    )
+
+
+async def _model(app: App) -> str:
+    near = app.embedder.encode_query("user login") @ app.embedder.encode_query("authenticate")
+    far = app.embedder.encode_query("user login") @ app.embedder.encode_query("matrix inverse")
+    if not near > far:
+        raise InternalError("The model knows no meaning: 'user login' is not near 'authenticate'")
+    return f"{app.embedder.name}, {app.embedder.dimension} dimensions"
+
+
+async def _index(app: App) -> str:
+    with tempfile.TemporaryDirectory(prefix="codebase-mcp-doctor-") as folder:
+        Path(folder, "canary.py").write_text(_CANARY, encoding="utf-8")
+        try:
+            report = await app.index(folder, CANARY_PROJECT)
+            found = await app.search("give the bird its food", CANARY_PROJECT)
+        finally:
+            await app.drop_project(CANARY_PROJECT)
+    if report.run.status != "success" or not found.answer.hits:
+        raise InternalError("The canary was indexed, but the search does not find it")
+    return f"{report.run.chunks_created} chunk of a canary indexed and found"
+
+
+async def _search(app: App) -> str:
+    projects = await app.projects()
+    chunks = sum(repository.chunks for p in projects for repository in p.repositories)
+    return f"{len(projects)} projects with {chunks} chunks ready to search"

@@ -1,0 +1,110 @@
+"""Show what is indexed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from codebase_mcp.app import App, ProjectFacts
+from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.rules import check_project_id
+
+
+async def status(options: argparse.Namespace, settings: Settings) -> int:
+    """The repositories of one project: sizes, freshness, failures."""
+    project_id = check_project_id(options.project)
+    async with await App.open(settings) as app:
+        found = [p for p in await app.projects() if p.project.project_id == project_id]
+    if not found and project_id is not None:
+        raise ProjectNotFound(
+            "Project has not been indexed or does not exist",
+            hint=f"Run: codebase-mcp index PATH --project {project_id}",
+            details={"project_id": project_id},
+        )
+    repositories = found[0].repositories if found else ()
+    if options.json:
+        print(json.dumps([_as_json(r) for r in repositories], ensure_ascii=False, indent=2))
+        return 0
+    console = Console(highlight=False)
+    if not repositories:
+        console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
+        return 0
+    for repository in repositories:
+        _show(repository, console)
+    return 0
+
+
+async def projects(options: argparse.Namespace, settings: Settings) -> int:
+    """All projects, or the one that is named, with their repositories."""
+    wanted = check_project_id(options.project)
+    async with await App.open(settings) as app:
+        found = await app.projects()
+    if options.project is not None:
+        found = [p for p in found if p.project.project_id == wanted]
+    if options.json:
+        print(json.dumps([_project_json(p) for p in found], ensure_ascii=False, indent=2))
+        return 0
+    table = Table("project", "repository", "files", "chunks", "indexed", box=None)
+    for facts in found:
+        label = facts.project.project_id or "(default)"
+        for repository in facts.repositories:
+            table.add_row(
+                label,
+                repository.root,
+                str(repository.files),
+                str(repository.chunks),
+                _time(repository),
+            )
+            label = ""
+        if not facts.repositories:
+            table.add_row(label, "—", "0", "0", "never")
+    Console(highlight=False).print(table)
+    return 0
+
+
+def _show(repository: RepositoryFacts, console: Console) -> None:
+    missing = "" if Path(repository.root).is_dir() else "  [yellow]directory is gone[/]"
+    console.print(f"[bold]{repository.name}[/]  [dim]{repository.root}[/]{missing}")
+    console.print(
+        f"  {repository.files} files, {repository.chunks} chunks, "
+        f"{repository.size / 1e6:.1f} MB, indexed {_time(repository)}"
+    )
+    languages = sorted(repository.languages.items(), key=lambda item: -item[1])[:8]
+    console.print("  " + ", ".join(f"{name} {count}" for name, count in languages), style="dim")
+    if repository.files_pending:
+        console.print(f"  [yellow]incomplete: {repository.files_pending} files to go[/]")
+    if repository.files_failed:
+        console.print(f"  [yellow]{repository.files_failed} files could not be indexed[/]")
+    if repository.files_skipped:
+        listed = ", ".join(f"{n} {reason}" for reason, n in repository.files_skipped.items())
+        console.print(f"  skipped: {listed}", style="dim")
+
+
+def _time(repository: RepositoryFacts) -> str:
+    if repository.indexed_at is None:
+        return "never completely"
+    return repository.indexed_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _as_json(repository: RepositoryFacts) -> dict[str, Any]:
+    content = asdict(repository)
+    content["id"] = str(repository.id)
+    indexed_at = repository.indexed_at
+    content["indexed_at"] = None if indexed_at is None else indexed_at.isoformat()
+    return content
+
+
+def _project_json(facts: ProjectFacts) -> dict[str, Any]:
+    return {
+        "project_id": facts.project.project_id,
+        "schema_name": facts.project.schema_name,
+        "repositories": [_as_json(repository) for repository in facts.repositories],
+    }

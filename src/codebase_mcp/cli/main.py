@@ -1,0 +1,184 @@
+"""The product as a shell sees it: ``codebase-mcp COMMAND``; without a command it serves on stdio.
+
+What a command needs is imported when it runs, so that help and the MCP handshake stay quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.settings import SETTINGS, Settings
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+Command = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and end the process with its exit status."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    from codebase_mcp.cli import tool_commands  # noqa: PLC0415
+
+    if arguments and tool_commands.is_tool(arguments[0]):
+        options = tool_commands.parse(arguments)
+        command: Command = tool_commands.call
+    else:
+        options = build_parser().parse_args(arguments)
+        command = options.command
+    try:
+        settings = _settings(options)
+        logging.basicConfig(
+            stream=sys.stderr,
+            level=settings.log_level,
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        )
+        return asyncio.run(command(options, settings))
+    except CodebaseError as error:
+        show_error(error, as_json=options.json)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("Interrupted; what was stored stays.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return EXIT_FAILED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands but the tools', which `tool_commands` makes from their schemas."""
+    parser = argparse.ArgumentParser(
+        prog="codebase-mcp",
+        description="Code search for AI coding agents. Without a command it serves MCP on stdio.",
+        epilog="Every MCP tool is also a command: codebase-mcp search_code --query '…'. "
+        "Settings come from the environment too; codebase-mcp doctor shows them.",
+    )
+    parser.add_argument("--version", action="version", version=version("codebase-mcp"))
+    parser.set_defaults(command=_serve, transport="stdio", host=None, port=None, json=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    serve = _command(commands, "serve", _serve, "Serve MCP, on stdio unless told otherwise")
+    serve.add_argument("--transport", choices=["stdio", "http"], default="stdio")
+    serve.add_argument("--host", default="127.0.0.1", help="address to bind to (127.0.0.1)")
+    serve.add_argument("--port", type=int, default=3000, help="port to bind to (3000)")
+    serve.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
+    serve.set_defaults(json=False)
+
+    index = _command(commands, "index", _index, "Index a repository, or what changed in it")
+    index.add_argument("path", help="directory of the repository")
+    index.add_argument("--force", action="store_true", help="rebuild everything")
+    index.add_argument("--name", help="display name (the directory's name)")
+    _project_options(index)
+
+    search = _command(commands, "search", _search, "Search the indexed code")
+    search.add_argument("query", nargs="+", help="a question, or a symbol's name")
+    search.add_argument("--limit", default="10", help="results at most (10)")
+    search.add_argument("--file-type", help="only files with this extension")
+    search.add_argument("--directory", help="only files below this directory")
+    search.add_argument("--context", dest="context_lines", default="0", help="lines around (0)")
+    search.add_argument("--explain", action="store_true", help="show what made each rank")
+    _project_options(search)
+
+    status = _command(commands, "status", _status, "Show what is indexed, and how fresh it is")
+    _project_options(status)
+    projects = _command(commands, "projects", _projects, "List projects and their repositories")
+    _project_options(projects)
+    remove = _command(commands, "remove", _remove, "Forget a repository")
+    remove.add_argument("path", help="its directory, which need not exist any more, or its id")
+    _project_options(remove)
+    doctor = _command(commands, "doctor", _doctor, "Check the whole way with a small canary")
+    _project_options(doctor)
+    return parser
+
+
+def show_error(error: CodebaseError, *, as_json: bool) -> None:
+    """An error for a program on standard output, or for a person on standard error."""
+    if as_json:
+        print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
+        return
+    print(f"Error: {error.message}", file=sys.stderr)
+    for field in error.details.get("fields", ()):
+        problem = field.get("message") or f"{field['field']}: {field['constraint']}"
+        print(f"  - {problem}", file=sys.stderr)
+    if error.hint:
+        print(f"Hint:  {error.hint}", file=sys.stderr)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    given = vars(options)
+    return Settings.load(**{s.name: given[s.name] for s in SETTINGS if given.get(s.name)})
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    command: Command,
+    summary: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=summary, description=summary + ".")
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _project_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", help="project workspace (the default one)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+async def _serve(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.serve import serve  # noqa: PLC0415
+
+    return await serve(options, settings)
+
+
+async def _index(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.indexing import index  # noqa: PLC0415
+
+    return await index(options, settings)
+
+
+async def _search(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.searching import search  # noqa: PLC0415
+
+    return await search(options, settings)
+
+
+async def _status(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.inventory import status  # noqa: PLC0415
+
+    return await status(options, settings)
+
+
+async def _projects(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.inventory import projects  # noqa: PLC0415
+
+    return await projects(options, settings)
+
+
+async def _remove(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.indexing import remove  # noqa: PLC0415
+
+    return await remove(options, settings)
+
+
+async def _doctor(options: argparse.Namespace, settings: Settings) -> int:
+    from codebase_mcp.cli.doctor import doctor  # noqa: PLC0415
+
+    return await doctor(options, settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Search from the shell: snippets with highlighted syntax, or the tool's JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from codebase_mcp.app import App
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.code import CODE
+from codebase_mcp.tools.server import AppHolder, call_tool
+
+# Of a long chunk a terminal shows the beginning.
+MAX_LINES_SHOWN = 16
+
+_SEARCH = next(tool for tool in CODE.tools if tool.name == "search_code")
+
+# Pygments' names where they differ from the grammars'.
+_LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text": "text"}
+
+
+async def search(options: argparse.Namespace, settings: Settings) -> int:
+    """Search and show; the exit status is 0 also when nothing is found."""
+    arguments: dict[str, Any] = {
+        "query": " ".join(options.query),
+        "limit": options.limit,
+        "context_lines": options.context_lines,
+        "explain": options.explain,
+    }
+    optional = {
+        "project_id": options.project,
+        "file_type": options.file_type,
+        "directory": options.directory,
+    }
+    arguments |= {name: value for name, value in optional.items() if value is not None}
+    holder = AppHolder(lambda: App.open(settings))
+    try:
+        reply = await call_tool(_SEARCH, arguments, holder.get, _no_progress)
+    finally:
+        await holder.close()
+    if options.json:
+        print(json.dumps(reply, ensure_ascii=False, indent=2))
+    else:
+        show(reply, Console(highlight=False))
+    return 0
+
+
+def show(reply: dict[str, Any], console: Console) -> None:
+    """Print the results of a search for a person."""
+    if not reply["results"]:
+        console.print("Nothing in the code has to do with this. Try other words.")
+    for number, result in enumerate(reply["results"], 1):
+        heading = Text.assemble(
+            (f"{number}. ", "dim"),
+            (result["file_path"], "bold cyan"),
+            (f":{result['start_line']}-{result['end_line']}", "cyan"),
+            (f"  {result['similarity_score']:.2f}", "green"),
+            (f"  {result['symbol']}" if result["symbol"] else "", "magenta"),
+        )
+        console.print(heading)
+        console.print(_snippet(result))
+        for place in result.get("more_in_file", ()):
+            label = f"   also {place['start_line']}-{place['end_line']}  {place['symbol'] or ''}"
+            console.print(label, style="dim", markup=False)
+        if result.get("signals"):
+            parts = (f"{name} {value:+.2f}" for name, value in result["signals"].items())
+            console.print("   " + ", ".join(parts), style="dim", markup=False)
+        console.print()
+    total = f"{'at least ' if reply.get('total_is_lower_bound') else ''}{reply['total_count']}"
+    console.print(
+        f"{len(reply['results'])} of {total} places, {reply['latency_ms']:.0f} ms", style="dim"
+    )
+    state = reply["index"]
+    if state["state"] != "ready":
+        console.print(f"The index is incomplete: {state['files_pending']} files to go.")
+
+
+def _snippet(result: dict[str, Any]) -> Syntax:
+    before, after = result["context_before"], result["context_after"]
+    lines = (before + result["content"] + after).rstrip("\n").split("\n")
+    first = result["start_line"] - before.count("\n")
+    return Syntax(
+        "\n".join(lines[: MAX_LINES_SHOWN + before.count("\n")]),
+        _LEXERS.get(result["language"], result["language"]),
+        line_numbers=True,
+        start_line=first,
+        theme="ansi_dark",
+        background_color="default",
+        word_wrap=False,
+    )
+
+
+async def _no_progress(done: float, total: float, message: str) -> None:
+    """A search is over before progress would matter."""

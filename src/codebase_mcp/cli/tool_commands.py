@@ -1,0 +1,73 @@
+"""Every MCP tool as a command, made from the tool's own schema: its result is printed as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from codebase_mcp.settings import Settings
+
+
+def is_tool(word: str) -> bool:
+    """Whether a first argument names a tool; tools have an underscore or are words of their own."""
+    if word.startswith("-") or word in _OTHER_COMMANDS:
+        return False
+    from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415 - heavy, and seldom needed
+
+    return any(tool.name == word for tool in all_tools())
+
+
+_OTHER_COMMANDS = frozenset(
+    {"serve", "index", "search", "status", "projects", "remove", "doctor"}
+)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a tool's command, under the names that the user wrote."""
+    from codebase_mcp.tools.arguments import ALIASES  # noqa: PLC0415
+    from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415
+
+    spec = next(tool for tool in all_tools() if tool.name == arguments[0])
+    properties: dict[str, Any] = spec.input_schema()["properties"]
+    parser = argparse.ArgumentParser(
+        prog=f"codebase-mcp {spec.name}",
+        description=spec.description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    for name, schema in properties.items():
+        text = schema.get("description", "").replace("%", "%%")
+        if schema.get("type") == "boolean":
+            parser.add_argument(*_spellings(name), nargs="?", const="true", dest=name, help=text)
+        else:
+            parser.add_argument(*_spellings(name), dest=name, help=text)
+    for alias, name in ALIASES.items():
+        if name in properties and alias not in properties:
+            parser.add_argument(*_spellings(alias), dest=alias, help=argparse.SUPPRESS)
+    values = vars(parser.parse_args(arguments[1:]))
+    return argparse.Namespace(spec=spec, values=values, json=True)
+
+
+async def call(options: argparse.Namespace, settings: Settings) -> int:
+    """Call the tool and print its result; an error comes in the contract's shape."""
+    from codebase_mcp.app import App  # noqa: PLC0415
+    from codebase_mcp.tools.server import AppHolder, call_tool  # noqa: PLC0415
+
+    holder = AppHolder(lambda: App.open(settings))
+    try:
+        content = await call_tool(options.spec, options.values, holder.get, _no_progress)
+    finally:
+        await holder.close()
+    print(json.dumps(content, ensure_ascii=False, indent=2))
+    return 0
+
+
+def _spellings(name: str) -> list[str]:
+    return list(dict.fromkeys([f"--{name}", f"--{name.replace('_', '-')}"]))
+
+
+async def _no_progress(done: float, total: float, message: str) -> None:
+    """A tool's command is for programs: it prints its result and nothing else."""

@@ -1,0 +1,180 @@
+"""Are these arguments what the tool's published schema asks for?
+
+One check for all tools: aliases become canonical names, unknown names are refused, every value is
+held against the schema that clients see, and all problems are reported at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from codebase_mcp.errors import InvalidInput
+
+# Names that clients of the older documents use, accepted in every tool that has the canonical one.
+ALIASES: Mapping[str, str] = {
+    "path": "repo_path",
+    "repository_path": "repo_path",
+    "collection": "project_id",
+    "action": "operation",
+    "base_branch": "branch_a",
+    "target_branch": "branch_b",
+}
+
+Rule = Callable[[Any], Any]
+"""Checks one value, and returns the value to use.
+
+Raises:
+    InvalidInput: it does not fit.
+"""
+
+
+def check_arguments(
+    schema: Mapping[str, Any], arguments: Mapping[str, Any], rules: Mapping[str, Rule]
+) -> dict[str, Any]:
+    """The arguments under their canonical names, each of them valid.
+
+    ``rules`` stand in for the schema's limits of the fields that they name, where the contract has
+    words of its own.
+
+    Raises:
+        InvalidInput: with the one problem, or with all of them under ``details.fields``.
+    """
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    problems: list[InvalidInput] = []
+    given = _canonical(properties, arguments, problems)
+    for name in sorted(given.keys() - properties.keys()):
+        known = ", ".join(properties)
+        problems.append(
+            InvalidInput.of(
+                name, given.pop(name), f"Unknown parameter: {name}", rule=f"one of: {known}"
+            )
+        )
+    values = {name: _coerced(properties[name], value) for name, value in given.items()}
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        try:
+            checked[name] = _checked(name, properties[name], value, rules.get(name))
+        except InvalidInput as problem:
+            problems.append(problem)
+    for name in schema.get("required", ()):
+        if name not in values:
+            problems.append(
+                InvalidInput.of(name, None, f"Field required: {name}", rule="required")
+            )
+    if problems:
+        raise _together(problems)
+    return checked
+
+
+def _canonical(
+    properties: Mapping[str, Any], arguments: Mapping[str, Any], problems: list[InvalidInput]
+) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for written, value in arguments.items():
+        name = written
+        if written not in properties and ALIASES.get(written) in properties:
+            name = ALIASES[written]
+        if name in given and given[name] != value:
+            problems.append(
+                InvalidInput.of(
+                    name,
+                    value,
+                    f"{name} is given twice, under two names and with different values",
+                    rule="one value",
+                    hint=f"Pass only {name}.",
+                )
+            )
+        given[name] = value
+    return given
+
+
+def _coerced(schema: Mapping[str, Any], value: Any) -> Any:
+    """Numbers, booleans, lists and objects that a client wrote as text, as what they are."""
+    if not isinstance(value, str):
+        return value
+    kinds = _types(schema)
+    if "string" in kinds:
+        return value
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return value
+    return value if isinstance(parsed, str) else parsed
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    options = schema.get("anyOf", [schema])
+    return {option.get("type", "") for option in options}
+
+
+def _checked(name: str, schema: Mapping[str, Any], value: Any, rule: Rule | None) -> Any:
+    errors = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: str(e.path))
+    if rule is not None and not any(_is_type_error(error) for error in errors):
+        return rule(value)
+    if errors:
+        raise _problem(name, value, errors[0])
+    return value
+
+
+def _is_type_error(error: ValidationError) -> bool:
+    if error.validator == "anyOf":
+        return all(_is_type_error(part) for part in error.context or ())
+    return bool(error.validator == "type")
+
+
+def _problem(name: str, value: Any, error: ValidationError) -> InvalidInput:
+    """A sentence about one broken rule of a schema."""
+    if error.validator == "anyOf":  # a value or null: what is wrong with the value counts
+        wrong = [part for part in error.context or () if not _is_type_error(part)]
+        if wrong:
+            return _problem(name, value, wrong[0])
+    label = name.replace("_", " ").capitalize()
+    where = ".".join(str(step) for step in error.absolute_path)
+    field = f"{name}.{where}" if where else name
+    rule = error.validator_value
+    match error.validator:
+        case "minimum" | "maximum":
+            low, high = error.schema.get("minimum", "-∞"), error.schema.get("maximum", "∞")
+            message = f"{label} must be between {low} and {high}, got {error.instance}"
+            rule = f"{low}..{high}"
+        case "minLength" | "maxLength":
+            low, high = error.schema.get("minLength", 0), error.schema.get("maxLength", "∞")
+            message = f"{label} must have {low} to {high} characters, got {len(error.instance)}"
+            rule = f"{low}..{high} characters"
+        case "enum":
+            message = f"{label} must be one of {', '.join(map(repr, rule))}"
+        case "type" | "anyOf":
+            rule = " or ".join(sorted(_types(error.schema)))
+            message = f"{label} must be of type {rule}, got {_short(error.instance)}"
+        case "additionalProperties":
+            known = ", ".join(error.schema.get("properties", {}))
+            message, rule = f"{label}: {error.message}", f"only: {known}"
+        case _:
+            message = f"{label}: {error.message}"
+    return InvalidInput.of(field, _shown(value), message, rule=str(rule))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shown(value: Any) -> Any:
+    """A value to put into an error: long ones are cut."""
+    return value if len(_short(value)) < 80 else _short(value)
+
+
+def _together(problems: list[InvalidInput]) -> InvalidInput:
+    if len(problems) == 1:
+        return problems[0]
+    fields = [
+        {**problem.details, "message": problem.message}
+        | ({"hint": problem.hint} if problem.hint else {})
+        for problem in problems
+    ]
+    return InvalidInput("Parameter validation failed", details={"fields": fields})

@@ -1,0 +1,479 @@
+"""The toolset ``code``: index a repository, search it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field
+
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.rules import (
+    check_directory,
+    check_file_type,
+    check_name,
+    check_project_id,
+    check_query,
+    check_ref,
+    check_repo_path,
+    check_repository_id,
+)
+from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, Toolset
+
+PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
+
+# A client that shows progress, or that drops silent calls, hears from us at least so often.
+PROGRESS_INTERVAL_S = 0.5
+
+ProjectId = Annotated[
+    str | None,
+    Field(
+        description="Project workspace. Omit it to use the default workspace.",
+        json_schema_extra={
+            "anyOf": [
+                {
+                    "type": "string",
+                    "pattern": PROJECT_ID_PATTERN,
+                    "minLength": 1,
+                    "maxLength": 50,
+                },
+                {"type": "null"},
+            ]
+        },
+    ),
+]
+
+
+class IndexRepository(Arguments):
+    repo_path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="Absolute path of the repository's directory.",
+        ),
+    ]
+    project_id: ProjectId = None
+    force_reindex: Annotated[
+        bool,
+        Field(
+            description="Rebuild everything, also what has not changed. The old index answers "
+            "searches meanwhile. Rarely needed: only changed files are read anyway."
+        ),
+    ] = False
+    name: Annotated[
+        str | None,
+        Field(
+            description="Display name; the directory's name unless given.",
+            json_schema_extra={
+                "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}]
+            },
+        ),
+    ] = None
+
+
+class IndexReply(Reply):
+    repository_id: UUID = Field(default=..., description="The same for this path, for ever.")
+    files_indexed: int = Field(default=..., description="Files whose content this run indexed.")
+    chunks_created: int = Field(default=..., description="Chunks that were new.")
+    duration_seconds: float = 0.0
+    project_id: str | None = None
+    schema_name: str = ""
+    status: Literal["success", "partial", "failed"] = "success"
+    errors: list[str] = Field(default=[], description="Present when partial or failed.")
+    files_unchanged: int = 0
+    files_removed: int = 0
+    files_skipped: dict[str, int] = Field(default={}, description="Files left out, by reason.")
+    project_source: str = Field(default="", description="Where the project came from.")
+
+
+async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
+    """Index a code repository, so that search_code can search it.
+
+    Call it once for a repository that search_code does not know, and again after files changed:
+    it is incremental by content, so an unchanged repository takes a fraction of a second and
+    only changed files are read. Ignore files (.gitignore, .mcpignore) are respected. Searches
+    work while it runs.
+
+    Status "partial" means that the files in `errors` could not be indexed and all others are;
+    "failed" means that the run broke off, what it had stored is searchable and calling again goes
+    on from there. Next: search_code with the same project_id.
+    """
+    latest: dict[str, Any] = {}
+    task = asyncio.create_task(
+        caller.app.index(
+            arguments.repo_path,
+            arguments.project_id,
+            name=arguments.name,
+            force_reindex=arguments.force_reindex,
+            progress=lambda progress: latest.update(now=progress),
+        )
+    )
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=PROGRESS_INTERVAL_S)
+            now = latest.get("now")
+            if now is not None and not task.done():
+                message = f"{now.message}: {now.done} of {now.total} files"
+                await caller.report_progress(now.done, now.total or 1, message)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    report = task.result()
+    run = report.run
+    reply = IndexReply(
+        repository_id=run.repository_id,
+        files_indexed=run.files_indexed,
+        chunks_created=run.chunks_created,
+        duration_seconds=round(run.duration_s, 3),
+        project_id=report.project.project_id,
+        schema_name=report.project.schema_name,
+        status=run.status,
+        files_unchanged=run.files_unchanged,
+        files_removed=run.files_removed,
+        files_skipped=run.files_skipped,
+        project_source=report.project_source,
+    )
+    if run.status != "success":
+        reply.errors = run.errors
+    return reply
+
+
+class CodeFilter(BaseModel):
+    """Which files to search."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    languages: list[str] | None = Field(
+        default=None, description="Language names, such as python or typescript."
+    )
+    file_extensions: list[str] | None = Field(
+        default=None, description="File extensions, with or without the leading dot."
+    )
+
+
+class SearchCode(Arguments):
+    query: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=500,
+            description="What to look for: a question, a behaviour in words, or a symbol's name.",
+        ),
+    ]
+    project_id: ProjectId = None
+    repository_id: Annotated[
+        str | None,
+        Field(description="Only this repository (UUID, from index_repository)."),
+    ] = None
+    file_type: Annotated[
+        str | None,
+        Field(
+            description="Only files with this extension, without the dot: py, ts, md.",
+            json_schema_extra={
+                "anyOf": [{"type": "string", "pattern": "^[a-zA-Z0-9]+$"}, {"type": "null"}]
+            },
+        ),
+    ] = None
+    directory: Annotated[
+        str | None,
+        Field(
+            description="Only files below this directory, relative to the repository's root, "
+            "without a leading slash; * and ** may stand for names: src/auth, packages/*/lib.",
+            json_schema_extra={"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]},
+        ),
+    ] = None
+    limit: Annotated[
+        int,
+        Field(
+            description="How many results at most.",
+            json_schema_extra={"minimum": 1, "maximum": 50},
+        ),
+    ] = 10
+    filter: Annotated[CodeFilter | None, Field(description="Languages and extensions.")] = None
+    ref: Annotated[
+        str | None,
+        Field(description='Which state of the code: "worktree", the files as they are on disk.'),
+    ] = None
+    max_chars: Annotated[
+        int | None,
+        Field(
+            ge=200,
+            description="Budget for the reply: context lines go first, then the last results.",
+        ),
+    ] = None
+    context_lines: Annotated[
+        int, Field(ge=0, le=50, description="Lines to show before and after each result.")
+    ] = 10
+    explain: Annotated[bool, Field(description="Show what made each result's rank.")] = False
+
+
+class OtherPlace(BaseModel):
+    """Another good place in the file of a result."""
+
+    start_line: int
+    end_line: int
+    symbol: str | None
+    score: float
+
+
+class SameText(BaseModel):
+    """Where else the very same text stands."""
+
+    repository_id: UUID
+    file_path: str
+    start_line: int
+    end_line: int
+
+
+class CodeResult(BaseModel):
+    """A chunk of a file, as it was indexed. Lines are 1-based and inclusive."""
+
+    chunk_id: UUID
+    file_path: str = Field(description="Relative to the repository's root.")
+    content: str
+    start_line: int
+    end_line: int
+    similarity_score: float = Field(
+        ge=0,
+        le=1,
+        description="0.9 and above excellent, 0.8 good, 0.7 fair, 0.6 weak, below poor.",
+    )
+    context_before: str
+    context_after: str
+    repository_id: UUID
+    language: str
+    symbol: str | None
+    kind: str
+    file_kind: str
+    more_in_file: list[OtherPlace] = []
+    also_at: list[SameText] = []
+    signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
+
+
+class BriefResult(BaseModel):
+    """A result as callers that name a collection get it."""
+
+    file: str
+    content: str
+    relevance_score: float
+    line_number: int
+
+
+class RepositoryName(BaseModel):
+    name: str
+    root: str
+
+
+class IndexState(BaseModel):
+    """How true the index is. ``incomplete``: a run is going on, or the last one broke off."""
+
+    state: Literal["ready", "incomplete"]
+    files_pending: int
+    files_failed: int
+    files_skipped: int
+    indexed_at: str | None
+
+
+class SearchReply(Reply):
+    results: list[CodeResult | BriefResult] = []
+    total_count: int = Field(default=0, description="Matching chunks in all, whatever the limit.")
+    total_is_lower_bound: bool = False
+    project_id: str | None = None
+    schema_name: str = ""
+    latency_ms: float = 0.0
+    project_source: str = Field(default="", description="Where the project came from.")
+    repositories: dict[str, RepositoryName] = {}
+    index: IndexState | None = None
+    truncated: bool = Field(default=False, description="Cut to max_chars.")
+    count: int = Field(default=0, description="For callers that name a collection.")
+    query_time_ms: int = Field(default=0, description="For callers that name a collection.")
+
+
+async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
+    """Search the indexed code by meaning and by words.
+
+    Use it first when you look for where something is done: ask in plain language ("where are
+    failed requests retried"), or give a symbol's name. It finds code that uses other words than
+    the question. Prefer grep for an exact string of which every occurrence is wanted.
+
+    Each file comes once, by its best chunk, with line numbers and surrounding lines;
+    `more_in_file` names its other good places. An empty list means that nothing in the code has to
+    do with the query: reword it, or drop filters. PROJECT_NOT_FOUND means that nothing is indexed:
+    call index_repository first. `index.state` other than "ready" means that some files are missing
+    from the results. Keep `limit` small (5 to 10) and narrow by `directory` or `file_type`.
+    """
+    from codebase_mcp.search.candidates import Filters  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.search import Request  # noqa: PLC0415
+
+    is_brief = "collection" in caller.given
+    wanted = arguments.filter or CodeFilter()
+    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
+    if arguments.file_type is not None:
+        only = arguments.file_type.lower()
+        if extensions and only not in extensions:
+            raise InvalidInput.of(
+                "file_type",
+                arguments.file_type,
+                "file_type and filter.file_extensions exclude each other's files",
+                rule="file_type among filter.file_extensions",
+                hint="Pass one of the two.",
+            )
+        extensions = [only]
+    languages = [language.lower() for language in wanted.languages or ()]
+    request = Request(
+        Filters(
+            repository_id=UUID(arguments.repository_id) if arguments.repository_id else None,
+            extensions=tuple(extensions) or None,
+            languages=tuple(languages) or None,
+            directory=arguments.directory or None,
+        ),
+        limit=arguments.limit,
+        context_lines=arguments.context_lines,
+        explain=arguments.explain,
+        max_chars=arguments.max_chars,
+    )
+    report = await caller.app.search(arguments.query, arguments.project_id, request)
+    return _brief_reply(report) if is_brief else _full_reply(report)
+
+
+def _full_reply(report: Any) -> SearchReply:
+    answer = report.answer
+    reply = SearchReply(
+        results=[_result(hit) for hit in answer.hits],
+        total_count=answer.total_count,
+        project_id=report.project.project_id,
+        schema_name=report.project.schema_name,
+        latency_ms=round(report.latency_ms, 2),
+        project_source=report.project_source,
+        repositories={
+            str(s.repository_id): RepositoryName(name=s.name, root=s.root)
+            for s in answer.snapshots
+        },
+        index=_index_state(answer.snapshots),
+    )
+    if answer.total_is_lower_bound:
+        reply.total_is_lower_bound = True
+    if answer.truncated:
+        reply.truncated = True
+    return reply
+
+
+def _brief_reply(report: Any) -> SearchReply:
+    results: list[CodeResult | BriefResult] = [
+        BriefResult(
+            file=hit.file_path,
+            content=hit.content,
+            relevance_score=hit.similarity_score,
+            line_number=hit.start_line,
+        )
+        for hit in report.answer.hits
+    ]
+    return SearchReply(
+        results=results, count=len(results), query_time_ms=round(report.latency_ms)
+    )
+
+
+def _result(hit: Any) -> CodeResult:
+    result = CodeResult(
+        chunk_id=hit.chunk_id,
+        file_path=hit.file_path,
+        content=hit.content,
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+        similarity_score=hit.similarity_score,
+        context_before=hit.context_before,
+        context_after=hit.context_after,
+        repository_id=hit.repository_id,
+        language=hit.language,
+        symbol=hit.symbol,
+        kind=hit.kind,
+        file_kind=hit.file_kind,
+    )
+    if hit.more_in_file:
+        result.more_in_file = [
+            OtherPlace(
+                start_line=place.start_line,
+                end_line=place.end_line,
+                symbol=place.symbol,
+                score=place.score,
+            )
+            for place in hit.more_in_file
+        ]
+    if hit.also_at:
+        result.also_at = [
+            SameText(
+                repository_id=place.repository_id,
+                file_path=place.file_path,
+                start_line=place.start_line,
+                end_line=place.end_line,
+            )
+            for place in hit.also_at
+        ]
+    if hit.signals:
+        result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
+    return result
+
+
+def _index_state(snapshots: Any) -> IndexState:
+    pending = sum(snapshot.files_pending for snapshot in snapshots)
+    times = [snapshot.indexed_at for snapshot in snapshots]
+    finished = bool(times) and all(time is not None for time in times)
+    return IndexState(
+        state="ready" if finished and not pending else "incomplete",
+        files_pending=pending,
+        files_failed=sum(snapshot.files_failed for snapshot in snapshots),
+        files_skipped=sum(sum(json.loads(snapshot.skipped).values()) for snapshot in snapshots),
+        indexed_at=min(times).isoformat() if finished else None,
+    )
+
+
+CODE = Toolset(
+    "code",
+    (
+        ToolSpec(
+            name="index_repository",
+            title="Index a repository",
+            arguments=IndexRepository,
+            run=index_repository,
+            reply=IndexReply,
+            annotations=ToolAnnotations(
+                read_only_hint=False,
+                destructive_hint=False,
+                idempotent_hint=True,
+                open_world_hint=False,
+            ),
+            rules={
+                "repo_path": check_repo_path,
+                "project_id": check_project_id,
+                "name": check_name,
+            },
+        ),
+        ToolSpec(
+            name="search_code",
+            title="Search code",
+            arguments=SearchCode,
+            run=search_code,
+            reply=SearchReply,
+            annotations=ToolAnnotations(
+                read_only_hint=True,
+                destructive_hint=False,
+                idempotent_hint=True,
+                open_world_hint=False,
+            ),
+            rules={
+                "query": check_query,
+                "project_id": check_project_id,
+                "repository_id": check_repository_id,
+                "file_type": check_file_type,
+                "directory": check_directory,
+                "ref": check_ref,
+            },
+            collection_maxima={"limit": 100},
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""What does a client get back? Structured content, and the same JSON, compact, as text."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+from uuid import uuid4
+
+from fastmcp.tools.base import ToolResult
+from mcp_types import TextContent
+from pydantic import BaseModel, ConfigDict
+
+from codebase_mcp.errors import CodebaseError, InternalError, InvalidInput
+
+_log = logging.getLogger(__name__)
+
+# The numbers that the first version of this server used, for clients that still look at them.
+_JSONRPC_CODES = {"VALIDATION_ERROR": -32602, "NOT_FOUND": -32000, "PROJECT_NOT_FOUND": -32000}
+
+
+class ErrorShape(BaseModel):
+    """Why a call failed, and the way out."""
+
+    code: str
+    type: str
+    message: str
+    details: dict[str, Any] | None = None
+    hint: str | None = None
+
+
+class Reply(BaseModel):
+    """What every tool's result is made of: nothing required, and an error in place of the rest.
+
+    Clients of the official TypeScript library throw away an error whose content does not fit the
+    output schema, so the schema has room for one.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: ErrorShape | None = None
+
+
+def output_schema(model: type[Reply]) -> dict[str, Any]:
+    """A reply's JSON Schema: an object without required fields at its root."""
+    schema = model.model_json_schema(mode="serialization")
+    schema.pop("required", None)
+    return schema
+
+
+def success(content: dict[str, Any]) -> ToolResult:
+    """A result, as structured content and as text."""
+    return ToolResult(content=[_text(content)], structured_content=content)
+
+
+def failure(error: CodebaseError) -> ToolResult:
+    """An error, as structured content and as text."""
+    shape = error.as_dict()
+    number = _JSONRPC_CODES.get(error.code, -32603)
+    shape["details"] = {**shape.get("details", {}), "jsonrpc_code": number}
+    content = {"error": shape}
+    return ToolResult(content=[_text(content)], structured_content=content, is_error=True)
+
+
+def unforeseen(error: BaseException) -> InternalError:
+    """An error that nobody named: logged in full, shown by its id alone."""
+    error_id = str(uuid4())
+    _log.error("unforeseen error %s", error_id, exc_info=error)
+    return InternalError(
+        "Something unforeseen went wrong",
+        hint="Look for the error_id in the server's log and report it.",
+        details={"error_id": error_id},
+    )
+
+
+def unknown_tool(name: str, known: list[str]) -> InvalidInput:
+    """A tool that this server does not show."""
+    return InvalidInput.of(
+        "name",
+        name,
+        f"Unknown tool: {name}",
+        rule=f"one of: {', '.join(known)}",
+        hint="Start the server with --toolsets all to show every tool.",
+    )
+
+
+def _text(content: dict[str, Any]) -> TextContent:
+    return TextContent(
+        type="text", text=json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    )

@@ -1,0 +1,225 @@
+"""Servers of a test's own: embedded ones that may be killed, and plain ones behind a URL."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from codebase_mcp.database import supervisor
+from codebase_mcp.database.placement import find_package
+from codebase_mcp.database.server import Embedded, EmbeddedServer
+
+CLIENT = """
+import sys
+from pathlib import Path
+from codebase_mcp.database.server import Embedded, EmbeddedServer
+server = EmbeddedServer(Embedded(Path(sys.argv[1]), float(sys.argv[2])))
+print(server.join(), flush=True)
+sys.stdin.read()
+"""
+
+# Longer than any test; those about the idle time name a shorter one.
+IDLE_MINUTES = 5.0
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """An empty folder that every user may pass through."""
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="cbm-")))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def make_server(open_folder: Path) -> Iterator[Callable[..., EmbeddedServer]]:
+    """Make clients of servers, which are stopped and cleared away at the end."""
+    made: list[EmbeddedServer] = []
+
+    def make(data_dir: Path | None = None, idle_minutes: float = IDLE_MINUTES) -> EmbeddedServer:
+        made.append(EmbeddedServer(Embedded(data_dir or open_folder / "data", idle_minutes)))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.leave()
+        if server.placement.home.exists():
+            server.stop()
+        if server.placement.moved:
+            shutil.rmtree(server.placement.home)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Another process that uses an embedded server until its input closes."""
+
+    process: subprocess.Popen[str]
+
+    def conninfo(self) -> str:
+        """What it was told; waits until it was."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line, "the client failed"
+        return line
+
+    def end(self, death: signal.Signals = signal.SIGKILL) -> None:
+        """Signal its whole process group, as a terminal does, and wait for its end."""
+        os.killpg(self.process.pid, death)
+        self.process.communicate()
+
+
+@pytest.fixture
+def start_client(open_folder: Path) -> Iterator[Callable[..., Client]]:
+    """Start processes that join the server of the test's data folder."""
+    clients: list[Client] = []
+
+    def start(*before: str, idle_minutes: float = IDLE_MINUTES) -> Client:
+        command = [*before, sys.executable, "-c", CLIENT]
+        command += [str(open_folder / "data"), str(idle_minutes)]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        clients.append(Client(process))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        if client.process.poll() is None:
+            client.end()
+
+
+class PlainServer:
+    """A PostgreSQL as an administrator would run it, on a socket, trusting everybody."""
+
+    def __init__(self, folder: Path, package: Path) -> None:
+        self.folder = folder
+        self._programs = package / "pginstall18" / "bin"
+        self._user = service_user()
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        self._run(
+            str(find_package() / "pginstall18" / "bin" / "initdb"),
+            "-D",
+            f"{folder}/data",
+            "-U",
+            "postgres",
+            "--auth=trust",
+            "--no-sync",
+            "--locale=C",
+            "-E",
+            "UTF8",
+        )
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [
+                self._programs / "postgres",
+                "-D",
+                self.folder / "data",
+                "-k",
+                self.folder,
+                "-c",
+                "listen_addresses=",
+                "-c",
+                "fsync=off",
+            ],
+            stderr=subprocess.PIPE,
+            user=self._user,
+            umask=0o077,
+        )
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if b"ready to accept connections" in line:
+                return
+        raise AssertionError("the plain server did not start")
+
+    def stop(self, death: signal.Signals = signal.SIGINT) -> None:
+        if self._process is not None:
+            self._process.send_signal(death)
+            self._process.communicate()
+            self._process = None
+
+    def url(self, database: str = "postgres", user: str = "postgres") -> str:
+        return f"postgresql://{user}:secret-word@/{database}?host={self.folder}"
+
+    def execute(self, *statements: str, database: str = "postgres") -> None:
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def _run(self, *command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, user=self._user)
+
+
+def service_user() -> int | None:
+    """Whom to run a server as: PostgreSQL refuses to run as root."""
+    return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+
+
+@pytest.fixture(scope="session")
+def plain_server() -> Iterator[PlainServer]:
+    """One plain server with pgvector for the run; each test makes a database of its own."""
+    with tempfile.TemporaryDirectory(prefix="cbm-") as name:
+        server = PlainServer(Path(name), find_package())
+        server.start()
+        yield server
+        server.stop()
+
+
+def postmaster_of(server: EmbeddedServer) -> int:
+    """The pid of a running server, as it says itself."""
+    lines = (server.placement.home / supervisor.CLUSTER / "postmaster.pid").read_text().split("\n")
+    return int(lines[0])
+
+
+def supervisor_of(server: EmbeddedServer) -> int:
+    return int((server.placement.home / supervisor.SUPERVISOR_LOCK).read_text())
+
+
+def ask(conninfo: str, query: str) -> str:
+    """The only value that a query gives."""
+    with psycopg.connect(conninfo) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Look again and again; what never comes fails the test."""
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def processes_in(home: Path) -> list[str]:
+    """The processes that work in a folder or were started with its name, zombies included."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit():
+                command = (process / "cmdline").read_bytes()
+                folder = os.fsencode((process / "cwd").readlink())
+                if os.fsencode(home) in command + folder and int(process.name) != os.getpid():
+                    found.append(f"{process.name} {command!r}")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found

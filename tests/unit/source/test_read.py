@@ -1,0 +1,162 @@
+"""Reading a listed file: its text and id, or the reason why there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codebase_mcp.model import FileFailure, FileKind, SourceFile
+from codebase_mcp.source.classify import classify
+from codebase_mcp.source.read import Skipped, SourceText, blob_hash, decode, read_source
+
+Git = Callable[..., bytes]
+
+
+def listed(location: Path, path: str | None = None) -> SourceFile:
+    """The file as a listing would give it, whether or not it is there."""
+    path = path or location.name
+    traits = classify(path)
+    return SourceFile(path, location, 0, 0, 0, traits.language, traits.kind, traits.named_as_source)
+
+
+def read(folder: Path, name: str, content: bytes) -> SourceText | FileFailure | Skipped:
+    (folder / name).write_bytes(content)
+    return read_source(listed(folder / name))
+
+
+def test_a_file_is_read_with_its_text_and_gits_own_id(repository: Path, git: Git) -> None:
+    content = "def grüße():\r\n    pass".encode()
+    said = read(repository, "a.py", content)
+    expected = git(repository, "hash-object", "--no-filters", "a.py").decode().strip()
+    assert isinstance(said, SourceText)
+    assert (said.data, said.text) == (content, "def grüße():\r\n    pass")
+    assert said.blob_hash.hex() == expected
+    assert (said.language, said.kind) == ("python", FileKind.CODE)
+
+
+def test_the_id_of_the_empty_file_is_the_one_that_every_git_knows() -> None:
+    assert blob_hash(b"").hex() == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "grüß 🎉".encode(),
+        "grüß 🎉".encode("utf-8-sig"),
+        "grüß 🎉".encode("utf-16"),
+        b"\xfe\xff" + "grüß 🎉".encode("utf-16-be"),
+        b"\xff\xfe" + "grüß 🎉".encode("utf-16-le"),
+        "grüß 🎉".encode("utf-32"),
+        b"\x00\x00\xfe\xff" + "grüß 🎉".encode("utf-32-be"),
+    ],
+    ids=["utf-8", "utf-8-bom", "utf-16", "utf-16-be", "utf-16-le", "utf-32", "utf-32-be"],
+)
+def test_unicode_is_decoded_without_its_byte_order_mark(content: bytes) -> None:
+    assert decode(content) == "grüß 🎉"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"caf\xe9", b"\xff\xfea", b"\xff\xfe\x00\xd8", b"\xed\xa0\x80", b"\xef\xbb\xbf\xff"],
+    ids=["latin-1", "half a unit", "lone surrogate", "surrogate in utf-8", "after a mark"],
+)
+def test_other_bytes_are_undecodable(content: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        decode(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "key"),
+    [
+        (b"caf\xe9", "File is not valid UTF-8", "undecodable"),
+        (b"\x7fELF\0\xff", "Binary file not supported", "binary"),
+        (b"plain\0text", "Binary file not supported", "binary"),
+        ("wide\0text".encode("utf-16"), "Binary file not supported", "binary"),
+    ],
+)
+def test_what_is_no_text_fails_if_the_name_promised_source_and_is_skipped_otherwise(
+    tree: Path, content: bytes, reason: str, key: str
+) -> None:
+    assert read(tree, "a.py", content) == FileFailure("a.py", reason)
+    assert read(tree, "data.xyz", content) == Skipped("data.xyz", key)
+
+
+def test_a_file_that_grew_over_the_limit_is_not_read_whole(tree: Path) -> None:
+    (tree / "a.py").write_text("x" * 11)
+    (tree / "notes").write_text("x" * 11)
+    for name, limit, expected in [
+        ("a.py", 10, FileFailure("a.py", "File exceeds size limit")),
+        ("notes", 10, Skipped("notes", "too_large")),
+    ]:
+        assert read_source(listed(tree / name), max_file_bytes=limit) == expected
+    assert isinstance(read_source(listed(tree / "a.py"), max_file_bytes=11), SourceText)
+
+
+def test_a_file_that_is_gone_or_replaced_is_skipped(tree: Path) -> None:
+    os.mkfifo(tree / "pipe.py")
+    (tree / "folder.py").mkdir()
+    (tree / "target").write_text("x")
+    (tree / "link.py").symlink_to(tree / "target")
+    found = {
+        name: read_source(listed(tree / name))
+        for name in ("gone.py", "target/below.py", "pipe.py", "folder.py", "link.py")
+    }
+    shutil.rmtree(tree)
+    assert found == {
+        "gone.py": Skipped("gone.py", "vanished"),
+        "target/below.py": Skipped("below.py", "vanished"),
+        "pipe.py": Skipped("pipe.py", "special"),
+        "folder.py": Skipped("folder.py", "special"),
+        "link.py": Skipped("link.py", "symlink"),
+    }
+
+
+def test_a_file_that_may_not_be_read_fails_with_the_reason(
+    public_tree: Path, as_ordinary_user: Callable[[str], str]
+) -> None:
+    for name in ("a.py", "notes"):
+        (public_tree / name).write_text("x")
+        (public_tree / name).chmod(0)
+    said = as_ordinary_user(
+        f"for file in list_files(Path({str(public_tree)!r})).files: print(read_source(file))"
+    )
+    assert said.splitlines() == [
+        "Failed to process a.py: Permission denied",
+        "Skipped(path='notes', reason='unreadable')",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "language", "kind"),
+    [
+        ("run", b"#!/usr/bin/env python3\n", "python", FileKind.CODE),
+        ("run", b"#!/usr/bin/env -S uv run --script\n", "python", FileKind.CODE),
+        ("run", b"#!/usr/bin/env LANG=C perl -w\n", "perl", FileKind.CODE),
+        ("run", b"#! /bin/sh\n", "bash", FileKind.CODE),
+        ("run", b"#!/opt/python3.11/bin/python3.11 -u\n", "python", FileKind.CODE),
+        ("run", b"#!/usr/bin/env unheard-of\n", "text", FileKind.CONFIG),
+        ("run", b"#!", "text", FileKind.CONFIG),
+        ("run", b"just words", "text", FileKind.CONFIG),
+        ("a.rb", b"#!/bin/sh\n", "ruby", FileKind.CODE),
+        ("a.h", b"#include <stdio.h>\nstruct a { int b; };\n", "c", FileKind.CODE),
+        ("a.h", b"#pragma once\nnamespace a {\n}\n", "cpp", FileKind.CODE),
+        ("a.h", b"#include <string>\n", "cpp", FileKind.CODE),
+        ("a.h", b"@interface A : NSObject\n@end\n", "objc", FileKind.CODE),
+        ("a.go", b"// Code generated by stringer; DO NOT EDIT.\n", "go", FileKind.GENERATED),
+        ("a.md", b"word " * 5000, "markdown", FileKind.DOCS),
+        ("a.js", b"var a=1;" * 5000, "javascript", FileKind.GENERATED),
+        ("vendor/a.js", b"var a=1;" * 5000, "javascript", FileKind.VENDORED),
+        ("tests/a.py", b"assert True\n", "python", FileKind.TEST),
+    ],
+)
+def test_the_content_refines_what_the_name_left_open(
+    tree: Path, name: str, content: bytes, language: str, kind: FileKind
+) -> None:
+    (tree / "content").write_bytes(content)
+    said = read_source(listed(tree / "content", name))
+    assert isinstance(said, SourceText)
+    assert (said.language, said.kind) == (language, kind)
