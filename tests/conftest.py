@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from codebase_mcp.database.connection import Database, Embedded
@@ -21,14 +22,27 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def embedded() -> Iterator[Embedded]:
+def scratch() -> Path:
+    """Where servers of tests keep their data: in memory, if there is enough, for speed.
+
+    It is not pytest's own folder: when run as root, that one is closed to the server's user.
+    """
+    memory = Path("/dev/shm")
+    if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30:
+        return memory
+    return Path(tempfile.gettempdir())
+
+
+@pytest.fixture(scope="session")
+def embedded(scratch: Path) -> Iterator[Embedded]:
     """The run's server: it is up until the run ends, and gone a moment later."""
-    # Not below pytest's own folder: run as root, that one is closed to the server's user.
-    folder = Path(tempfile.mkdtemp(prefix="cbm-"))
+    folder = Path(tempfile.mkdtemp(prefix="cbm-", dir=scratch))
     folder.chmod(0o755)
     target = Embedded(folder / "data", idle_minutes=0.001)
     server = EmbeddedServer(target)
-    server.join()
+    with psycopg.connect(server.join(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")  # nothing here outlives the run
+        connection.execute("SELECT pg_reload_conf()")
     yield target
     server.leave()
     server.wait_until_ended()

@@ -7,7 +7,6 @@ parts, WordPiece gives the pieces of a part, and a text's vector is the unit vec
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,10 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from tokenizers import Tokenizer
 
-from codebase_mcp.tokens import split_word, words_of
-
-# Past this a "word" is encoded data; WordPiece would give a hundred meaningless pieces.
-MAX_WORD_CHARS = 64
+from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
 
 
 class Bags:
@@ -54,16 +50,15 @@ class Bags:
 
     def matrix(self, texts: Iterable[str]) -> csr_matrix:
         """Square roots of the piece counts, [texts, pieces] float32."""
-        return roots([self.count(text) for text in texts], self.size)
+        return self.roots([self.count(text) for text in texts])
 
-
-def roots(counted: Sequence[Counter[int]], size: int) -> csr_matrix:
-    """The square roots of the counts as a sparse matrix, [texts, size] float32."""
-    starts = np.zeros(len(counted) + 1, np.int64)
-    np.cumsum([len(c) for c in counted], out=starts[1:])
-    columns = np.fromiter((i for c in counted for i in c), np.int32, int(starts[-1]))
-    values = np.fromiter((math.sqrt(n) for c in counted for n in c.values()), np.float32)
-    return csr_matrix((values, columns, starts), shape=(len(counted), size))
+    def roots(self, counted: Sequence[Counter[int]]) -> csr_matrix:
+        """The square roots of counts as a sparse matrix, [texts, pieces] float32."""
+        starts = np.zeros(len(counted) + 1, np.int64)
+        np.cumsum([len(c) for c in counted], out=starts[1:])
+        columns = np.fromiter((i for c in counted for i in c), np.int32, int(starts[-1]))
+        times = np.fromiter((n for c in counted for n in c.values()), np.float32, int(starts[-1]))
+        return csr_matrix((np.sqrt(times), columns, starts), shape=(len(counted), self.size))
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

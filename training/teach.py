@@ -4,7 +4,7 @@ Encodes a balanced sample of the mined pairs, words and code, with the teacher. 
 the static table learn from how alike the teacher finds each question and each piece of code.
 The slow step: some 7,000 pieces a second on one core with bfloat16.
 
-    python training/teach.py --pairs build/pairs.jsonl --out build/taught.npz --pairs-kept 60000
+    python training/teach.py --pairs build/pairs.jsonl --out build/taught.npz --pairs-kept 24000
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from distil import teacher_folder
+from everyday import phrases
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-PIECES_OF_WORDS = 48
-PIECES_OF_CODE = 128
+PIECES_OF_WORDS = 32
+PIECES_OF_CODE = 96
 PIECES_IN_A_BATCH = 8192
 
 
@@ -83,8 +84,9 @@ def balanced_sample(path: Path, wanted: int) -> list[int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--phrases", type=Path, default=Path(__file__).parent / "everyday.json")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--pairs-kept", type=int, default=60_000)
+    parser.add_argument("--pairs-kept", type=int, default=24_000)
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -95,7 +97,8 @@ def main() -> None:
     teacher = Teacher()
     words = teacher.encode([p["words"] for p in pairs], PIECES_OF_WORDS)
     code = teacher.encode([p["code"] for p in pairs], PIECES_OF_CODE)
-    np.savez(args.out, rows=np.asarray(rows), words=words, code=code)
+    said = teacher.encode(phrases(args.phrases), PIECES_OF_WORDS)
+    np.savez(args.out, rows=np.asarray(rows), words=words, code=code, phrases=said)
 
 
 if __name__ == "__main__":

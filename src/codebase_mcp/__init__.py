@@ -1,6 +1,6 @@
 """Code search for AI coding agents, over PostgreSQL and pgvector.
 
-    from codebase_mcp import App
+from codebase_mcp import App
 """
 
 from __future__ import annotations

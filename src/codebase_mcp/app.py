@@ -1,8 +1,8 @@
 """The product as a Python API: the rooms, wired together.
 
-    async with await App.open() as app:
-        await app.index("/path/to/repository")
-        report = await app.search("where are requests retried")
+async with await App.open() as app:
+    await app.index("/path/to/repository")
+    report = await app.search("where are requests retried")
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from codebase_mcp.index.build import Indexer, Progress, RunResult
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import profile_fingerprint
+from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.settings import Settings
 from codebase_mcp.source.root import resolve_root
@@ -153,6 +155,11 @@ class App:
         project, source = await self._project(project_id, create=False)
         answer = await self._searcher.search(project, query, request or Request())
         return SearchReport(answer, project, source, (time.perf_counter() - started) * 1000)
+
+    async def rank(self, query: str, project_id: str | None, filters: Filters) -> list[RankedFile]:
+        """All candidate files with their signals, best first: for measuring, not for showing."""
+        project, _ = await self._project(project_id, create=False)
+        return await self._searcher.rank(project, query, filters)
 
     async def projects(self) -> list[ProjectFacts]:
         """All projects with their repositories."""

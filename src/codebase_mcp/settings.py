@@ -65,6 +65,11 @@ class Settings:
         return cls(**values)
 
 
+def environment_for_child() -> dict[str, str]:
+    """The environment to hand on to a process of ours."""
+    return dict(os.environ)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One row of the table."""

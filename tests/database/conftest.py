@@ -35,9 +35,9 @@ IDLE_MINUTES = 5.0
 
 
 @pytest.fixture
-def open_folder() -> Iterator[Path]:
+def open_folder(scratch: Path) -> Iterator[Path]:
     """An empty folder that every user may pass through."""
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="cbm-")))
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="cbm-", dir=scratch)))
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
@@ -175,9 +175,9 @@ def service_user() -> int | None:
 
 
 @pytest.fixture(scope="session")
-def plain_server() -> Iterator[PlainServer]:
+def plain_server(scratch: Path) -> Iterator[PlainServer]:
     """One plain server with pgvector for the run; each test makes a database of its own."""
-    with tempfile.TemporaryDirectory(prefix="cbm-") as name:
+    with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
         server = PlainServer(Path(name), find_package())
         server.start()
         yield server

@@ -49,9 +49,9 @@ def open_as(plain_server: PlainServer, database_name: str) -> OpenAs:
 
 
 @pytest.fixture
-def own_server() -> Iterator[PlainServer]:
+def own_server(scratch: Path) -> Iterator[PlainServer]:
     """A plain server that a test may stop and kill."""
-    with tempfile.TemporaryDirectory(prefix="cbm-") as name:
+    with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
         server = PlainServer(Path(name), find_package())
         server.start()
         yield server
@@ -104,8 +104,8 @@ async def test_an_old_pgvector_is_refused_with_its_version(
 
 
 @pytest.fixture
-def server_without_pgvector() -> Iterator[PlainServer]:
-    with tempfile.TemporaryDirectory(prefix="cbm-") as name:
+def server_without_pgvector(scratch: Path) -> Iterator[PlainServer]:
+    with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "server").mkdir()

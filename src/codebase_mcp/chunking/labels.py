@@ -12,9 +12,7 @@ _CONTAINERS = frozenset(
 )
 
 
-def label_chunks(
-    pieces: Sequence[tuple[int, int]], scopes: Sequence[Symbol]
-) -> Iterator[Chunk]:
+def label_chunks(pieces: Sequence[tuple[int, int]], scopes: Sequence[Symbol]) -> Iterator[Chunk]:
     """A chunk for each run of rows (0-based, the end not included), in order.
 
     A chunk bears the name of the definition that fills most of it, unless it is a part of a

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codebase_mcp.chunking.boundaries import plain_pieces, syntax_pieces
+from codebase_mcp.chunking.hazards import is_hazardous
+from codebase_mcp.chunking.labels import label_chunks
 from codebase_mcp.chunking.lines import LineTable, normalise_newlines
 from codebase_mcp.chunking.symbols import find_scopes
-from codebase_mcp.chunking.labels import label_chunks
 from codebase_mcp.chunking.syntax import Syntax, parse, parse_embedded
 from codebase_mcp.model import Chunk, Outline
 
@@ -30,12 +31,12 @@ def split(text: str, language: str) -> Outline:
     if table.count == 0:
         return Outline((), (), ())
     source = text.encode("utf-8", "replace")
-    syntax = parse(source, language)
+    syntax = None if is_hazardous(text, language) else parse(source, language)
     if syntax is None:
         chunks = tuple(Chunk(a + 1, b, None, "text") for a, b in plain_pieces(table))
         return Outline(chunks, (), ())
     syntaxes = [syntax, *_embedded(syntax)]
-    scopes = find_scopes(syntaxes, language)
+    scopes = find_scopes(syntaxes, language, table.count)
     pieces = syntax_pieces(table, [part.root for part in syntaxes], _lead_rows(table, syntaxes))
     return Outline(
         chunks=tuple(label_chunks(pieces, scopes)),

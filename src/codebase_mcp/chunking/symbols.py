@@ -44,6 +44,9 @@ _RECEIVERS_WITHOUT_NAME = frozenset({"module", "exports", "prototype", "this", "
 # Languages that write one definition as several clauses in a row.
 _CLAUSE_LANGUAGES = frozenset({"elixir", "erlang", "haskell"})
 
+# Languages in which some headings do not contain their section in the tree.
+_HEADING_LANGUAGES = frozenset({"markdown", "rst"})
+
 _SEPARATOR = re.compile(r"::|->|[.:\\]")
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>")
 
@@ -51,14 +54,18 @@ _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>")
 _Found = tuple[int, int, str, str, str, int, int]
 
 
-def find_scopes(syntaxes: Iterable[Syntax], language: str) -> list[Symbol]:
+def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> list[Symbol]:
     """Every definition and extension, by position, the outer before the inner."""
     found: list[_Found] = []
     for syntax in syntaxes:
         found += _captured(syntax)
     found.sort()
     scopes = _nested(found)
-    return _join_clauses(scopes) if language in _CLAUSE_LANGUAGES else scopes
+    if language in _CLAUSE_LANGUAGES:
+        return _join_clauses(scopes)
+    if language in _HEADING_LANGUAGES:
+        return _extend_sections(scopes, line_count)
+    return scopes
 
 
 def _captured(syntax: Syntax) -> list[_Found]:
@@ -75,14 +82,17 @@ def _captured(syntax: Syntax) -> list[_Found]:
         kind = next(capture for capture in captures if capture in KINDS)
         node = captures[kind][0]
         receivers = captures.get("receiver")
-        claims[name.start_byte] = pattern, (
-            node.start_byte,
-            -node.end_byte,
-            syntax.text_of(name),
-            syntax.text_of(receivers[0]) if receivers else "",
-            kind,
-            node.start_point[0],
-            node.end_point[0] - (node.end_point[1] == 0),
+        claims[name.start_byte] = (
+            pattern,
+            (
+                node.start_byte,
+                -node.end_byte,
+                syntax.text_of(name),
+                syntax.text_of(receivers[0]) if receivers else "",
+                kind,
+                node.start_point[0],
+                node.end_point[0] - (node.end_point[1] == 0),
+            ),
         )
     return [found for _, found in claims.values()]
 
@@ -152,3 +162,12 @@ def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
             last_at_depth[scope.depth] = len(joined)
             joined.append(scope)
     return joined
+
+
+def _extend_sections(scopes: Sequence[Symbol], line_count: int) -> list[Symbol]:
+    """Each section at least up to the next heading."""
+    next_starts = [scope.start_line for scope in scopes[1:]] + [line_count + 1]
+    return [
+        replace(scope, end_line=max(scope.end_line, next_start - 1))
+        for scope, next_start in zip(scopes, next_starts, strict=True)
+    ]

@@ -20,21 +20,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from itertools import groupby
+from typing import Literal
 
 from semble_grammars import (
     GrammarLoadError,
     UnsupportedPlatformError,
-    available_languages,
     get_language,
 )
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
 from codebase_mcp.errors import IndexingFailed
-
-Captures = Mapping[str, Sequence[Node]]
 
 # Languages whose query is another's, or builds upon another's.
 _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
@@ -58,8 +56,6 @@ _MAX_DEPTH = 250
 
 _TOKEN_RUN = 10_000
 
-_COMMENT_NODES = ("comment", "line_comment", "block_comment")
-
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
@@ -67,7 +63,7 @@ class Syntax:
 
     root: Node
     source: bytes
-    matches: Sequence[tuple[int, Captures]]
+    matches: Sequence[tuple[int, Mapping[str, Sequence[Node]]]]
 
     def text_of(self, node: Node) -> str:
         """The text of a node."""
@@ -81,29 +77,35 @@ class _Grammar:
 
 
 def parse(source: bytes, language: str) -> Syntax | None:
-    """The syntax of a text; None where there is no grammar for it, or it takes too long.
+    """The syntax of a text; None where there is no query for it, or parsing takes too long.
 
     Raises:
         IndexingFailed: the grammar is in the package, but cannot be loaded here.
     """
-    grammar = _grammar(language)
-    if grammar is None:
-        return None
-    return _parse_within_budget(grammar, source, None)
+    return _parse(source, language, ())
 
 
 def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
     """The syntax of those parts of a text that are in another language, rows as in the whole."""
+    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
+    return _parse(outer.source, language, ranges)
+
+
+def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | None:
     grammar = _grammar(language)
     if grammar is None:
         return None
-    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
-    return _parse_within_budget(grammar, outer.source, ranges)
+    # A parser that gave up would go on with that text when given the next: so each has its own.
+    parser = Parser(grammar.language)
+    if ranges:
+        parser.included_ranges = ranges
+    root = _root_within_budget(parser, source)
+    if root is None or _has_long_token_run(root):
+        return None
+    return Syntax(root, source, _matches(grammar.query, root, source))
 
 
-def _parse_within_budget(
-    grammar: _Grammar, source: bytes, ranges: Sequence[Range] | None
-) -> Syntax | None:
+def _root_within_budget(parser: Parser, source: bytes) -> Node | None:
     view = memoryview(source)
     deadline = time.thread_time() + _BUDGET_S + _BUDGET_S_PER_BYTE * len(source)
     expired = False
@@ -111,36 +113,33 @@ def _parse_within_budget(
     def read(offset: int, _position: Point) -> memoryview:
         return view[offset:]
 
-    def is_out_of_time(*_progress: object) -> bool:
+    def is_out_of_time(_offset: int, _has_error: bool) -> bool:
         nonlocal expired
         expired = time.thread_time() > deadline
         return expired
 
-    def is_one_of(
-        _predicate: str,
-        arguments: Sequence[tuple[str, str]],
-        _pattern: int,
-        captures: Mapping[str, Sequence[Node]],
-    ) -> bool:
-        node = captures[arguments[0][0]][0]
-        text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
-        return any(text == value for value, _ in arguments[1:])
-
-    # A parser that gave up would go on with that text when given the next: so each has its own.
-    parser = Parser(grammar.language)
-    if ranges is not None:
-        parser.included_ranges = list(ranges)
     try:
-        root = parser.parse(read, encoding="utf8", progress_callback=is_out_of_time).root_node
+        return parser.parse(read, encoding="utf8", progress_callback=is_out_of_time).root_node
     except ValueError:
         if expired:
             return None
         raise
-    if _has_long_token_run(root):
-        return None
-    cursor = QueryCursor(grammar.query)
+
+
+def _matches(query: Query, root: Node, source: bytes) -> list[tuple[int, dict[str, list[Node]]]]:
+    def is_one_of(
+        predicate: str,
+        args: list[tuple[str, Literal["capture", "string"]]],
+        pattern_index: int,
+        captures: dict[str, list[Node]],
+    ) -> bool:
+        node = captures[args[0][0]][0]
+        text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        return any(text == value for value, _ in args[1:])
+
+    cursor = QueryCursor(query)
     cursor.set_max_start_depth(_MAX_DEPTH)
-    return Syntax(root, source, cursor.matches(root, is_one_of))
+    return cursor.matches(root, is_one_of)
 
 
 def _has_long_token_run(root: Node) -> bool:
@@ -164,21 +163,18 @@ def _is_named(node: Node) -> bool:
     return node.is_named
 
 
-@lru_cache(maxsize=None)
+@cache
 def _grammar(name: str) -> _Grammar | None:
+    source = _query_source(name)
+    if not source:
+        return None
     try:
-        if name not in available_languages():
-            return None
         language = get_language(name)
     except (GrammarLoadError, UnsupportedPlatformError, RuntimeError) as error:
         raise IndexingFailed(
             f"The grammar for {name} cannot be loaded: {error}",
             hint="Set SEMBLE_GRAMMARS_CACHE_DIR to a directory that can be written to",
         ) from error
-    source = _query_source(name)
-    if not source:
-        known = [node for node in _COMMENT_NODES if language.id_for_node_kind(node, True)]
-        source = "\n".join(f"({node}) @comment" for node in known)
     return _Grammar(language, Query(language, source))
 
 

@@ -80,7 +80,8 @@ async def _way(app: App) -> list[Check]:
 
 def _settings_check(settings: Settings) -> Check:
     shown = (
-        f"{setting.variable}=…" if setting.name == "database_url" and settings.database_url
+        f"{setting.variable}=…"
+        if setting.name == "database_url" and settings.database_url
         else f"{setting.variable}={getattr(settings, setting.name)}"
         for setting in SETTINGS
     )
@@ -91,9 +92,7 @@ async def _database(app: App) -> str:
     facts = await app.database_facts()
     kind = f"embedded, in {facts.data_dir}" if facts.embedded else "from DATABASE_URL"
     user = f", runs as {facts.runs_as}" if facts.runs_as else ""
-    return (
-        f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}, {kind}{user}"
-    )
+    return f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}, {kind}{user}"
 
 
 async def _model(app: App) -> str:

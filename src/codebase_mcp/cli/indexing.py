@@ -117,5 +117,3 @@ def _print(report: IndexReport, *, as_json: bool) -> None:
         console.print(error, style="yellow", markup=False)
     if len(run.errors) > MAX_ERRORS_SHOWN:
         console.print(f"… and {len(run.errors) - MAX_ERRORS_SHOWN} more (--json lists all)")
-
-

@@ -19,9 +19,7 @@ def is_tool(word: str) -> bool:
     return any(tool.name == word for tool in all_tools())
 
 
-_OTHER_COMMANDS = frozenset(
-    {"serve", "index", "search", "status", "projects", "remove", "doctor"}
-)
+_OTHER_COMMANDS = frozenset({"serve", "index", "search", "status", "projects", "remove", "doctor"})
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

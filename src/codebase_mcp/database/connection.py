@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codebase_mcp.database.faults import translated
 from codebase_mcp.database.migrate import Scope, migrate
@@ -265,10 +265,10 @@ class Database:
 
     async def _connect_to(self, conninfo: str) -> Connection:
         connection = await psycopg.AsyncConnection.connect(
-            conninfo,
+            make_conninfo(conninfo, fallback_application_name="codebase-mcp"),
             autocommit=True,
             prepare_threshold=self._prepare_after,
-            connect_timeout=_CONNECT_TIMEOUT_S,
+            connect_timeout=conninfo_to_dict(conninfo).get("connect_timeout", _CONNECT_TIMEOUT_S),
         )
         try:
             require_recent_server(connection.info.server_version)

@@ -127,7 +127,8 @@ def choose_home(data_dir: Path, account: Account) -> Path:
         return data_dir  # once placed, it stays, whatever the permissions above it become
     if not (elsewhere / CLUSTER).exists() and can_pass(data_dir, account):
         return data_dir
-    elsewhere.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for folder in (SYSTEM_FOLDER, elsewhere):
+        make_passable(folder)
     return elsewhere
 
 
@@ -146,9 +147,8 @@ def choose_package(package: Path, account: Account) -> Path:
 
 def copy_package(package: Path, target: Path) -> None:
     """Copy programs, libraries and shared files (20 MB), all at once or not at all."""
-    SYSTEM_FOLDER.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_passable(SYSTEM_FOLDER)
     fresh = Path(tempfile.mkdtemp(prefix="copy-", dir=SYSTEM_FOLDER))
-    fresh.chmod(0o755)
     install = fresh / _PACKAGE / _INSTALL
     (install / "bin").mkdir(parents=True)
     for program in _PROGRAMS:
@@ -159,14 +159,22 @@ def copy_package(package: Path, target: Path) -> None:
     libraries = package.with_name(_PACKAGE + ".libs")
     if libraries.exists():
         shutil.copytree(libraries, fresh / libraries.name)
-    for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-        folder.chmod(0o755)
+    for path in (fresh, *fresh.rglob("*")):
+        may_run = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+        path.chmod(0o755 if may_run else 0o644)
     try:
         fresh.rename(target)
     except OSError:
         shutil.rmtree(fresh)
         if not target.exists():
             raise
+
+
+def make_passable(folder: Path) -> None:
+    """A folder of our own that every user may pass through, whatever the umask says."""
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
 
 
 def can_pass(path: Path, account: Account) -> bool:

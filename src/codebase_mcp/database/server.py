@@ -101,16 +101,12 @@ class EmbeddedServer:
             DatabaseUnavailable: it cannot be started; the hint names its log.
         """
         deadline = time.monotonic() + _PATIENCE_S
-        self._check_version()
-        self._hold(deadline)
-        if (conninfo := self._running()) is not None:
-            return conninfo
-        start_lock = self._open(_START_LOCK)
         try:
-            self._wait_for(start_lock, fcntl.LOCK_EX, deadline, "another process is starting it")
-            return self._start(deadline)
-        finally:
-            os.close(start_lock)
+            self._check_version()
+            self._hold(deadline)
+            return self._running() or self._start(deadline)
+        except OSError as error:
+            raise self._failure(f"{error.strerror}: {error.filename}") from error
 
     def leave(self) -> None:
         """Let go of the server; it may stop from now on."""
@@ -141,17 +137,22 @@ class EmbeddedServer:
                 os.close(lock)
 
     def _start(self, deadline: float) -> str:
-        """Start the server while holding the start lock, however often it takes until it answers.
+        """Start the server, one process at a time, however often it takes until it answers.
 
         A server that is going down still holds its locks for a moment; then the next round starts.
         """
-        while time.monotonic() < deadline:
-            if (conninfo := self._running()) is not None:
-                return conninfo
-            if not supervisor.is_locked(self._path(supervisor.SUPERVISOR_LOCK)):
-                self._launch(deadline)
-            else:
-                time.sleep(_POLL_S)
+        start_lock = self._open(_START_LOCK)
+        try:
+            self._wait_for(start_lock, fcntl.LOCK_EX, deadline, "another process is starting it")
+            while time.monotonic() < deadline:
+                if (conninfo := self._running()) is not None:
+                    return conninfo
+                if supervisor.is_locked(self._path(supervisor.SUPERVISOR_LOCK)):
+                    time.sleep(_POLL_S)
+                else:
+                    self._launch(deadline)
+        finally:
+            os.close(start_lock)
         raise self._failure("it does not answer; is it used by another machine or container?")
 
     def _running(self) -> str | None:
@@ -208,7 +209,12 @@ class EmbeddedServer:
     def _write_configuration(self) -> None:
         """Write the configuration anew, so that an old data folder gets today's settings."""
         folder = self.placement.home / "config"
-        folder.mkdir(mode=0o755, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755)  # whatever the umask says, the server's user must read it
+            if os.geteuid() == 0:
+                owner = self.placement.home.stat()
+                os.chown(folder, owner.st_uid, owner.st_gid)
         names = dict.fromkeys((self.placement.client_name, self.placement.account.name, "root"))
         quoted = [name.replace('"', '""') for name in names]
         files = {
@@ -258,7 +264,8 @@ class EmbeddedServer:
     def _failure(self, reason: str) -> DatabaseUnavailable:
         """The error for a server that cannot be had, with the end of its log."""
         log = self.log_file
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        readable = log.exists() and os.access(log, os.R_OK)
+        lines = log.read_text(errors="replace").splitlines() if readable else []
         return DatabaseUnavailable(
             f"PostgreSQL database unavailable: {reason}",
             hint=f"The embedded server's log is {log}.",
@@ -269,14 +276,7 @@ class EmbeddedServer:
         return str(self.placement.home / name)
 
     def _open(self, name: str, flags: int = os.O_RDWR) -> int:
-        try:
-            return supervisor.open_file(self._path(name), flags)
-        except OSError as error:
-            raise DatabaseUnavailable(
-                f"PostgreSQL database unavailable: cannot open {self._path(name)}"
-                f" ({error.strerror})",
-                hint="The data folder belongs to another user; choose another data folder.",
-            ) from error
+        return supervisor.open_file(self._path(name), flags)
 
 
 def settings_of_this_system() -> str:

@@ -91,7 +91,7 @@ class StaticEmbedder:
             return np.zeros(self.dimension, np.float32)
         roots = np.sqrt(np.fromiter(tokens.values(), np.float32, len(tokens)))
         vector: Vectors = roots @ self._table[list(tokens)]
-        return _unit(vector[None])[0]
+        return _unit(vector[None]).reshape(-1)
 
     def _word_tokens(self, word: str) -> list[int]:
         if len(word) > MAX_WORD_CHARS:
@@ -120,7 +120,7 @@ def _unknown_ids(tokenizer: Tokenizer) -> frozenset[int]:
 
 def _unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
 
 
 def _fingerprint(*files: Path) -> str:
@@ -128,4 +128,3 @@ def _fingerprint(*files: Path) -> str:
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
-

@@ -108,9 +108,7 @@ class Indexer:
         progress(Progress(0, 0, "Listing files"))
         key = f"index {store.repository_id_of(project, root)}"
         async with self._database.session_lock(project, key, wait=True):
-            listing = await asyncio.to_thread(
-                list_files, root, max_file_bytes=self._max_file_bytes
-            )
+            listing = await asyncio.to_thread(list_files, root, max_file_bytes=self._max_file_bytes)
             async with self._database.transaction(project) as tx:
                 repository_id, stored_name = await store.open_repository(tx, project, root, name)
                 snapshot = await store.open_snapshot(
@@ -163,6 +161,7 @@ class _Run:
     ) -> None:
         self._database = indexer._database
         self._pool = indexer._pool
+        self._dimension = indexer._embedder.dimension
         self._project = project
         self._snapshot = snapshot
         self._stored = stored
@@ -180,8 +179,9 @@ class _Run:
                 await store.finish_run(
                     tx, self._snapshot, self._tally.skipped, self._tally.failures
                 )
-                if self._tally.chunks >= SETTLE_CHUNKS:
-                    await store.settle(tx)
+            if self._tally.chunks >= SETTLE_CHUNKS:
+                async with self._database.transaction(self._project) as tx:
+                    await store.settle(tx, self._dimension)
         except (DatabaseUnavailable, EmbeddingUnavailable) as error:
             if self._tally.indexed == 0:
                 raise

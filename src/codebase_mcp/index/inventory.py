@@ -40,6 +40,18 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     for repository_id, language, count in languages:
         by_repository[repository_id][language] = count
     return tuple(
-        RepositoryFacts(*row[:8], json.loads(row[8]), row[9], by_repository[row[0]])
+        RepositoryFacts(
+            id=row[0],
+            root=row[1],
+            name=row[2],
+            files=row[3],
+            chunks=row[4],
+            size=row[5],
+            files_pending=row[6],
+            files_failed=row[7],
+            files_skipped=json.loads(row[8]),
+            indexed_at=row[9],
+            languages=by_repository[row[0]],
+        )
         for row in repositories
     )

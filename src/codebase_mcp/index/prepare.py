@@ -121,7 +121,9 @@ class Preparer:
                         profile_id,
                         generation,
                         len(outline.chunks),
-                        rows.sparse_vector(*_strongest(comments.items[comment], comment_weights[comment])),
+                        rows.sparse_vector(
+                            *_strongest(comments.items[comment], comment_weights[comment])
+                        ),
                     ),
                     chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
                     vector_rows=_vector_rows(raw.blob_id, vectors[first:last]),

@@ -18,6 +18,7 @@ import numpy as np
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.vectors import tend_vector_index
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.index import rows
@@ -170,9 +171,7 @@ async def write_batch(
     released = await tx.fetch_all(
         _SQL["delete_files"], snapshot_id=snapshot.id, paths=[f.source.path for f in kept]
     )
-    await tx.copy(
-        _SQL["copy_files"], rows.payload(_file_row(snapshot.id, file) for file in kept)
-    )
+    await tx.copy(_SQL["copy_files"], rows.payload(_file_row(snapshot.id, file) for file in kept))
     await tx.execute(_SQL["claim_blobs"], ids=list(stored))
     await tx.execute(_SQL["release_blobs"], ids=[row[0] for row in released])
     await tx.execute(_SQL["advance_run"], id=snapshot.id, done=len(kept))
@@ -221,9 +220,12 @@ async def finish_run(
     await sweep(tx, GRACE_S)
 
 
-async def settle(tx: Transaction) -> None:
-    """After many new rows: leave the word index and the planner's statistics in order."""
+async def settle(tx: Transaction, dimension: int) -> None:
+    """After many new rows: leave indexes and the planner's statistics in order."""
+    await tx.lock(WRITE_LOCK)
     await tx.fetch_all(_SQL["flush_terms"])
+    counted = await tx.fetch_one(_SQL["count_chunks"])
+    await tend_vector_index(tx, dimension, counted[0] if counted else 0)
     await tx.execute(_SQL["analyze"])
 
 
@@ -255,9 +257,7 @@ async def _write_blobs(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
     await tx.copy(_SQL["copy_chunks"], rows.payload(blob.chunk_rows for blob in blobs))
     await tx.copy(_SQL["copy_vectors"], rows.payload(blob.vector_rows for blob in blobs))
     await tx.copy(_SQL["copy_symbols"], rows.payload(blob.symbol_rows for blob in blobs))
-    terms, counts = np.unique(
-        np.concatenate([blob.terms for blob in blobs]), return_counts=True
-    )
+    terms, counts = np.unique(np.concatenate([blob.terms for blob in blobs]), return_counts=True)
     chunks = sum(blob.chunk_count for blob in blobs)
     await tx.execute(
         _SQL["add_frequencies"],

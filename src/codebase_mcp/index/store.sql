@@ -219,3 +219,9 @@ SELECT gin_clean_pending_list('chunk_terms');
 -- name: analyze
 -- Fresh statistics for the planner, of the columns that it joins and filters by.
 ANALYZE file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (blob_id, ordinal), symbol (blob_id, folded);
+
+-- name: count_chunks
+-- How many chunks the project has.
+SELECT chunks
+FROM term_frequency
+WHERE term = -1;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,10 +16,11 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.search.ranking import Candidate, Definition, Evidence
+from codebase_mcp.search.ranking import Candidate, Definition, Evidence, body_score
 from codebase_mcp.tokens import TERM_SPACE, term_id
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
@@ -28,8 +29,13 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 RARE_CHUNKS = 3_000
 WORD_CHUNKS = 1_000
 MEANING_CHUNKS = 150
-NAMED_FILES = 200
+NAMED_FILES = 60
 DEFINITIONS = 50
+
+# So many texts go on to ranking: the best by words, the best by meaning, and all that the lists of
+# names and definitions found. A trial found every target among the first 100 by words.
+RANKED_BY_WORDS = 100
+RANKED_BY_MEANING = 40
 
 # The row of term_frequency that counts the chunks themselves.
 ALL_CHUNKS = -1
@@ -80,70 +86,90 @@ class Found:
     words_cut: bool
 
 
-async def load_scope(
-    tx: Transaction, query: Query, repository_id: UUID | None
-) -> tuple[tuple[ScopedSnapshot, ...], dict[int, int]]:
-    """The snapshots to search, and in how many chunks each term of the query occurs."""
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to search: the snapshots, how many chunks pass the filters, how rare the terms are.
+
+    ``frequencies`` says in how many chunks of the project each term of the query occurs.
+    """
+
+    snapshots: tuple[ScopedSnapshot, ...]
+    filters: Filters
+    chunks: int
+    frequencies: Mapping[int, int]
+
+    def parameters(self) -> dict[str, Any]:
+        """The filters as parameters of the statements."""
+        return {
+            "snapshots": [snapshot.id for snapshot in self.snapshots],
+            **_filter_parameters(self.filters),
+        }
+
+
+async def load_scope(tx: Transaction, query: Query, filters: Filters) -> Scope:
+    """The snapshots to search, and the statistics that choosing and scoring need."""
     terms = [ALL_CHUNKS, *(term.id for term in query.terms)]
-    snapshots, frequencies = await tx.fetch_many(
-        [
-            (_SQL["scope"], {"repository_id": repository_id}),
-            (_SQL["frequencies"], {"terms": terms}),
-        ]
-    )
-    return tuple(ScopedSnapshot(*row) for row in snapshots), dict(frequencies)
+    repository = {"repository_id": filters.repository_id}
+    statements: list[tuple[Any, dict[str, Any]]] = [
+        (_SQL["scope"], repository),
+        (_SQL["frequencies"], {"terms": terms}),
+    ]
+    if filters.narrow:
+        statements.append((_SQL["scope_size"], repository | _filter_parameters(filters)))
+    snapshots, found, *size = await tx.fetch_many(statements)
+    frequencies: dict[int, int] = dict(found)
+    chunks = int(size[0][0][0]) if size else frequencies.get(ALL_CHUNKS, 0)
+    return Scope(tuple(ScopedSnapshot(*row) for row in snapshots), filters, chunks, frequencies)
 
 
-async def find_candidates(
-    tx: Transaction,
-    query: Query,
-    vector: Vectors,
-    frequencies: Mapping[int, int],
-    snapshots: Sequence[ScopedSnapshot],
-    filters: Filters,
-) -> Found:
+async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope: Scope) -> Found:
     """The files that one of the four lists finds, with the evidence in their texts."""
-    idf = inverse_frequencies(query, frequencies)
+    idf = inverse_frequencies(query, scope.frequencies)
     asked = sparse_literal(idf)
-    scope = _scope(snapshots, filters)
-    words, meaning, named, symbols = await tx.fetch_many(
+    parameters = scope.parameters()
+    name_terms = [term_id(word) for word in name_stems(query)]
+    *_, words, meaning, named, symbols = await tx.fetch_many(
         [
-            _words_statement(query, frequencies, asked, scope, narrow=filters.narrow),
-            (
-                _SQL["meaning_in_scope" if filters.narrow else "meaning"],
-                {"vector": _dense_literal(vector), "limit": MEANING_CHUNKS, **scope},
-            ),
-            (
-                _SQL["names"],
-                {
-                    "name_terms": [term_id(word) for word in name_stems(query)],
-                    "limit": NAMED_FILES,
-                    **scope,
-                },
-            ),
+            (_SQL["probe"], {"probes": probes(scope.frequencies.get(ALL_CHUNKS, 0))}),
+            _words_statement(query, asked, scope, parameters),
+            _meaning_statement(vector, scope, parameters),
+            (_SQL["names"], {"name_terms": name_terms, "limit": NAMED_FILES, **parameters}),
             (
                 _SQL["symbols"],
                 {"names": [name.folded for name in query.names], "limit": DEFINITIONS},
             ),
         ]
     )
-    evidence: dict[int, Evidence] = {blob_id: Evidence() for (blob_id,) in named}
+    evidence: dict[int, Evidence] = {}
     for blob_id, ordinal, score in words:
         evidence.setdefault(blob_id, Evidence()).words[ordinal] = score
     for blob_id, ordinal, cosine in meaning:
         evidence.setdefault(blob_id, Evidence()).meaning[ordinal] = cosine
     for blob_id, *definition in symbols:
         evidence.setdefault(blob_id, Evidence()).definitions.append(Definition(*definition))
-    files = await tx.fetch_all(_SQL["files"], query=asked, blobs=list(evidence), **scope)
+    chosen = _chosen(evidence, {blob_id for (blob_id,) in named})
+    files = await tx.fetch_all(_SQL["files"], query=asked, blobs=list(chosen), **parameters)
     candidates = []
     for snapshot_id, path, blob_id, language, kind, comments in files:
-        of_text = evidence[blob_id]
+        of_text = chosen[blob_id]
         of_text.comments = max(comments, 0.0)
-        candidates.append(
-            Candidate(snapshot_id, path, blob_id, language, FileKind(kind), of_text)
-        )
+        candidates.append(Candidate(snapshot_id, path, blob_id, language, FileKind(kind), of_text))
     by_stem = {term.text: idf[term.id] for term in query.terms}
     return Found(candidates, by_stem, len(words) == WORD_CHUNKS)
+
+
+def _chosen(evidence: Mapping[int, Evidence], named: set[int]) -> dict[int, Evidence]:
+    """The evidence that is worth ranking."""
+    by_words = sorted(
+        ((body_score(e.words.values()), b) for b, e in evidence.items() if e.words), reverse=True
+    )
+    by_meaning = sorted(
+        ((max(e.meaning.values()), b) for b, e in evidence.items() if e.meaning), reverse=True
+    )
+    chosen = named | {b for b, e in evidence.items() if e.definitions}
+    chosen.update(b for _, b in by_words[:RANKED_BY_WORDS])
+    chosen.update(b for _, b in by_meaning[:RANKED_BY_MEANING])
+    return {blob_id: evidence.get(blob_id) or Evidence() for blob_id in chosen}
 
 
 def inverse_frequencies(query: Query, frequencies: Mapping[int, int]) -> dict[int, float]:
@@ -164,7 +190,8 @@ def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int
     )
     if present and frequencies[present[0]] > RARE_CHUNKS:
         return present[:2], True
-    rare, picked = [], 0
+    rare: list[int] = []
+    picked = 0
     for term in present:
         picked += frequencies[term]
         if rare and picked > RARE_CHUNKS:
@@ -196,25 +223,30 @@ def directory_pattern(directory: str) -> str:
 
 
 def _words_statement(
-    query: Query,
-    frequencies: Mapping[int, int],
-    asked: str,
-    scope: Mapping[str, Any],
-    *,
-    narrow: bool,
+    query: Query, asked: str, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    rare, together = rarest_terms(query, frequencies)
-    parameters = {"query": asked, "rare": rare, "limit": WORD_CHUNKS, **scope}
-    if narrow:
-        return _SQL["words_in_scope"], parameters
+    rare, together = rarest_terms(query, scope.frequencies)
+    bound = {"query": asked, "rare": rare, "limit": WORD_CHUNKS}
+    if scope.filters.narrow:
+        return _SQL["words_in_scope"], {**bound, **parameters}
     if together:
-        return _SQL["common_words"], {**parameters, "bound": RARE_CHUNKS}
-    return _SQL["words"], parameters
+        return _SQL["common_words"], {**bound, "bound": RARE_CHUNKS}
+    return _SQL["words"], bound
 
 
-def _scope(snapshots: Sequence[ScopedSnapshot], filters: Filters) -> dict[str, Any]:
+def _meaning_statement(
+    vector: Vectors, scope: Scope, parameters: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    bound = {"vector": _dense_literal(vector), "limit": MEANING_CHUNKS}
+    if not scope.filters.narrow:
+        return sized(_SQL["meaning"], len(vector)), bound
+    if scope.chunks <= EXACT_VECTORS:
+        return _SQL["meaning_in_scope"], {**bound, **parameters}
+    return sized(_SQL["meaning_filtered"], len(vector)), {**bound, **parameters}
+
+
+def _filter_parameters(filters: Filters) -> dict[str, Any]:
     return {
-        "snapshots": [snapshot.id for snapshot in snapshots],
         "extensions": list(filters.extensions) if filters.extensions else None,
         "languages": list(filters.languages) if filters.languages else None,
         "directory": directory_pattern(filters.directory) if filters.directory else None,

@@ -20,6 +20,9 @@ _WORDS, _MEANING, _DEFINITION = 1.0, 0.7, 0.8
 _ALSO_GOOD = 0.6
 _MORE_PLACES = 5
 
+# What counts as a match is more than what is worth naming.
+_COUNTED = 0.3
+
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
@@ -98,6 +101,13 @@ def chunk_strengths(evidence: Evidence) -> dict[int, float]:
     for ordinal, cosine in evidence.meaning.items():
         strengths[ordinal] = strengths.get(ordinal, 0.0) + _MEANING * max(cosine, 0.0)
     return strengths
+
+
+def good_chunks(evidence: Evidence) -> list[int]:
+    """The chunks that are above the floor, given that their file is: not far below its best."""
+    strengths = chunk_strengths(evidence)
+    best = max(strengths.values(), default=0.0)
+    return [ordinal for ordinal, strength in strengths.items() if strength >= _COUNTED * best]
 
 
 def make_hits(

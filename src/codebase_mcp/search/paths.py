@@ -55,8 +55,8 @@ def path_facts(path: str) -> PathFacts:
 KIND_PENALTY = {
     FileKind.CODE: 0.0,
     FileKind.TEST: 1.0,
-    FileKind.DOCS: 0.8,
-    FileKind.CONFIG: 0.8,
-    FileKind.GENERATED: 1.4,
-    FileKind.VENDORED: 1.4,
+    FileKind.DOCS: 1.4,
+    FileKind.CONFIG: 1.4,
+    FileKind.GENERATED: 1.8,
+    FileKind.VENDORED: 1.8,
 }

@@ -18,9 +18,9 @@ WEIGHTS: Mapping[str, float] = {
     "body": 4.2,
     "name": 3.7,
     "name_prefix": 2.7,
-    "definition": 2.1,
+    "definition": 2.4,
     "comments": 1.6,
-    "folders": 1.1,
+    "folders": 0.8,
     "meaning": 1.5,
     "kind": -1.0,
     "legacy": -1.4,
@@ -40,6 +40,10 @@ POSITION_DECAY = 0.35
 OTHER_CASE = 0.7
 
 MIN_PREFIX = 4
+
+# A key of a data file or a heading of a text is no definition of what the code calls by its name.
+DEFINING_KINDS = {FileKind.CODE: 1.0, FileKind.TEST: 1.0, FileKind.VENDORED: 1.0}
+OTHER_KINDS_DEFINE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ def rank_files(
     ``median_depth`` is each snapshot's; ``frequency`` gives each query stem's inverse document
     frequency.
     """
-    bodies = {id(c): _body(c.evidence.words.values()) for c in candidates}
+    bodies = {id(c): body_score(c.evidence.words.values()) for c in candidates}
     top_body = max(bodies.values(), default=0.0) or 1.0
     top_comments = max((c.evidence.comments for c in candidates), default=0.0) or 1.0
     folders = {id(c): _folders(path_facts(c.path), frequency) for c in candidates}
@@ -120,7 +124,8 @@ def rank_files(
             "body": bodies[id(candidate)] / top_body,
             "name": name,
             "name_prefix": prefix,
-            "definition": definition_signal(query, candidate.evidence.definitions),
+            "definition": definition_signal(query, candidate.evidence.definitions)
+            * DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE),
             "comments": candidate.evidence.comments / top_comments,
             "folders": folders[id(candidate)] / top_folders,
             "meaning": max(candidate.evidence.meaning.values(), default=0.0),
@@ -162,19 +167,19 @@ def name_signals(
 
 
 def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
-    """The strongest claim of a file to define what the query names."""
+    """How much a file defines of what the query names; a name that many define tells little."""
     asked = {name.folded: name for name in query.names}
-    best = 0.0
+    claims: dict[str, float] = {}
     for definition in definitions:
-        name = asked.get(definition.folded)
-        if name is None:
-            continue
+        name = asked[definition.folded]
         case = 1.0 if name.written == definition.name else OTHER_CASE
-        best = max(best, name.strength * case / math.sqrt(definition.definers))
-    return best
+        claim = name.strength * case / math.sqrt(definition.definers)
+        claims[name.folded] = max(claims.get(name.folded, 0.0), claim)
+    return sum(claims.values())
 
 
-def _body(scores: Iterable[float]) -> float:
+def body_score(scores: Iterable[float]) -> float:
+    """What the chunks of a file say together: the best whole, each further one a little less."""
     best = sorted(scores, reverse=True)[:CHUNKS_COUNTED]
     return sum(score * CHUNK_DECAY**place for place, score in enumerate(best))
 

@@ -18,14 +18,14 @@ from codebase_mcp.search.candidates import (
     find_candidates,
     load_scope,
 )
-from codebase_mcp.search.confidence import FLOOR, similarity
+from codebase_mcp.search.confidence import FLOOR, proof_of, similarity
 from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
     StoredChunk,
     StoredText,
-    chunk_strengths,
     fit,
+    good_chunks,
     make_hits,
 )
 from codebase_mcp.search.query import Query, parse_query
@@ -112,19 +112,20 @@ class Searcher:
     async def _rank(
         self, tx: Transaction, query: Query, filters: Filters
     ) -> tuple[list[RankedFile], Found, tuple[ScopedSnapshot, ...]]:
-        snapshots, frequencies = await load_scope(tx, query, filters.repository_id)
-        if not snapshots and filters.repository_id is None:
+        scope = await load_scope(tx, query, filters)
+        if not scope.snapshots and filters.repository_id is None:
             raise ProjectNotFound(
                 "Project has not been indexed or does not exist",
                 hint="Call index_repository with the same project_id first.",
             )
-        for snapshot in snapshots:
+        for snapshot in scope.snapshots:
             if snapshot.profile != self._profile:
                 raise _mismatch(snapshot, self._embedder.name)
         vector = self._embedder.encode_query(query.text)
-        found = await find_candidates(tx, query, vector, frequencies, snapshots, filters)
-        depths = {snapshot.id: snapshot.median_depth for snapshot in snapshots}
-        return rank_files(query, found.candidates, depths, found.frequency), found, snapshots
+        found = await find_candidates(tx, query, vector, scope)
+        depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
+        ranked = rank_files(query, found.candidates, depths, found.frequency)
+        return ranked, found, scope.snapshots
 
 
 def _mismatch(snapshot: ScopedSnapshot, model: str) -> EmbeddingUnavailable:
@@ -142,26 +143,18 @@ def _above_floor(
 ) -> list[ScoredFile]:
     repositories = {snapshot.id: snapshot.repository_id for snapshot in snapshots}
     top_score = ranked[0].score if ranked else 0.0
-    scored = (
-        ScoredFile(file, similarity(file, top_score), repositories[file.candidate.snapshot_id])
-        for file in ranked
-    )
-    return [file for file in scored if file.similarity >= FLOOR]
+    proofs = ((file, proof_of(file, top_score)) for file in ranked)
+    return [
+        ScoredFile(file, similarity(proof), repositories[file.candidate.snapshot_id])
+        for file, proof in proofs
+        if proof.weight >= FLOOR
+    ]
 
 
 def _count(files: Sequence[ScoredFile]) -> int:
-    """Distinct chunks whose share of their file's score is above the floor."""
-    total = 0
-    seen: set[int] = set()
-    for file in files:
-        candidate = file.ranked.candidate
-        if candidate.blob_id in seen:
-            continue
-        seen.add(candidate.blob_id)
-        strengths = chunk_strengths(candidate.evidence).values()
-        best = max(strengths, default=1.0) or 1.0
-        total += max(sum(file.similarity * s / best >= FLOOR for s in strengths), 1)
-    return total
+    """The chunks that speak for these files, each text counted once."""
+    evidence = {f.ranked.candidate.blob_id: f.ranked.candidate.evidence for f in files}
+    return sum(max(len(good_chunks(of_text)), 1) for of_text in evidence.values())
 
 
 async def _load_texts(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, StoredText]:

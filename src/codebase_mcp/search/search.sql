@@ -8,6 +8,20 @@ JOIN profile AS p ON p.id = s.profile_id
 WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
 ORDER BY r.root;
 
+-- name: scope_size
+-- How many chunks the filters leave to search.
+SELECT coalesce(sum(b.chunk_count), 0)::bigint
+FROM file AS f
+JOIN blob AS b ON b.id = f.blob_id
+WHERE f.snapshot_id IN (
+      SELECT s.id
+      FROM snapshot AS s
+      WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
+  )
+  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
+
 -- name: frequencies
 -- In how many chunks each term of the query occurs; term -1 counts all chunks.
 SELECT term, chunks
@@ -50,15 +64,36 @@ FROM (
 ORDER BY lex <#> %(query)s::sparsevec
 LIMIT %(limit)s;
 
+-- name: probe
+-- How many lists of the vector index to look into, in this transaction.
+SELECT set_config('ivfflat.probes', %(probes)s::text, true),
+       set_config('ivfflat.iterative_scan', 'relaxed_order', true);
+
 -- name: meaning
--- Chunks nearest in meaning, exactly.
-SELECT blob_id, ordinal, -(dense <#> %(vector)s::halfvec) AS cosine
+-- Chunks nearest in meaning, by the vector index where there is one.
+SELECT blob_id, ordinal, -(dense::halfvec(0) <#> %(vector)s::halfvec(0)) AS cosine
 FROM chunk_vector
-ORDER BY dense <#> %(vector)s::halfvec
+ORDER BY dense::halfvec(0) <#> %(vector)s::halfvec(0)
+LIMIT %(limit)s;
+
+-- name: meaning_filtered
+-- The same where many chunks pass the filters: the index goes on until enough did.
+SELECT v.blob_id, v.ordinal, -(v.dense::halfvec(0) <#> %(vector)s::halfvec(0)) AS cosine
+FROM chunk_vector AS v
+WHERE EXISTS (
+      SELECT
+      FROM file AS f
+      WHERE f.blob_id = v.blob_id
+        AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+  )
+ORDER BY v.dense::halfvec(0) <#> %(vector)s::halfvec(0)
 LIMIT %(limit)s;
 
 -- name: meaning_in_scope
--- The same among the files that pass the filters.
+-- The same, exactly, where few chunks pass them: no index has this expression, so none is used.
 SELECT v.blob_id, v.ordinal, -(v.dense <#> %(vector)s::halfvec) AS cosine
 FROM chunk_vector AS v
 WHERE v.blob_id IN (
@@ -85,14 +120,20 @@ ORDER BY cardinality(f.name_terms), f.path
 LIMIT %(limit)s;
 
 -- name: symbols
--- Definitions of what the query names, with the number of texts that define each.
+-- Definitions of what the query names: of each name and text the outermost, with the number of
+-- texts that define the name.
 SELECT blob_id, folded, name, kind, start_line, end_line, depth, definers
 FROM (
     SELECT blob_id, folded, name, kind, start_line, end_line, depth,
-           row_number() OVER (PARTITION BY folded ORDER BY depth, blob_id, start_line) AS place,
+           row_number() OVER (PARTITION BY folded ORDER BY depth, blob_id) AS place,
            count(*) OVER (PARTITION BY folded) AS definers
-    FROM symbol
-    WHERE folded = ANY(%(names)s::text[])
+    FROM (
+        SELECT DISTINCT ON (folded, blob_id)
+               blob_id, folded, name, kind, start_line, end_line, depth
+        FROM symbol
+        WHERE folded = ANY(%(names)s::text[])
+        ORDER BY folded, blob_id, depth, start_line
+    ) AS outermost
 ) AS found
 WHERE place <= %(limit)s;
 

@@ -33,21 +33,7 @@ CLASSIFY_VERSION = 1
 TEXT = "text"
 
 _PROSE = frozenset({"markdown", "rst", "asciidoc", "org", "latex", "typst"})
-_STATEMENTS = frozenset(
-    {
-        "yaml",
-        "toml",
-        "ini",
-        "json",
-        "json5",
-        "jsonc",
-        "xml",
-        "properties",
-        "kdl",
-        "gitignore",
-        "dtd",
-    }
-)
+_STATEMENTS = frozenset("yaml toml ini json json5 jsonc xml properties kdl gitignore dtd".split())
 
 _VENDORED_FOLDERS = frozenset(
     "vendor vendors vendored _vendor _vendored node_modules bower_components jspm_packages"
@@ -109,6 +95,11 @@ _MAN_PAGE = re.compile(r"\.[1-9]$")
 _SETTINGS_TEXT = re.compile(r"^(?:requirements|constraints)\b.*\.txt$|^robots\.txt$")
 _NUMBERED_LIBRARY = re.compile(r"\.so(?:\.\d+)+$")
 
+# Templates carry the mark of what is made from them.
+_TEMPLATE_EXTENSIONS = frozenset(
+    "tt j2 jinja jinja2 tmpl gotmpl gohtml erb ejs eex heex mustache hbs ftl vm njk liquid twig"
+    " tpl".split()
+)
 # Bytes looked at for a generator's mark; further down it is the text of a generator.
 MARK_BYTES = 4096
 _GENERATED_MARK = re.compile(
@@ -122,21 +113,25 @@ _GENERATED_MARK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 # Bytes from which a text can be called minified, and the bytes a line then has on average.
-# Hand-written code stays below 60, prose without line breaks below 400.
+# Hand-written code stays below 60; tables of translated sentences reach 600.
 _MINIFIED_BYTES = 2048
-_MINIFIED_LINE_BYTES = 500
+_MINIFIED_LINE_BYTES = 1000
 
 _SHEBANG = re.compile(
     rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([^\s/]+)"
 )
 _VERSION = re.compile(r"[-\d.]+$")
 
+# Only what no comment says by chance; blanks are not \s, which would run on over empty lines.
 _CPP_HEADER = re.compile(
-    rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)"
-    rb"|^#\s*include\s*<(?:string|vector|memory|map|iostream|type_traits|utility|cstd\w+)>",
+    rb"^[ \t]*(?:template[ \t]*<|(?:public|private|protected)[ \t]*:"
+    rb"|class[ \t]+(?:\w+[ \t]*$|(?:\w+[ \t]+){0,2}\w+[ \t]*[{:;])"
+    rb"|(?:inline[ \t]+)?namespace(?:[ \t]+[\w:]+)?[ \t]*(?:\{|$)"
+    rb"|using[ \t]+(?:namespace[ \t]|\w+[ \t]*=|[\w:]+;))"
+    rb"|^#[ \t]*include[ \t]*<(?:string|vector|memory|map|iostream|type_traits|utility|cstd\w+)>",
     re.MULTILINE,
 )
-_OBJC_HEADER = re.compile(rb"^\s*(?:@interface|@protocol|@class|#import)\b", re.MULTILINE)
+_OBJC_HEADER = re.compile(rb"^[ \t]*(?:@interface|@protocol|@class|#import)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +139,8 @@ class Traits:
     """What a path says about its file.
 
     ``named_as_source`` promises readable text in a known language, with a grammar or not. It is
-    false for what others or programs wrote: that such a file is huge or broken is no failure.
+    false for what others or programs wrote, and for data among tests, which is often broken on
+    purpose: that such a file is huge or unreadable is no failure.
     """
 
     language: str
@@ -171,12 +167,23 @@ def kind_of(path: str) -> FileKind:
 
 def is_generated(head: bytes) -> bool:
     """Whether the beginning of a file says that a program wrote it."""
-    return has_generated_mark(head) or _is_minified(head)
+    return _GENERATED_MARK.search(head[:MARK_BYTES]) is not None or _is_minified(head)
 
 
-def has_generated_mark(head: bytes) -> bool:
-    """Whether one of the first comments says that a program wrote the file."""
-    return _GENERATED_MARK.search(head[:MARK_BYTES]) is not None
+def refine_kind(path: str, kind: FileKind, head: bytes) -> FileKind:
+    """The kind by path, unless the beginning of the file says that a program wrote it.
+
+    Tests stay tests: what they are fed with may look like anything. And prose is often one line
+    to the paragraph, so that long lines say nothing about who wrote it.
+    """
+    if kind not in (FileKind.CODE, FileKind.CONFIG, FileKind.DOCS):
+        return kind
+    marked = _GENERATED_MARK.search(head[:MARK_BYTES]) is not None
+    if marked and _extension(path[path.rfind("/") + 1 :]) not in _TEMPLATE_EXTENSIONS:
+        return FileKind.GENERATED
+    if kind is not FileKind.DOCS and _is_minified(head):
+        return FileKind.GENERATED
+    return kind
 
 
 def _is_minified(head: bytes) -> bool:
@@ -245,6 +252,7 @@ def _traits(name: str, folder: frozenset[FileKind]) -> Traits:
         kind,
         is_binary=extension in BINARY_EXTENSIONS or bool(_NUMBERED_LIBRARY.search(lower)),
         named_as_source=kind not in (FileKind.GENERATED, FileKind.VENDORED)
+        and not (kind is FileKind.TEST and language in _STATEMENTS)
         and (language != TEXT or extension in CODE_EXTENSIONS_WITHOUT_GRAMMAR),
     )
 

@@ -22,7 +22,7 @@ from codebase_mcp.source.ignore import read_ignore_file
 log = logging.getLogger(__name__)
 
 # Long enough for a million files on a slow disk; a pipe posing as .gitignore would block for ever.
-TIME_LIMIT_S = 60.0
+TIME_LIMIT_S = 30.0
 
 # Whatever the repository's configuration says, these decide: each names a program otherwise.
 _HARMLESS = (
@@ -107,7 +107,10 @@ def list_with_git(directory: Path, top: Path) -> GitFiles | None:
     if answer is None:
         return None
     output, complaints = answer
-    files = GitFiles(unreadable=_UNREADABLE.findall(complaints))
+    lead = os.fsencode(directory.relative_to(top)) + b"/" if directory != top else b""
+    files = GitFiles(
+        unreadable=[path.removeprefix(lead) for path in _UNREADABLE.findall(complaints)]
+    )
     previous = b""
     for record in output.split(b"\0"):
         tag, _, rest = record.partition(b" ")
@@ -201,7 +204,7 @@ def _git(
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
         return None
-    place = [f"--git-dir={top / '.git'}", f"--work-tree={top}"] if top else []
+    place = [f"--git-dir={top / '.git'}", f"--work-tree={top}"] if top else ["--git-dir=/dev/null"]
     try:
         done = subprocess.run(
             [program, *_HARMLESS, *place, *arguments],

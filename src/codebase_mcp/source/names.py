@@ -161,7 +161,7 @@ CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
         " gd gdscript geom glsl gn gni haml handlebars hbs hlsl hx idr jade jsp jspx l lark lds"
         " lean lhs liquid lisp litcoffee ll lsp m4 metal mlir mojo moon mustache nasm nim nims"
         " ninja njk nu odin p6 pas peg pest pp prolog pug purs qml raku rakumod razor rego res s"
-        " sass sed shader slim smithy sml st styl sv svh tcl td thrift trigger tsp twig v vala"
+        " sass sed shader slim smithy sml st styl sv svh tcl td thrift trigger tsp tt twig v vala"
         " vb vert vhd vhdl vm vy wgsl y yul"
     ).split()
 )

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
 from codebase_mcp.source.classify import (
     TEXT,
-    has_generated_mark,
-    is_generated,
     language_of_header,
     language_of_shebang,
+    refine_kind,
 )
 
 BINARY = "Binary file not supported"
@@ -152,17 +151,12 @@ def _language(file: SourceFile, data: bytes) -> str:
     if file.language == TEXT:
         return language_of_shebang(data) or TEXT
     if file.language == "c" and file.path.endswith((".h", ".h.in")):
-        return language_of_header(data)
+        return language_of_header(data[:_HEAD_BYTES])
     return file.language
 
 
 def _kind(file: SourceFile, language: str, data: bytes) -> FileKind:
-    if file.kind is FileKind.VENDORED:
-        return file.kind
-    # Prose is often one line to the paragraph, which says nothing about who wrote it.
-    written = has_generated_mark if file.kind is FileKind.DOCS else is_generated
-    if written(data[:_HEAD_BYTES]):
-        return FileKind.GENERATED
-    if file.kind is FileKind.CONFIG and language != file.language:
-        return FileKind.CODE
-    return file.kind
+    kind = refine_kind(file.path, file.kind, data[:_HEAD_BYTES])
+    if kind is FileKind.CONFIG and language != file.language:
+        return FileKind.CODE  # a script, known by its first line
+    return kind

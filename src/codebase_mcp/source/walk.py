@@ -79,18 +79,24 @@ def _take_listed(survey: Survey, tree: bytes, found: GitFiles) -> None:
     for path in found.tracked:
         _take_path(survey, lead + path, standing)
     for path in found.untracked:
-        if _INSTALLED.isdisjoint(path.split(b"/")[:-1]):
-            _take_path(survey, lead + path, standing)
-        else:
+        if _is_installed(path):
             survey.skip("installed")
-    survey.skip("submodule", found.submodules)
+        else:
+            _take_path(survey, lead + path, standing)
+    for path in found.nested:
+        _take_nested(survey, lead + path, standing.of(lead + path))
     for path in found.unreadable:
         survey.fail(lead + path, PermissionError())
-    for path in found.nested:
-        if standing.of(lead + path) is _Directory.IGNORED:
-            survey.skip("ignored")
-        else:
-            survey.pending.append(lead + path)
+    survey.skip("submodule", found.submodules)
+
+
+def _take_nested(survey: Survey, path: bytes, directory: _Directory) -> None:
+    if directory is _Directory.IGNORED:
+        survey.skip("ignored")
+    elif _is_installed(path + b"/"):
+        survey.skip("installed")
+    elif directory is _Directory.OPEN:
+        survey.pending.append(path)
 
 
 def _take_path(survey: Survey, path: bytes, standing: _Standing) -> None:
@@ -203,6 +209,10 @@ def _is_repository(entry: os.DirEntry[bytes]) -> bool:
         return False
     directory = Path(os.fsdecode(entry.path))
     return work_tree_of(directory) == directory
+
+
+def _is_installed(path: bytes) -> bool:
+    return not _INSTALLED.isdisjoint(path.split(b"/")[:-1])
 
 
 def _parent(path: bytes) -> bytes:

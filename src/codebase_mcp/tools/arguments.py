@@ -47,13 +47,11 @@ def check_arguments(
     properties: Mapping[str, Any] = schema.get("properties", {})
     problems: list[InvalidInput] = []
     given = _canonical(properties, arguments, problems)
-    for name in sorted(given.keys() - properties.keys()):
-        known = ", ".join(properties)
-        problems.append(
-            InvalidInput.of(
-                name, given.pop(name), f"Unknown parameter: {name}", rule=f"one of: {known}"
-            )
-        )
+    known = f"one of: {', '.join(properties)}"
+    problems += [
+        InvalidInput.of(name, given.pop(name), f"Unknown parameter: {name}", rule=known)
+        for name in sorted(given.keys() - properties.keys())
+    ]
     values = {name: _coerced(properties[name], value) for name, value in given.items()}
     checked: dict[str, Any] = {}
     for name, value in values.items():
@@ -63,9 +61,7 @@ def check_arguments(
             problems.append(problem)
     for name in schema.get("required", ()):
         if name not in values:
-            problems.append(
-                InvalidInput.of(name, None, f"Field required: {name}", rule="required")
-            )
+            problems.append(InvalidInput.of(name, None, f"Field required: {name}", rule="required"))
     if problems:
         raise _together(problems)
     return checked

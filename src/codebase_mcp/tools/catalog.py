@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from codebase_mcp.tools.code import CODE
-from codebase_mcp.tools.toolset import ToolSpec, Toolset
+from codebase_mcp.tools.toolset import Toolset, ToolSpec
 
 TOOLSETS: tuple[Toolset, ...] = (CODE,)
 

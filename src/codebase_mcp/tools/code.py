@@ -22,7 +22,7 @@ from codebase_mcp.tools.rules import (
     check_repo_path,
     check_repository_id,
 )
-from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, Toolset
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec
 
 PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
 
@@ -250,8 +250,8 @@ class CodeResult(BaseModel):
     symbol: str | None
     kind: str
     file_kind: str
-    more_in_file: list[OtherPlace] = []
-    also_at: list[SameText] = []
+    more_in_file: list[OtherPlace] = Field(default=[])
+    also_at: list[SameText] = Field(default=[])
     signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
 
 
@@ -280,14 +280,14 @@ class IndexState(BaseModel):
 
 
 class SearchReply(Reply):
-    results: list[CodeResult | BriefResult] = []
+    results: list[CodeResult | BriefResult] = Field(default=[])
     total_count: int = Field(default=0, description="Matching chunks in all, whatever the limit.")
     total_is_lower_bound: bool = False
     project_id: str | None = None
     schema_name: str = ""
     latency_ms: float = 0.0
     project_source: str = Field(default="", description="Where the project came from.")
-    repositories: dict[str, RepositoryName] = {}
+    repositories: dict[str, RepositoryName] = Field(default={})
     index: IndexState | None = None
     truncated: bool = Field(default=False, description="Cut to max_chars.")
     count: int = Field(default=0, description="For callers that name a collection.")
@@ -351,8 +351,7 @@ def _full_reply(report: Any) -> SearchReply:
         latency_ms=round(report.latency_ms, 2),
         project_source=report.project_source,
         repositories={
-            str(s.repository_id): RepositoryName(name=s.name, root=s.root)
-            for s in answer.snapshots
+            str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
         },
         index=_index_state(answer.snapshots),
     )
@@ -373,9 +372,7 @@ def _brief_reply(report: Any) -> SearchReply:
         )
         for hit in report.answer.hits
     ]
-    return SearchReply(
-        results=results, count=len(results), query_time_ms=round(report.latency_ms)
-    )
+    return SearchReply(results=results, count=len(results), query_time_ms=round(report.latency_ms))
 
 
 def _result(hit: Any) -> CodeResult:

@@ -94,7 +94,7 @@ class ContractTool(Tool):
             )
         except CodebaseError as error:
             return failure(error)
-        except Exception as error:  # noqa: BLE001 - the edge: logged with its traceback, shown by id
+        except Exception as error:  # the edge: logged with its traceback, shown by its id
             return failure(unforeseen(error))
         return success(content)
 

@@ -155,6 +155,7 @@ def test_the_name_says_that_a_file_is_not_text(path: str, expected: bool) -> Non
         ("a.txt", False),
         ("LICENSE", False),
         ("data.unknown", False),
+        ("tests/broken.json", False),
         ("package-lock.json", False),
         ("a.min.js", False),
         ("vendor/a.c", False),

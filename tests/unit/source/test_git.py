@@ -114,9 +114,8 @@ def test_a_partial_clone_fetches_nothing(repository: Path, git: Git, canary: Can
         "core.repositoryFormatVersion": "1",
         "extensions.partialClone": "origin",
         "remote.origin.promisor": "true",
-        "remote.origin.url": "ssh://example.invalid/x",
-        "remote.origin.uploadpack": str(canary.program),
-        "core.sshCommand": str(canary.program),
+        "remote.origin.url": f"ext::{canary.program}",
+        "protocol.ext.allow": "always",
     }.items():
         git(repository, "config", name, value)
     assert paths_in(repository) == ["in/a.py"]
@@ -153,12 +152,15 @@ def test_variables_of_a_surrounding_git_do_not_redirect_ours(
     other = tmp_path / "other"
     other.mkdir()
     git(other, "init")
-    (other / "secret.py").write_text("x\n")
-    (repository / "a.py").write_text("x\n")
+    git(other, "commit", "--allow-empty", "-m", "other")
+    (repository / ".gitignore").write_text("*.log\n")
+    (repository / "tracked.log").write_text("x\n")
+    git(repository, "add", "--force", "tracked.log")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
-    assert paths_in(repository) == ["a.py"]
+    assert paths_in(repository) == [".gitignore", "tracked.log"]
+    assert head_of(repository) == Head("main", None)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ RULES = st.lists(st.tuples(st.booleans(), LINES), min_size=1, max_size=6).map(
 
 
 @settings(
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -249,8 +249,12 @@ def test_what_package_managers_put_there_is_not_listed_unless_committed(
     either: Path, git: Git, inside_git: bool
 ) -> None:
     write(either, "node_modules/a/index.js", "env/lib/site-packages/b.py", "c.py")
+    write(either, "inner/node_modules/d/index.js")
+    git(either / "inner/node_modules/d", "init")
+    git(either / "inner/node_modules/d", "add", "-A")
     assert paths_in(either) == ["c.py"]
-    assert list_files(either).skipped == {"installed": 2}
+    assert list_files(either).skipped == {"installed": 3}
+    shutil.rmtree(either / "inner")
     if inside_git:
         git(either, "add", "-A")
         assert len(paths_in(either)) == 3
@@ -296,7 +300,8 @@ def test_a_conflict_lists_each_file_once(repository: Path, git: Git) -> None:
     with pytest.raises(AssertionError):
         git(repository, "merge", "other")
     assert len(git(repository, "ls-files", "--unmerged").splitlines()) == 3
-    assert paths_in(repository) == ["a.py"]
+    listing = list_files(repository)
+    assert (paths_of(listing), listing.skipped) == (["a.py"], {})
 
 
 def test_a_subdirectory_of_a_work_tree_is_listed_under_the_rules_of_its_parents(
@@ -419,16 +424,19 @@ def test_the_listing_is_what_git_lists(repository: Path, git: Git, staged: bool)
     assert paths_in(repository) == sorted(listed.decode().rstrip("\0").split("\0"))
 
 
-@pytest.mark.parametrize("inside_git", [False, True], ids=["plain", "git"])
+@BOTH
 def test_a_directory_that_may_not_be_read_is_a_failure(
     public_tree: Path, as_ordinary_user: AsOrdinaryUser, git: Git, inside_git: bool
 ) -> None:
-    write(public_tree, "a.py", "closed/b.py")
+    write(public_tree, "sub/a.py", "sub/closed/b.py")
     if inside_git:
         git(public_tree, "init")
-    (public_tree / "closed").chmod(0)
-    said = as_ordinary_user(
-        f"listing = list_files(Path({str(public_tree)!r}))\n"
-        "print([file.path for file in listing.files], *map(str, listing.failures))\n"
-    )
-    assert said == "['a.py'] Failed to process closed: Permission denied\n"
+    (public_tree / "sub" / "closed").chmod(0)
+    for root, said in [
+        (public_tree, "['sub/a.py'] Failed to process sub/closed: Permission denied\n"),
+        (public_tree / "sub", "['a.py'] Failed to process closed: Permission denied\n"),
+    ]:
+        assert said == as_ordinary_user(
+            f"listing = list_files(Path({str(root)!r}))\n"
+            "print([file.path for file in listing.files], *map(str, listing.failures))\n"
+        )

@@ -1,0 +1,3 @@
+(section (title) @name) @section
+
+(comment) @comment

@@ -1,0 +1,59 @@
+"""How are the nearest of many vectors found without comparing all of them?
+
+Below some thousands they are all compared. Above, pgvector's IVFFlat index keeps them in lists of
+neighbours, and a search looks into a share of the lists. Why not HNSW: it finds more per
+millisecond, but takes a new vector two milliseconds where this takes some microseconds, and so
+could not be there while an index run goes on. Measured on 42,720 chunks of code: built in 0.6 s
+(HNSW, m = 12: 4 s); with 15 % of the lists looked into 94 of the 100 nearest are found.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Transaction
+
+_SQL = load_queries("codebase_mcp.database", "vectors.sql")
+
+# Up to so many vectors are compared one by one: about 0.2 µs each.
+EXACT_VECTORS = 10_000
+
+VECTORS_PER_LIST = 200
+PROBED_SHARE = 0.15
+
+
+def sized(query: LiteralString, dimension: int) -> LiteralString:
+    """A statement for vectors of a dimension: a cast of that size for each ``halfvec(0)``.
+
+    pgvector indexes only expressions whose dimension is written out, and a parameter cannot be.
+    """
+    return query.replace("halfvec(0)", f"halfvec({int(dimension)})")
+
+
+def wanted_lists(vectors: int) -> int:
+    """How many lists an index of so many vectors should have."""
+    return max(50, min(vectors // VECTORS_PER_LIST, 2_000))
+
+
+def probes(vectors: int) -> int:
+    """How many lists a search should look into."""
+    return max(1, round(wanted_lists(vectors) * PROBED_SHARE))
+
+
+async def tend_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
+    """Build the index where it is missing and worth having, again where it has become too coarse.
+
+    Searches go on meanwhile; other writers of the project wait. Returns whether it was built.
+    """
+    if vectors < EXACT_VECTORS:
+        return False
+    found = await tx.fetch_one(_SQL["vector_index_lists"])
+    if found is not None and found[0] * 2 > wanted_lists(vectors):
+        return False
+    await tx.execute(_SQL["work_memory"])
+    lists = f"lists = {wanted_lists(vectors)}"
+    await tx.execute(sized(_SQL["build_vector_index"], dimension).replace("lists = 0", lists))
+    await tx.execute(_SQL["drop_vector_index"])
+    await tx.execute(_SQL["name_vector_index"])
+    return True
