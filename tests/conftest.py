@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.server import EmbeddedServer
+from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.settings import Settings
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +67,98 @@ async def project(anyio_backend: str, database: Database) -> AsyncIterator[Proje
     project = await ensure_project(database, f"test-{uuid.uuid4().hex[:12]}")
     yield project
     await drop_project(database, project)
+
+
+@pytest.fixture
+def settings(embedded: Embedded) -> Settings:
+    """The product's settings, on the run's server."""
+    return Settings.load({"CODEBASE_MCP_DATA_DIR": str(embedded.data_dir)})
+
+
+@pytest.fixture
+async def app(anyio_backend: str, settings: Settings) -> AsyncIterator[App]:
+    """The whole product, as its Python API offers it."""
+    async with await App.open(settings) as app:
+        yield app
+
+
+@pytest.fixture
+async def project_id(anyio_backend: str, app: App) -> AsyncIterator[str]:
+    """The id of a project that no other test has seen; it need not come into being."""
+    project_id = f"test-{uuid.uuid4().hex[:12]}"
+    yield project_id
+    with contextlib.suppress(ProjectNotFound):
+        await app.drop_project(project_id)
+
+
+@pytest.fixture
+def make_repo(tmp_path: Path) -> Callable[..., Path]:
+    """Write a tree of files; without any, a small web application."""
+
+    def make(files: Mapping[str, str | bytes] | None = None, name: str = "repo") -> Path:
+        root = tmp_path / name
+        for path, content in (SAMPLE if files is None else files).items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return root
+
+    return make
+
+
+SAMPLE: Mapping[str, str | bytes] = {
+    "src/auth.py": '''\
+# User authentication module
+import hashlib
+
+
+def authenticate(user, password):
+    """Authenticate user with password."""
+    if not user or not password:
+        return False
+    hashed = hashlib.sha256(password.encode()).hexdigest()
+    return hashed == user.password_hash
+
+
+def logout(user):
+    user.session.clear()
+''',
+    "src/parsers/json_parser.py": '''\
+import json
+
+
+def parse_json_file(file_path):
+    """Parse JSON file and return dict."""
+    with open(file_path) as stream:
+        return json.load(stream)
+''',
+    "src/parsers/config_parser.py": '''\
+import json
+
+
+def parse_config(content):
+    """Parse JSON configuration string."""
+    return json.loads(content)
+''',
+    "src2/other.py": "def other_parser(text):\n    return text.split()\n",
+    "lib/retry.ts": """\
+export class RetryPolicy {
+  // Waits longer after each failed attempt.
+  backoff(attempt: number): number {
+    return Math.min(1000 * 2 ** attempt, 30000);
+  }
+}
+""",
+    "tests/test_auth.py": """\
+from src.auth import authenticate
+
+
+def test_authenticate_refuses_an_empty_password():
+    assert not authenticate(object(), "")
+""",
+    "README.md": "# Sample\n\nA small web application.\n",
+    "logo.png": b"\x89PNG\r\n\x1a\n\0\0",
+    ".gitignore": "build/\n*.log\n",
+    "build/generated.py": "def authenticate_generated():\n    pass\n",
+    "debug.log": "authenticate failed\n",
+}

@@ -7,7 +7,7 @@ from left to right, never across the end of a node that had to be cut.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tree_sitter import Node
 
@@ -34,18 +34,19 @@ def plain_pieces(table: LineTable) -> list[tuple[int, int]]:
 
 
 def syntax_pieces(
-    table: LineTable, roots: Iterable[Node], leads: Collection[int]
+    table: LineTable, roots: Iterable[Node], leads: Mapping[int, int]
 ) -> list[tuple[int, int]]:
     """Pieces of a parsed text, as runs of rows (the second not included).
 
-    ``leads`` are rows that belong to the row below: comments, attributes.
+    ``leads`` maps each row that belongs to what follows (a comment, an attribute) to the first of
+    its run.
     """
     cuts = _node_cuts(table, roots, leads)
     cuts = _cut_long(table, cuts)
     return _ranges(table, _join_small(table, _merge(table, cuts)))
 
 
-def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Collection[int]) -> list[Cut]:
+def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Mapping[int, int]) -> list[Cut]:
     """Cuts before the parts of every node that is too long to stay whole."""
     level_at = {0: 0}
     work = [(root, 0) for root in roots]
@@ -56,12 +57,13 @@ def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Collection[int]) 
             last = child.end_point[0]
             if first >= table.count:
                 continue
-            row = first
-            while row - 1 in leads:
-                row -= 1
+            end = min(last + 1, table.count)
+            row = leads.get(first - 1, first)
             if level_at.get(row, _LINE_LEVEL) > level:
                 level_at[row] = level
-            if last > first and table.chars(first, min(last + 1, table.count)) > WHOLE_CHARS:
+            if row < first and table.chars(row, end) > WHOLE_CHARS:
+                level_at.setdefault(first, level + 1)
+            if last > first and table.chars(first, end) > WHOLE_CHARS:
                 work.append((child, level + 1))
     return sorted(level_at.items())
 

@@ -2,33 +2,56 @@
 
 The scanners of some grammars write past a buffer of fixed size, and some parsers take quadratic
 time inside one step, where nothing can stop them. Found by feeding each grammar with nested and
-repeated tokens; each pattern is well within what its grammar bears, and far beyond real code.
+repeated tokens; each bound is well within what its grammar bears, and far beyond real code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-# About 250 open blocks kill the process; a tab may open two, a space one.
+# About 250 open blocks kill the process: of Markdown, where a tab may open two, and of YAML, by
+# the indentation of a line and by the indicators in it.
 _DEEP_MARKDOWN = re.compile(r"^(?:>|[-+*][ \t]|[0-9]{1,9}[.)][ \t]|[ \t]){120}", re.MULTILINE)
-_DEEP_YAML = re.compile(r"^[ \t?-]{120}", re.MULTILINE)
+_YAML_INDENT = re.compile(r"[ \t?:-]{100}")
+_YAML_INDICATOR = re.compile(r"[?:-](?=\s)")
 # The length of a heredoc's word is kept in one byte.
 _LONG_HEREDOC = re.compile(r"<<[~-]?[\"'`]?[^\s\"'`]{200}")
 # Type arguments that are never closed: 20,000 of them take twelve seconds.
 _OPEN_TYPE_ARGUMENTS = re.compile(r"(?:<[^<>;{}()]{0,80}){300}")
 
-_HAZARDS: Mapping[str, re.Pattern[str]] = {
-    "markdown": _DEEP_MARKDOWN,
-    "yaml": _DEEP_YAML,
-    "ruby": _LONG_HEREDOC,
-    "perl": _LONG_HEREDOC,
-    "java": _OPEN_TYPE_ARGUMENTS,
-    "csharp": _OPEN_TYPE_ARGUMENTS,
-}
-
 
 def is_hazardous(text: str, language: str) -> bool:
     """Must the grammar of this language not see this text?"""
-    pattern = _HAZARDS.get(language)
-    return pattern is not None and pattern.search(text) is not None
+    is_hazard = _HAZARDS.get(language)
+    return is_hazard is not None and is_hazard(text)
+
+
+def _is_deep_markdown(text: str) -> bool:
+    return _DEEP_MARKDOWN.search(text) is not None
+
+
+def _is_deep_yaml(text: str) -> bool:
+    return any(
+        _YAML_INDENT.match(line) is not None or len(_YAML_INDICATOR.findall(line)) > 50
+        for line in text.split("\n")
+        if len(line) >= 100
+    )
+
+
+def _has_long_heredoc(text: str) -> bool:
+    return _LONG_HEREDOC.search(text) is not None
+
+
+def _has_open_type_arguments(text: str) -> bool:
+    return _OPEN_TYPE_ARGUMENTS.search(text) is not None
+
+
+_HAZARDS: Mapping[str, Callable[[str], bool]] = {
+    "csharp": _has_open_type_arguments,
+    "java": _has_open_type_arguments,
+    "markdown": _is_deep_markdown,
+    "perl": _has_long_heredoc,
+    "ruby": _has_long_heredoc,
+    "yaml": _is_deep_yaml,
+}

@@ -37,9 +37,10 @@ def split(text: str, language: str) -> Outline:
         return Outline(chunks, (), ())
     syntaxes = [syntax, *_embedded(syntax)]
     scopes = find_scopes(syntaxes, language, table.count)
-    pieces = syntax_pieces(table, [part.root for part in syntaxes], _lead_rows(table, syntaxes))
+    leads = _lead_runs(table, syntaxes)
+    pieces = syntax_pieces(table, [part.root for part in syntaxes], leads)
     return Outline(
-        chunks=tuple(label_chunks(pieces, scopes)),
+        chunks=tuple(label_chunks(pieces, scopes, leads)),
         symbols=tuple(scope for scope in scopes if scope.kind != "extension"),
         comments=tuple(_comments(syntaxes)),
     )
@@ -65,8 +66,11 @@ def _comments(syntaxes: Sequence[Syntax]) -> list[str]:
     ]
 
 
-def _lead_rows(table: LineTable, syntaxes: Sequence[Syntax]) -> set[int]:
-    """The rows of comments and attributes that have their lines for themselves."""
+def _lead_runs(table: LineTable, syntaxes: Sequence[Syntax]) -> dict[int, int]:
+    """The rows of comments and attributes that have their lines for themselves.
+
+    Each with the first row of the run that it stands in.
+    """
     rows: set[int] = set()
     for syntax in syntaxes:
         for _, captures in syntax.matches:
@@ -75,4 +79,7 @@ def _lead_rows(table: LineTable, syntaxes: Sequence[Syntax]) -> set[int]:
                 if column == 0 or not table.lines[row][:column].strip():
                     last = node.end_point[0] - (node.end_point[1] == 0)
                     rows.update(range(row, last + 1))
-    return rows
+    runs: dict[int, int] = {}
+    for row in sorted(rows):
+        runs[row] = runs.get(row - 1, row)
+    return runs

@@ -47,8 +47,15 @@ _CLAUSE_LANGUAGES = frozenset({"elixir", "erlang", "haskell"})
 # Languages in which some headings do not contain their section in the tree.
 _HEADING_LANGUAGES = frozenset({"markdown", "rst"})
 
+_PROSE_NAME_CHARS = 100
+
 _SEPARATOR = re.compile(r"::|->|[.:\\]")
-_TYPE_ARGUMENTS = re.compile(r"<[^<>]*>")
+# C++: "operator==", "operator()", and the conversion "operator bool() const".
+_OPERATOR = re.compile(r"\boperator\b(?: ?\(\)|[^(]*)")
+_WORD = re.compile(r"[\w.:\\']+")
+# Type arguments in a name, or a tag in a heading.
+_TAG = re.compile(r"<[^<>]*>")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 
 # start byte, minus end byte, name, receiver, kind, first and last row
 _Found = tuple[int, int, str, str, str, int, int]
@@ -103,7 +110,8 @@ def _nested(found: Sequence[_Found]) -> list[Symbol]:
     for start, minus_end, text, receiver, kind, first_row, last_row in found:
         while around and around[-1][0] <= start:
             around.pop()
-        outer = around[-1][1] if around else None
+        # A selector names no place that a dotted name could lead to.
+        outer = around[-1][1] if around and kind != "selector" else None
         parts = _name_parts(text, kind)
         if receiver:
             parts = [*_receiver_parts(receiver), *parts]
@@ -124,7 +132,7 @@ def _settled_kind(kind: str, parts: Sequence[str], outer: Symbol | None) -> str:
     """A function of a type is a method, a variable in capitals a constant."""
     if kind == "function" and outer is not None and outer.kind in _TYPE_KINDS:
         return "method"
-    if kind == "variable" and parts[-1].isupper():
+    if kind == "variable" and len(parts[-1]) > 1 and parts[-1].isupper():
         return "constant"
     return kind
 
@@ -135,14 +143,23 @@ def _name_parts(text: str, kind: str) -> list[str]:
         return [text]
     text = " ".join(text.split())
     if kind in _PROSE_KINDS:
-        return [text.strip("#=\"'` ") or text or "?"]
-    if "operator" in text:
-        owner, _, operator = text.rpartition("::")
-        return [*_name_parts(owner, kind), operator] if owner else [operator]
-    while "<" in text and (bare := _TYPE_ARGUMENTS.sub("", text)) != text:
+        return [_prose_name(text)]
+    if kind == "extension" and (word := _WORD.search(text)):
+        # An instance of a Haskell class may be for "(Maybe a)" or "[a]".
+        text = word[0]
+    if operator := _OPERATOR.search(text):
+        owner = text[: operator.start()].removesuffix("::")
+        return [*(_name_parts(owner, kind) if owner else ()), operator[0].rstrip()]
+    while (bare := _TAG.sub("", text)) and bare != text:
         text = bare
     parts = [part.strip("\"'`[] ") for part in _SEPARATOR.split(text)]
     return parts if all(parts) else [text or "?"]
+
+
+def _prose_name(text: str) -> str:
+    """A heading, key or selector without its markup, and not longer than a line."""
+    bare = _LINK.sub(r"\1", _TAG.sub("", text)).strip("#=\"'` ")
+    return (bare or text or "?")[:_PROSE_NAME_CHARS]
 
 
 def _receiver_parts(text: str) -> list[str]:
@@ -166,8 +183,8 @@ def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
 
 def _extend_sections(scopes: Sequence[Symbol], line_count: int) -> list[Symbol]:
     """Each section at least up to the next heading."""
-    next_starts = [scope.start_line for scope in scopes[1:]] + [line_count + 1]
+    starts = [scope.start_line for scope in scopes] + [line_count + 1]
     return [
         replace(scope, end_line=max(scope.end_line, next_start - 1))
-        for scope, next_start in zip(scopes, next_starts, strict=True)
+        for scope, next_start in zip(scopes, starts[1:], strict=True)
     ]

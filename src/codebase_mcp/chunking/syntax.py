@@ -39,7 +39,7 @@ _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
     "javascript": ("ecmascript", "javascript"),
     "typescript": ("ecmascript", "typescript"),
     "tsx": ("ecmascript", "typescript"),
-    "cpp": ("c", "cpp"),
+    "cpp": ("cpp", "c"),
     "scss": ("css", "scss"),
     "jsonc": ("json",),
     "php_only": ("php",),

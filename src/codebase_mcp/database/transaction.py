@@ -39,7 +39,10 @@ class Transaction:
         self._pool = pool
         self._schema = schema
         self._search_path = search_path
-        self._begin: LiteralString = "BEGIN READ ONLY" if readonly else "BEGIN"
+        # Whoever only reads sees one state throughout, also while an index is being switched.
+        self._begin: LiteralString = (
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if readonly else "BEGIN"
+        )
         self._hint = hint
         self._connection: Connection | None = None
 

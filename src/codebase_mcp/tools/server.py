@@ -110,11 +110,7 @@ async def call_tool(
     Raises:
         CodebaseError: what the contract names.
     """
-    schema = spec.input_schema()
-    if "collection" in arguments:
-        for name, maximum in spec.collection_maxima.items():
-            schema["properties"][name]["maximum"] = maximum
-    checked = check_arguments(schema, arguments, spec.rules)
+    checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
     parsed = spec.arguments.model_validate(checked)
     caller = Caller(await open_app(), report_progress, frozenset(arguments))
     reply = await spec.run(caller, parsed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +56,18 @@ class ToolSpec:
         return cleandoc(self.run.__doc__ or "")
 
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments, without the titles that repeat their names."""
-        schema = self.arguments.model_json_schema()
-        return {key: _untitled(part) for key, part in schema.items() if key in _SCHEMA_KEYS}
+        """The JSON Schema that clients see."""
+        return _input_schema(self.arguments)
+
+    def accepted_schema(self, given: Collection[str]) -> dict[str, Any]:
+        """The schema that a caller who wrote these parameter names is held against."""
+        schema = self.input_schema()
+        if "collection" not in given:
+            return schema
+        properties = dict(schema["properties"])
+        for name, maximum in self.collection_maxima.items():
+            properties[name] = {**properties[name], "maximum": maximum}
+        return {**schema, "properties": properties}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +78,25 @@ class Toolset:
     tools: tuple[ToolSpec, ...]
 
 
-_SCHEMA_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
+@cache
+def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
+    """A model's schema in one piece: definitions where they are used, no titles."""
+    schema = arguments.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    schema.pop("description", None)
+    inlined: dict[str, Any] = _inline(schema, definitions)
+    return inlined
 
 
-def _untitled(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {
-            key: _untitled(part)
-            for key, part in schema.items()
-            if key != "title" or not isinstance(part, str)
-        }
-    return [_untitled(part) for part in schema] if isinstance(schema, list) else schema
+def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inline(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inline(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+    return {
+        key: _inline(part, definitions)
+        for key, part in schema.items()
+        if key != "title" or not isinstance(part, str)
+    }

@@ -25,5 +25,9 @@
 (translation_unit
   (declaration
     declarator: (init_declarator declarator: (_ declarator: (identifier) @name))) @variable)
+(translation_unit
+  (declaration
+    declarator: (init_declarator
+      declarator: (_ declarator: (_ declarator: (identifier) @name)))) @variable)
 
 (comment) @comment

@@ -1,3 +1,8 @@
+; A qualified name is nearly always that of a method, defined outside of its class.
+(function_definition
+  declarator: (function_declarator declarator: (qualified_identifier) @name)) @method
+(function_definition
+  declarator: (_ (function_declarator declarator: (qualified_identifier) @name))) @method
 (class_specifier name: (_) @name body: (_)) @class
 (namespace_definition name: (_) @name) @module
 (alias_declaration name: (_) @name) @type

@@ -1,0 +1,50 @@
+"""A real MCP client on a server of ours, in both protocol revisions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from codebase_mcp.app import App
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.server import build_server
+
+
+@pytest.fixture(params=["auto", "legacy"])
+async def client(
+    request: pytest.FixtureRequest, anyio_backend: str, settings: Settings
+) -> AsyncIterator[Client[Any]]:
+    """A client of the newest revision (``auto``) and of the older handshake (``legacy``)."""
+    server = build_server(lambda: App.open(settings), ["code"])
+    async with Client(server, mode=request.param) as client:
+        yield client
+
+
+class Caller:
+    """Calls tools and looks at what comes back."""
+
+    def __init__(self, client: Client[Any]) -> None:
+        self._client = client
+
+    async def ok(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured content of a call that must succeed."""
+        result = await self._client.call_tool(tool, arguments, raise_on_error=False)
+        assert not result.is_error, result.content
+        assert result.structured_content is not None
+        return result.structured_content
+
+    async def error(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The error of a call that must fail."""
+        result = await self._client.call_tool(tool, arguments, raise_on_error=False)
+        assert result.is_error, result.structured_content
+        assert result.structured_content is not None
+        error: dict[str, Any] = result.structured_content["error"]
+        return error
+
+
+@pytest.fixture
+def call(client: Client[Any]) -> Caller:
+    return Caller(client)

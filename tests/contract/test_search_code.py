@@ -1,0 +1,259 @@
+"""``search_code`` as the contract and the documents behind it describe it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codebase_mcp.app import App
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+
+
+@pytest.fixture
+async def indexed(app: App, make_repo: MakeRepo, project_id: str) -> AsyncIterator[str]:
+    """A project with the sample application in it."""
+    report = await app.index(make_repo(), project_id)
+    assert report.run.status == "success"
+    yield project_id
+
+
+async def test_a_result_has_the_documented_fields(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="authentication function", project_id=indexed)
+    first = reply["results"][0]
+    uuid.UUID(first["chunk_id"])
+    assert first["file_path"] == "src/auth.py"
+    assert first["content"].startswith("# User authentication module\n")
+    assert "def authenticate(user, password):" in first["content"]
+    assert (first["start_line"], first["end_line"]) == (1, 14)
+    assert first["context_before"] == first["context_after"] == ""
+    assert first["language"] == "python"
+    assert reply["total_count"] >= len(reply["results"])
+    assert reply["project_id"] == indexed
+    assert reply["schema_name"].startswith("project_test_")
+    assert reply["project_source"] == "explicit"
+    assert reply["latency_ms"] > 0
+    assert reply["repositories"][first["repository_id"]]["name"] == "repo"
+    index = reply["index"]
+    assert (index["state"], index["files_pending"], index["files_failed"]) == ("ready", 0, 0)
+    assert index["files_skipped"] == 3  # a picture, build/ and a log
+    assert index["indexed_at"] is not None
+
+
+async def test_scores_lie_between_0_and_1_and_never_rise(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="parse json", project_id=indexed)
+    scores = [result["similarity_score"] for result in reply["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+async def test_each_file_comes_once_before_any_comes_twice(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="authenticate", project_id=indexed, limit=2)
+    paths = [result["file_path"] for result in reply["results"]]
+    assert paths == ["src/auth.py", "tests/test_auth.py"]
+
+
+async def test_the_implementation_stands_above_its_test(call: Any, indexed: str) -> None:
+    query = "authenticate refuses an empty password"
+    reply = await call.ok("search_code", query=query, project_id=indexed)
+    assert reply["results"][0]["file_path"] == "src/auth.py"
+
+
+async def test_another_word_of_the_same_meaning_finds_it(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="user login", project_id=indexed)
+    assert reply["results"][0]["file_path"] == "src/auth.py"
+
+
+async def test_a_query_about_something_else_finds_nothing(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="quantum entanglement algorithm", project_id=indexed)
+    assert (reply["results"], reply["total_count"]) == ([], 0)
+
+
+@pytest.mark.parametrize("ignored", ["authenticate_generated", "authenticate failed"])
+async def test_ignored_files_are_not_found(call: Any, indexed: str, ignored: str) -> None:
+    reply = await call.ok("search_code", query=ignored, project_id=indexed)
+    paths = {result["file_path"] for result in reply["results"]}
+    assert not paths & {"build/generated.py", "debug.log"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"file_type": "py", "directory": "src/parsers"}, {"src/parsers/"}),
+        ({"directory": "src"}, {"src/"}),
+        ({"directory": "src/"}, {"src/"}),
+        ({"directory": "src/*"}, {"src/"}),
+        ({"directory": "**/parsers"}, {"src/parsers/"}),
+        ({"file_type": "TS"}, {"lib/"}),
+        ({"filter": {"languages": ["typescript"]}}, {"lib/"}),
+        ({"filter": {"file_extensions": [".ts"]}}, {"lib/"}),
+        ({"filter": {"languages": ["Python"], "file_extensions": ["py"]}}, {"src", "tests/"}),
+    ],
+)
+async def test_filters_leave_only_what_they_name(
+    call: Any, indexed: str, filters: dict[str, Any], expected: set[str]
+) -> None:
+    query = "retry backoff parse authenticate password"
+    reply = await call.ok("search_code", query=query, project_id=indexed, **filters)
+    paths = [result["file_path"] for result in reply["results"]]
+    assert paths
+    assert all(path.startswith(tuple(expected)) for path in paths)
+
+
+async def test_a_directory_means_whole_segments_and_case(call: Any, indexed: str) -> None:
+    for directory in ("src", "SRC", "sr", "src2"):
+        reply = await call.ok(
+            "search_code", query="other_parser split", project_id=indexed, directory=directory
+        )
+        found = {result["file_path"] for result in reply["results"]}
+        assert ("src2/other.py" in found) == (directory == "src2")
+        assert directory not in ("SRC", "sr") or not found
+
+
+async def test_an_unknown_repository_gives_no_results(call: Any, indexed: str) -> None:
+    unknown = str(uuid.uuid4())
+    arguments = {"query": "authenticate", "project_id": indexed, "repository_id": unknown}
+    reply = await call.ok("search_code", **arguments)
+    assert (reply["results"], reply["total_count"]) == ([], 0)
+
+
+async def test_total_count_does_not_depend_on_the_limit(call: Any, indexed: str) -> None:
+    counts = {
+        (await call.ok("search_code", query="parse", project_id=indexed, limit=limit))[
+            "total_count"
+        ]
+        for limit in (1, 2, 50)
+    }
+    assert len(counts) == 1
+
+
+async def test_context_lines_surround_the_chunk(
+    call: Any, app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    body = "".join(f"def step_{n}():\n    return '{'x' * 900}'\n\n\n" for n in range(5))
+    await app.index(make_repo({"steps.py": body}), project_id)
+    arguments = {"query": "step_2", "project_id": project_id, "limit": 1}
+    reply = await call.ok("search_code", **arguments, context_lines=3)
+    [hit] = reply["results"]
+    lines = body.splitlines(keepends=True)
+    assert hit["content"] == "".join(lines[hit["start_line"] - 1 : hit["end_line"]])
+    assert hit["context_before"] == "".join(lines[hit["start_line"] - 4 : hit["start_line"] - 1])
+    assert hit["context_after"] == "".join(lines[hit["end_line"] : hit["end_line"] + 3])
+
+
+async def test_max_chars_drops_context_first_and_says_so(call: Any, indexed: str) -> None:
+    arguments = {"query": "parse json authenticate", "project_id": indexed}
+    whole = await call.ok("search_code", **arguments)
+    assert "truncated" not in whole
+    small = await call.ok("search_code", **arguments, max_chars=900)
+    assert small["truncated"] is True
+    assert 1 <= len(small["results"]) < len(whole["results"])
+    assert small["results"][0]["file_path"] == whole["results"][0]["file_path"]
+    assert small["total_count"] == whole["total_count"]
+
+
+async def test_explain_names_the_signals(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="authenticate", project_id=indexed, explain=True)
+    assert {"body", "definition"} <= reply["results"][0]["signals"].keys()
+
+
+async def test_a_caller_that_names_a_collection_gets_the_brief_form(
+    call: Any, indexed: str
+) -> None:
+    reply = await call.ok("search_code", query="authenticate user", collection=indexed, limit=100)
+    assert reply.keys() == {"results", "count", "query_time_ms"}
+    assert reply["results"][0].keys() == {"file", "content", "relevance_score", "line_number"}
+    assert reply["count"] == len(reply["results"])
+    error = await call.error("search_code", query="x", collection=indexed, limit=101)
+    assert error["message"] == "Limit must be between 1 and 100, got 101"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "message"),
+    [
+        ({"query": ""}, "query", "Search query cannot be empty"),
+        ({"query": " \n\t"}, "query", "Search query cannot be empty"),
+        ({"query": "x", "limit": 100}, "limit", "Limit must be between 1 and 50, got 100"),
+        ({"query": "x", "limit": 0}, "limit", "Limit must be between 1 and 50, got 0"),
+        ({"query": "x", "limit": "ten"}, "limit", 'Limit must be of type integer, got "ten"'),
+        (
+            {"query": "x", "repository_id": "abc"},
+            "repository_id",
+            "Repository ID is not a valid UUID: abc",
+        ),
+        (
+            {"query": "x", "file_type": ".py"},
+            "file_type",
+            'File type must not include a leading dot: use "py" instead of ".py"',
+        ),
+        (
+            {"query": "x", "directory": "/src"},
+            "directory",
+            "Directory must be relative to the repository root, without a leading slash: /src",
+        ),
+        (
+            {"query": "x", "directory": "d" * 501},
+            "directory",
+            "Directory must be at most 500 characters, got 501",
+        ),
+        (
+            {"query": "x", "ref": "main"},
+            "ref",
+            'Only the working tree is indexed: ref must be "worktree", got "main"',
+        ),
+        (
+            {"query": "x", "context_lines": 51},
+            "context_lines",
+            "Context lines must be between 0 and 50, got 51",
+        ),
+    ],
+)
+async def test_a_bad_parameter_is_refused_by_name(
+    call: Any, arguments: dict[str, Any], field: str, message: str
+) -> None:
+    error = await call.error("search_code", **arguments)
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["details"]["field"] == field
+    assert error["message"] == message
+
+
+async def test_unknown_parameters_are_refused_by_name(call: Any) -> None:
+    error = await call.error("search_code", query="x", querry="y")
+    assert error["message"] == "Unknown parameter: querry"
+    error = await call.error("search_code", query="x", filter={"lang": ["py"]})
+    assert error["details"]["field"] == "filter"
+
+
+async def test_500_characters_are_a_query_and_501_are_not(call: Any, indexed: str) -> None:
+    await call.ok("search_code", query="x" * 500, project_id=indexed)
+    await call.ok("search_code", query=" " + "x" * 500 + " ", project_id=indexed)
+    error = await call.error("search_code", query="x" * 501, project_id=indexed)
+    assert error["message"] == "Search query must be at most 500 characters, got 501"
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["'; DROP TABLE chunk; --", '"quoted"', "%s %(x)s {}", "emoji 🎉 auth", "a\0b", "\\", "{1:2}/3",
+     "日本語の認証", "authenticate\nuser", "\ud800x".encode("utf-8", "replace").decode()],
+)  # fmt: skip
+async def test_no_text_can_break_the_search(call: Any, indexed: str, query: str) -> None:
+    reply = await call.ok("search_code", query=query, project_id=indexed)
+    assert reply["total_count"] >= 0
+
+
+async def test_a_project_never_indexed_is_not_found(call: Any) -> None:
+    error = await call.error("search_code", query="x", project_id="never-indexed")
+    assert (error["code"], error["type"]) == ("PROJECT_NOT_FOUND", "NotFound")
+    assert error["message"] == "Project has not been indexed or does not exist"
+    assert "index_repository" in error["hint"]
+
+
+async def test_numbers_written_as_text_are_understood(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="parse", project_id=indexed, limit="1")
+    assert len(reply["results"]) == 1
