@@ -30,9 +30,8 @@ TERM_SPACE = 1_000_000_000
 MAX_WORD_CHARS = 64
 
 WORD = re.compile(r"\w+")
-_PART = re.compile(
-    r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+"  # the last: letters beyond ASCII
-)
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PART_BEYOND_ASCII = re.compile(r"[^\W\d_]+|\d+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{3,}")
 
 # Words of English questions that say nothing about the code they ask for.
@@ -75,7 +74,7 @@ def harsh_stem(part: str) -> str:
 def split_word(word: str) -> tuple[str, ...]:
     """The parts of a word in lower case: ``parseHTTPHeader2`` gives parse, http, header, 2."""
     parts = []
-    for part in _PART.findall(word):
+    for part in (_PART if word.isascii() else _PART_BEYOND_ASCII).findall(word):
         if _WIDE.search(part):  # no spaces between words there: pairs of characters stand in
             parts += [part[i : i + 2] for i in range(len(part) - 1)]
         else:

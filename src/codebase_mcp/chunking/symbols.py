@@ -158,7 +158,7 @@ def _name_parts(text: str, kind: str) -> list[str]:
 
 def _prose_name(text: str) -> str:
     """A heading, key or selector without its markup, and not longer than a line."""
-    bare = _LINK.sub(r"\1", _TAG.sub("", text)).strip("#=\"'` ")
+    bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
     return (bare or text or "?")[:_PROSE_NAME_CHARS]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from codebase_mcp.app import App, ProjectFacts
 from codebase_mcp.errors import ProjectNotFound
@@ -52,7 +52,8 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print(json.dumps([_project_json(p) for p in found], ensure_ascii=False, indent=2))
         return 0
-    table = Table("project", "repository", "files", "chunks", "indexed", box=None)
+    whole_path = Column("repository", overflow="fold")
+    table = Table("project", whole_path, "files", "chunks", "indexed", box=None)
     for facts in found:
         label = facts.project.project_id or "(default)"
         for repository in facts.repositories:

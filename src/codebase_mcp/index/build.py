@@ -191,7 +191,7 @@ class _Run:
     async def _batches(self, plan: Plan) -> None:
         under_way: set[asyncio.Task[None]] = set()
         try:
-            for batch in _cut(plan.to_read):
+            for batch in cut(plan.to_read):
                 # One more than there are workers, so that none waits while a batch is stored.
                 while len(under_way) > self._pool.workers:
                     under_way = await _first_done(under_way)
@@ -281,7 +281,7 @@ async def _first_done(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]
     return going
 
 
-def _cut(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:
+def cut(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:
     """Runs of files of at most about a megabyte together."""
     first = total = 0
     for position, file in enumerate(files):

@@ -19,4 +19,9 @@
   . (sym_lit name: (sym_name) @name)
   (#one-of? @keyword "defrecord" "deftype")) @struct
 
+(list_lit
+  . (sym_lit) @keyword
+  . (sym_lit)
+  . (str_lit) @comment
+  (#one-of? @keyword "defn" "defn-" "defmulti" "defmacro" "defprotocol" "ns"))
 (comment) @comment

@@ -1,0 +1,138 @@
+"""How fast is an index run, and how much memory does it take?
+
+    python benchmarks/indexing.py [SOURCE]
+
+Without SOURCE it downloads the source package of Home Assistant and takes its Python files. In a
+new data directory: a cold run, runs of the unchanged tree, runs after one edit, and a second copy
+of the tree in the same project. Memory is the peak of the sum over all our processes, PostgreSQL's
+included, of what each holds in proportion (PSS).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from sources import home_assistant
+
+from codebase_mcp import App
+from codebase_mcp.settings import Settings
+
+REPEATS = 5
+
+
+class PeakMemory:
+    """Watches the processes of this program and of its database, until told to stop."""
+
+    def __init__(self, marker: str) -> None:
+        self._marker = marker.encode()
+        self._stop = threading.Event()
+        self.peak_mb = 0.0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """The highest sum seen, in MB."""
+        self._stop.set()
+        self._thread.join()
+        return self.peak_mb
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.2):
+            self.peak_mb = max(self.peak_mb, sum(map(pss_mb, self._ours())))
+
+    def _ours(self) -> list[int]:
+        """This process, its descendants, and whatever names the data directory or descends so."""
+        parents: dict[int, int] = {}
+        roots = {os.getpid()}
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit():
+                continue
+            try:
+                pid = int(folder.name)
+                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                parents[pid] = int(fields[1])
+                if self._marker in (folder / "cmdline").read_bytes():
+                    roots.add(pid)
+            except OSError:
+                continue
+        return [pid for pid in parents if self._descends(pid, roots, parents)]
+
+    @staticmethod
+    def _descends(pid: int, roots: set[int], parents: dict[int, int]) -> bool:
+        while pid in parents:
+            if pid in roots:
+                return True
+            pid = parents[pid]
+        return False
+
+
+def pss_mb(pid: int) -> float:
+    """A process's proportional share of memory."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return 0.0
+
+
+async def measure(source: Path, data_dir: Path) -> None:
+    """Run and print all figures."""
+    settings = Settings.load({**os.environ, "CODEBASE_MCP_DATA_DIR": str(data_dir)})
+    files = [file for file in source.rglob("*") if file.is_file()]
+    size_mb = sum(file.stat().st_size for file in files) / 1e6
+    print(f"{len(files)} files, {size_mb:.1f} MB")
+    async with await App.open(settings) as app:
+        memory = PeakMemory(str(data_dir))
+        cold = await app.index(source)
+        peak = memory.stop()
+        run = cold.run
+        print(
+            f"cold: {run.duration_s:.2f} s, {run.files_indexed / run.duration_s:.0f} files/s, "
+            f"{run.chunks_created} chunks, peak {peak:.0f} MB, status {run.status}"
+        )
+        same = [(await app.index(source)).run.duration_s for _ in range(REPEATS)]
+        print(f"unchanged: {statistics.median(same):.3f} s")
+        edited = []
+        victim = next(f for f in sorted(files) if f.suffix == ".py" and f.stat().st_size > 2000)
+        for number in range(REPEATS):
+            with victim.open("a") as stream:
+                stream.write(f"\n\ndef edit_{number}():\n    return {number}\n")
+            edited.append((await app.index(source)).run.duration_s)
+        print(f"one edit: {statistics.median(edited):.3f} s")
+        copy = source.with_name(source.name + "-second")
+        shutil.copytree(source, copy)
+        started = time.perf_counter()
+        second = (await app.index(copy)).run
+        print(
+            f"a copy in the same project: {time.perf_counter() - started:.2f} s, "
+            f"{second.chunks_created} new chunks"
+        )
+
+
+def main() -> None:
+    """Measure the tree that the user names, or Home Assistant's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", nargs="?", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="codebase-mcp-bench-") as folder:
+        Path(folder).chmod(0o755)
+        tree = Path(folder, "tree")
+        if options.source is None:
+            home_assistant(tree)
+        else:
+            shutil.copytree(options.source, tree, symlinks=True)
+        asyncio.run(measure(tree, Path(folder, "data")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""How ranked files become something to read."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.hits import (
+    Hit,
+    ScoredFile,
+    StoredChunk,
+    StoredText,
+    chunk_id_of,
+    fit,
+    make_hits,
+)
+from codebase_mcp.search.ranking import Candidate, Evidence, RankedFile
+
+REPOSITORY = uuid.uuid4()
+TEXT = "".join(f"line {n}\n" for n in range(1, 31))
+CHUNKS = tuple(StoredChunk(n, n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n in range(3))
+
+
+def make_file(path: str, similarity: float, blob: int = 1, **evidence: Any) -> ScoredFile:
+    candidate = Candidate(1, path, blob, "text", FileKind.CODE, Evidence(**evidence))
+    return ScoredFile(RankedFile(candidate, 1.0, {}, 1.0), similarity, REPOSITORY)
+
+
+def hits_of(files: list[ScoredFile], texts: dict[int, str], limit: int = 10) -> list[Hit]:
+    stored = {blob: StoredText(text, CHUNKS) for blob, text in texts.items()}
+    return make_hits(files, stored, limit=limit, context_lines=2, explain=False)
+
+
+def test_a_file_is_shown_by_its_best_chunk_with_lines_around() -> None:
+    [hit] = hits_of([make_file("a", 0.9, words={1: 3.0, 2: 0.5})], {1: TEXT}, limit=1)
+    assert (hit.start_line, hit.end_line, hit.symbol) == (11, 20, "part1")
+    assert hit.content == "".join(f"line {n}\n" for n in range(11, 21))
+    assert (hit.context_before, hit.context_after) == ("line 9\nline 10\n", "line 21\nline 22\n")
+
+
+def test_other_good_places_are_named_inside_the_hit() -> None:
+    [hit] = hits_of([make_file("a", 0.9, words={0: 3.0, 1: 2.8, 2: 0.2})], {1: TEXT}, limit=1)
+    assert [place.start_line for place in hit.more_in_file] == [11]
+
+
+def test_further_chunks_follow_only_where_files_are_too_few() -> None:
+    files = [
+        make_file("a", 0.9, 1, words={0: 3.0, 1: 2.9}),
+        make_file("b", 0.8, 2, words={2: 1.0}),
+    ]
+    texts = {1: TEXT, 2: TEXT.replace("line", "row")}
+    assert [h.file_path for h in hits_of(files, texts, limit=2)] == ["a", "b"]
+    assert [h.file_path for h in hits_of(files, texts, limit=3)] == ["a", "b", "a"]
+
+
+def test_the_same_text_elsewhere_is_one_hit_with_both_places() -> None:
+    files = [make_file("a", 0.9, words={0: 1.0}), make_file("copy/a", 0.8, words={0: 1.0})]
+    [hit] = hits_of(files, {1: TEXT})
+    assert [place.file_path for place in hit.also_at] == ["copy/a"]
+
+
+def test_scores_never_rise_down_the_list() -> None:
+    files = [make_file(f"f{n}", s, n, words={0: 1.0}) for n, s in enumerate((0.5, 0.9, 0.7), 1)]
+    texts = {n: TEXT.replace("line", f"row{n}") for n in range(1, 4)}
+    assert [h.similarity_score for h in hits_of(files, texts)] == [0.5, 0.5, 0.5]
+
+
+def test_a_chunk_keeps_its_id_as_long_as_its_text() -> None:
+    assert chunk_id_of("a") == chunk_id_of("a") != chunk_id_of("b")
+    assert chunk_id_of("a").version == 8
+
+
+def test_a_budget_takes_context_first_then_the_tail_then_lines() -> None:
+    files = [make_file(f"f{n}", 0.9, n, words={0: 1.0}) for n in range(1, 4)]
+    hits = hits_of(files, {n: TEXT.replace("line", f"row{n}") for n in range(1, 4)})
+    assert fit(hits, 100_000) == (hits, False)
+    full = sum(350 + len(h.content) + len(h.context_after) + 2 for h in hits)
+    bare, cut = fit(hits, full - 1)
+    assert cut
+    assert [bool(hit.context_after) for hit in bare] == [True, True, False]
+    fewer, _ = fit(hits, 900)
+    assert [hit.file_path for hit in fewer] == ["f1", "f2"]
+    [short], _ = fit(hits, 400)
+    assert hits[0].content.startswith(short.content)
+    assert 0 < len(short.content) < len(hits[0].content)
+    assert short.end_line == short.start_line + short.content.count("\n") - 1

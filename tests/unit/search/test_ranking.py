@@ -1,0 +1,140 @@
+"""In what order files answer, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.candidates import directory_pattern, inverse_frequencies, rarest_terms
+from codebase_mcp.search.confidence import COEFFICIENTS, Proof, similarity
+from codebase_mcp.search.paths import path_facts
+from codebase_mcp.search.query import name_stems, parse_query
+from codebase_mcp.search.ranking import (
+    Candidate,
+    Definition,
+    Evidence,
+    body_score,
+    definition_signal,
+    name_signals,
+    rank_files,
+)
+
+
+def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:
+    """A file whose first chunk has a score by words."""
+    kind = more.pop("kind", FileKind.CODE)
+    evidence = Evidence(words={0: words} if words else {}, **more)
+    return Candidate(1, path, hash(path), "python", kind, evidence)
+
+
+def order(query: str, *candidates: Candidate) -> list[str]:
+    parsed = parse_query(query)
+    frequency = {term.text: 2.0 for term in parsed.terms}
+    return [r.candidate.path for r in rank_files(parsed, candidates, {1: 1.0}, frequency)]
+
+
+@pytest.mark.parametrize(
+    ("query", "better", "worse"),
+    [
+        ("retry policy", make_candidate("src/retry_policy.py"), make_candidate("src/other.py")),
+        ("retry", make_candidate("src/x.py", 2.0), make_candidate("src/y.py", 1.0)),
+        ("routing", make_candidate("src/router.py"), make_candidate("src/table.py")),
+        ("retry", make_candidate("src/a.py"), make_candidate("tests/a.py", kind=FileKind.TEST)),
+        ("retry", make_candidate("src/b.py"), make_candidate("src/legacy/a.py")),
+        ("retry", make_candidate("src/b.py"), make_candidate("src/internal/a.py")),
+        ("retry", make_candidate("src/b.py"), make_candidate("src/a.md", kind=FileKind.DOCS)),
+        ("http client", make_candidate("http/z.py"), make_candidate("ftp/a.py")),
+        (
+            "stop hammering the server",
+            make_candidate("src/z.py", 0, meaning={0: 0.7}),
+            make_candidate("src/a.py", 0, meaning={0: 0.2}),
+        ),
+    ],
+)
+def test_one_file_stands_above_another(query: str, better: Candidate, worse: Candidate) -> None:
+    assert order(query, worse, better) == [better.path, worse.path]
+
+
+def test_tests_stand_back_unless_they_are_asked_for() -> None:
+    code, test = make_candidate("src/a.py"), make_candidate("tests/b.py", kind=FileKind.TEST)
+    assert order("retry", test, code)[0] == "src/a.py"
+    assert order("retry tests", make_candidate("tests/b.py", 1.1, kind=FileKind.TEST), code)[0] == (
+        "tests/b.py"
+    )
+
+
+def make_definition(name: str, definers: int = 1) -> Definition:
+    return Definition(name.replace("_", "").casefold(), name, "function", 1, 2, 0, definers)
+
+
+def test_a_rare_definition_in_the_same_case_claims_most() -> None:
+    query = parse_query("RetryPolicy")
+    exact = definition_signal(query, [make_definition("RetryPolicy")])
+    other_case = definition_signal(query, [make_definition("retry_policy")])
+    common = definition_signal(query, [make_definition("RetryPolicy", definers=9)])
+    assert exact > other_case > common > 0
+
+
+def test_a_name_that_the_query_says_early_counts_more() -> None:
+    facts = path_facts("src/router.py")
+    early, late = parse_query("router for requests"), parse_query("requests go by the router")
+    assert (
+        name_signals(facts, name_stems(early), early.parts)[0]
+        > name_signals(facts, name_stems(late), late.parts)[0]
+        > 0
+    )
+
+
+def test_further_chunks_add_ever_less() -> None:
+    one, two, many = body_score([1.0]), body_score([1.0, 1.0]), body_score([1.0] * 40)
+    assert one < two < 2 * one
+    assert many == body_score([1.0] * 12)
+
+
+@pytest.mark.parametrize(
+    ("directory", "inside", "outside"),
+    [
+        ("src", ["src/a.py", "src/b/c.py"], ["src2/a.py", "lib/src/a.py", "SRC/a.py"]),
+        ("src/", ["src/a.py"], ["src2/a.py"]),
+        ("src/*", ["src/a/b.py", "src/a.py"], ["source/a.py"]),
+        ("packages/*/lib", ["packages/x/lib/a.ts"], ["packages/lib/a.ts", "packages/x/y/lib/a.ts"]),
+        ("**/parsers", ["parsers/a.py", "x/y/parsers/a.py"], ["x/parsers2/a.py"]),
+        ("src/**/deep", ["src/deep/a", "src/a/b/deep/c"], ["src/deeper/a"]),
+        ("a.b[c]", ["a.b[c]/x"], ["aXb[c]/x"]),
+    ],
+)
+def test_a_directory_matches_whole_segments(
+    directory: str, inside: list[str], outside: list[str]
+) -> None:
+    import re
+
+    pattern = re.compile(directory_pattern(directory))
+    assert all(pattern.search(path) for path in inside)
+    assert not any(pattern.search(path) for path in outside)
+
+
+def test_rare_terms_pick_the_candidates_and_common_ones_only_together() -> None:
+    query = parse_query("alpha beta gamma")
+    a, b, c = (term.id for term in query.terms if term.spoken)
+    assert rarest_terms(query, {a: 10, b: 500, c: 9_000}) == ([a, b], False)
+    assert rarest_terms(query, {a: 20_000, b: 9_000, c: 30_000}) == ([b, a], True)
+    assert rarest_terms(query, {}) == ([], False)
+
+
+def test_a_rarer_term_weighs_more() -> None:
+    query = parse_query("alpha beta")
+    a, b = (term.id for term in query.terms if term.spoken)
+    weights = inverse_frequencies(query, {-1: 1000, a: 5, b: 500})
+    assert weights[a] > weights[b] > 0
+
+
+def test_more_proof_is_a_higher_score() -> None:
+    proof = dict.fromkeys(COEFFICIENTS, 0.3)
+    scores = [similarity(Proof(**proof))]
+    for name in COEFFICIENTS:
+        proof[name] = 1.0
+        scores.append(similarity(Proof(**proof)))
+    assert scores == sorted(scores)
+    assert 0 <= scores[0] < scores[-1] <= 1
