@@ -81,7 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", nargs="?", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="codebase-mcp-bench-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="codebase-mcp-bench-", ignore_cleanup_errors=True
+    ) as folder:
         Path(folder).chmod(0o755)
         tree = Path(folder, "tree")
         if options.source is None:

@@ -13,9 +13,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-from bags import Bags
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, load_npz, save_npz
+
+from bags import Bags
 
 MOST_OF_A_LANGUAGE = {"doc": 60_000, "name": 15_000}
 

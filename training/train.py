@@ -20,16 +20,17 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
+from tokenizers import Tokenizer
+
 import corpus
 import modelfile
-import numpy as np
 from bags import Bags
 from corpus import Corpus
 from distil import TEACHER_NAME
 from everyday import phrases
-from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, vstack
-from tokenizers import Tokenizer
 
 Floats = NDArray[np.float32]
 
@@ -43,13 +44,13 @@ OPENINGS = (
 class Recipe:
     """What can be tried; the defaults are what was kept."""
 
-    steps: int = 700
+    steps: int = 500
     batch: int = 1024
     run: int = 64  # pairs of one package in a row
     rate: float = 0.02
     temperature: float = 0.05
     teacher_temperature: float = 0.05
-    teacher_share: float = 0.5  # of the loss; 0: mined pairs alone
+    teacher_share: float = 0.6  # of the loss; 0: mined pairs alone
     own_share: float = 0.3  # of a taught pair's target that is its own code
     phrases: int = 192  # everyday phrases in a taught batch
     drop_words: float = 0.1
@@ -118,7 +119,13 @@ class Trainer:
     """One table on its way."""
 
     def __init__(
-        self, start: Floats, data: Corpus, taught: Taught | None, openings: csr_matrix, recipe: Recipe, seed: int
+        self,
+        start: Floats,
+        data: Corpus,
+        taught: Taught | None,
+        openings: csr_matrix,
+        recipe: Recipe,
+        seed: int,
     ) -> None:
         self._adam = Adam(start.copy())
         self._data, self._taught, self._recipe = data, taught, recipe
@@ -157,7 +164,12 @@ class Trainer:
         return (bags.multiply(bags) + beside.multiply(beside)).sqrt().tocsr()
 
     def _learn(
-        self, questions: csr_matrix, code: csr_matrix, target: Floats, across: Floats, hidden: Floats
+        self,
+        questions: csr_matrix,
+        code: csr_matrix,
+        target: Floats,
+        across: Floats,
+        hidden: Floats,
     ) -> tuple[Floats, float]:
         """Gradient by the table, and loss.
 

@@ -27,7 +27,7 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
-from codebase_mcp.errors import NotFound
+from codebase_mcp.errors import InternalError, NotFound
 from codebase_mcp.index.build import Indexer, Progress, RunResult
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
@@ -80,6 +80,7 @@ class App:
         self._indexer = Indexer(database, embedder, pool, settings.max_file_bytes)
         self._searcher = Searcher(database, embedder, profile_fingerprint(embedder))
         self.embedder = embedder
+        self._known: dict[str | None, tuple[Project, ProjectSource]] = {}
 
     @classmethod
     async def open(cls, settings: Settings | None = None) -> App:
@@ -152,8 +153,13 @@ class App:
             DatabaseUnavailable, EmbeddingUnavailable: the index cannot be searched.
         """
         started = time.perf_counter()
-        project, source = await self._project(project_id, create=False)
-        answer = await self._searcher.search(project, query, request or Request())
+        project, source = await self._known_project(project_id)
+        try:
+            answer = await self._searcher.search(project, query, request or Request())
+        except InternalError:  # dropped by another process, perhaps: then it is not found now
+            self._known.pop(project_id, None)
+            await self._known_project(project_id)
+            raise
         return SearchReport(answer, project, source, (time.perf_counter() - started) * 1000)
 
     async def rank(self, query: str, project_id: str | None, filters: Filters) -> list[RankedFile]:
@@ -194,6 +200,7 @@ class App:
         Raises:
             ProjectNotFound: no such project.
         """
+        self._known.pop(project_id, None)
         await drop_project(self._database, await find_project(self._database, project_id))
 
     async def database_facts(self) -> DatabaseFacts:
@@ -203,6 +210,12 @@ class App:
             DatabaseUnavailable: it is away, too old, or without pgvector.
         """
         return await self._database.check()
+
+    async def _known_project(self, project_id: str | None) -> tuple[Project, ProjectSource]:
+        """A project to search, looked up once."""
+        if project_id not in self._known:
+            self._known[project_id] = await self._project(project_id, create=False)
+        return self._known[project_id]
 
     async def _project(
         self, project_id: str | None, *, create: bool

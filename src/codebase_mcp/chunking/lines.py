@@ -68,11 +68,11 @@ class LineTable:
         if not self.lines[-1]:
             self.lines.pop()
         self.count = len(self.lines)
-        self._offsets = [0, *accumulate(len(line) + 1 for line in self.lines)]
+        self._offsets = [0, *accumulate(map(len, self.lines))]
 
     def chars(self, start: int, end: int) -> int:
         """The size of the rows from ``start`` up to, not including, ``end``."""
-        return self._offsets[end] - self._offsets[start]
+        return self._offsets[end] - self._offsets[start] + end - start
 
     def is_blank(self, row: int) -> bool:
         """Does the row hold nothing but white space?"""

@@ -19,6 +19,14 @@ from codebase_mcp.model import Chunk, Outline
 CHUNKER_VERSION = 1
 """Part of an index's profile: raise it whenever the same text gives another outline."""
 
+# A text of this size whose lines are this long on average was written by a program: its names
+# say nothing, and lines are all that it could be cut at.
+_MINIFIED_CHARS = 20_000
+_MINIFIED_LINE_CHARS = 500
+
+# Languages whose queries capture text in other languages.
+_PAGES = frozenset({"html", "svelte", "vue"})
+
 
 def split(text: str, language: str) -> Outline:
     """The outline of a text; by lines where the language has no grammar or cannot be parsed.
@@ -30,12 +38,11 @@ def split(text: str, language: str) -> Outline:
     table = LineTable(text)
     if table.count == 0:
         return Outline((), (), ())
-    source = text.encode("utf-8", "replace")
-    syntax = None if is_hazardous(text, language) else parse(source, language)
+    syntax = _syntax(text, table, language)
     if syntax is None:
         chunks = tuple(Chunk(a + 1, b, None, "text") for a, b in plain_pieces(table))
         return Outline(chunks, (), ())
-    syntaxes = [syntax, *_embedded(syntax)]
+    syntaxes = [syntax, *_embedded(syntax, language)]
     scopes = find_scopes(syntaxes, language, table.count)
     leads = _lead_runs(table, syntaxes)
     pieces = syntax_pieces(table, [part.root for part in syntaxes], leads)
@@ -46,15 +53,27 @@ def split(text: str, language: str) -> Outline:
     )
 
 
-def _embedded(syntax: Syntax) -> list[Syntax]:
-    parts: list[Syntax] = []
-    for _, captures in syntax.matches:
-        for capture, nodes in captures.items():
-            if capture.startswith("embedded."):
-                part = parse_embedded(syntax, nodes, capture.removeprefix("embedded."))
-                if part is not None:
-                    parts.append(part)
-    return parts
+def _syntax(text: str, table: LineTable, language: str) -> Syntax | None:
+    if len(text) > _MINIFIED_CHARS and len(text) > _MINIFIED_LINE_CHARS * table.count:
+        return None
+    if is_hazardous(text, language):
+        return None
+    # The scanner of Kotlin never returns from a last line that begins with "@" and has no end.
+    ended = text if text.endswith("\n") else text + "\n"
+    return parse(ended.encode("utf-8", "replace"), language)
+
+
+def _embedded(syntax: Syntax, language: str) -> list[Syntax]:
+    """The syntax of the scripts and styles in a page."""
+    if language not in _PAGES:
+        return []
+    captured = (item for _, captures in syntax.matches for item in captures.items())
+    parts = (
+        parse_embedded(syntax, nodes, capture.removeprefix("embedded."))
+        for capture, nodes in captured
+        if capture.startswith("embedded.")
+    )
+    return [part for part in parts if part is not None]
 
 
 def _comments(syntaxes: Sequence[Syntax]) -> list[str]:

@@ -47,6 +47,9 @@ _CLAUSE_LANGUAGES = frozenset({"elixir", "erlang", "haskell"})
 # Languages in which some headings do not contain their section in the tree.
 _HEADING_LANGUAGES = frozenset({"markdown", "rst"})
 
+# Bounds on names, which a text that is no text of the language may exceed by far.
+_NAME_CHARS = 200
+_QUALIFIED_CHARS = 500
 _PROSE_NAME_CHARS = 100
 
 _SEPARATOR = re.compile(r"::|->|[.:\\]")
@@ -83,6 +86,10 @@ def _captured(syntax: Syntax) -> list[_Found]:
         if names is None:
             continue
         name = names[0]
+        text = syntax.text_of(name)[:_NAME_CHARS]
+        # The parser makes up names, without any text, where it expects one.
+        if not text or text.isspace():
+            continue
         claim = claims.get(name.start_byte)
         if claim is not None and claim[0] <= pattern:
             continue
@@ -94,7 +101,7 @@ def _captured(syntax: Syntax) -> list[_Found]:
             (
                 node.start_byte,
                 -node.end_byte,
-                syntax.text_of(name),
+                text,
                 syntax.text_of(receivers[0]) if receivers else "",
                 kind,
                 node.start_point[0],
@@ -115,9 +122,10 @@ def _nested(found: Sequence[_Found]) -> list[Symbol]:
         parts = _name_parts(text, kind)
         if receiver:
             parts = [*_receiver_parts(receiver), *parts]
+        qualified = ".".join(parts if outer is None else [outer.qualified, *parts])
         scope = Symbol(
             name=parts[-1],
-            qualified=".".join(parts if outer is None else [outer.qualified, *parts]),
+            qualified=qualified[-_QUALIFIED_CHARS:],
             kind=_settled_kind(kind, parts, outer),
             start_line=first_row + 1,
             end_line=max(first_row, last_row) + 1,
@@ -153,13 +161,13 @@ def _name_parts(text: str, kind: str) -> list[str]:
     while (bare := _TAG.sub("", text)) and bare != text:
         text = bare
     parts = [part.strip("\"'`[] ") for part in _SEPARATOR.split(text)]
-    return parts if all(parts) else [text or "?"]
+    return parts if all(parts) else [text]
 
 
 def _prose_name(text: str) -> str:
     """A heading, key or selector without its markup, and not longer than a line."""
     bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
-    return (bare or text or "?")[:_PROSE_NAME_CHARS]
+    return (bare or text)[:_PROSE_NAME_CHARS]
 
 
 def _receiver_parts(text: str) -> list[str]:

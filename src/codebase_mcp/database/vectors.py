@@ -20,7 +20,7 @@ _SQL = load_queries("codebase_mcp.database", "vectors.sql")
 EXACT_VECTORS = 10_000
 
 VECTORS_PER_LIST = 200
-PROBED_SHARE = 0.15
+PROBED_SHARE = 0.1
 
 
 def sized(query: LiteralString, dimension: int) -> LiteralString:

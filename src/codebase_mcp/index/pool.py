@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection, get_context, parent_process
 
-from codebase_mcp.index.prepare import EmbedderSource, Preparer, PreparedBlob, RawText
+from codebase_mcp.index.prepare import EmbedderSource, PreparedBlob, Preparer, RawText
 
 # Below this many characters starting processes costs more than it saves.
 SMALL_CHARS = 400_000

@@ -215,9 +215,9 @@ async def finish_run(
     )
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
-    if dropped:
+    if dropped:  # nothing can come back to another generation, so it need not wait
         await tx.execute(_SQL["release_orphans"])
-    await sweep(tx, GRACE_S)
+    await sweep(tx, 0 if dropped else GRACE_S)
 
 
 async def settle(tx: Transaction, dimension: int) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -20,17 +22,17 @@ from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.search.ranking import Candidate, Definition, Evidence, body_score
+from codebase_mcp.search.ranking import Candidate, Definition, Evidence
 from codebase_mcp.tokens import TERM_SPACE, term_id
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
 # Scoring a chunk costs about a microsecond; so many may be picked by the rare terms of a query.
-RARE_CHUNKS = 3_000
+RARE_CHUNKS = 2_000
 WORD_CHUNKS = 1_000
 MEANING_CHUNKS = 150
-NAMED_FILES = 60
-DEFINITIONS = 50
+FILES_PER_NAME = 10
+DEFINITIONS = 20
 
 # So many texts go on to ranking: the best by words, the best by meaning, and all that the lists of
 # names and definitions found. A trial found every target among the first 100 by words.
@@ -127,26 +129,28 @@ async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope:
     idf = inverse_frequencies(query, scope.frequencies)
     asked = sparse_literal(idf)
     parameters = scope.parameters()
-    name_terms = [term_id(word) for word in name_stems(query)]
     *_, words, meaning, named, symbols = await tx.fetch_many(
         [
-            (_SQL["probe"], {"probes": probes(scope.frequencies.get(ALL_CHUNKS, 0))}),
+            (_SQL["prepare"], {"probes": probes(scope.frequencies.get(ALL_CHUNKS, 0))}),
             _words_statement(query, asked, scope, parameters),
             _meaning_statement(vector, scope, parameters),
-            (_SQL["names"], {"name_terms": name_terms, "limit": NAMED_FILES, **parameters}),
+            (
+                _SQL["names"],
+                {"groups": _name_groups(query), "limit": FILES_PER_NAME, **parameters},
+            ),
             (
                 _SQL["symbols"],
                 {"names": [name.folded for name in query.names], "limit": DEFINITIONS},
             ),
         ]
     )
-    evidence: dict[int, Evidence] = {}
+    evidence: defaultdict[int, Evidence] = defaultdict(Evidence)
     for blob_id, ordinal, score in words:
-        evidence.setdefault(blob_id, Evidence()).words[ordinal] = score
+        evidence[blob_id].add_words(ordinal, score)
     for blob_id, ordinal, cosine in meaning:
-        evidence.setdefault(blob_id, Evidence()).meaning[ordinal] = cosine
+        evidence[blob_id].meaning[ordinal] = cosine
     for blob_id, *definition in symbols:
-        evidence.setdefault(blob_id, Evidence()).definitions.append(Definition(*definition))
+        evidence[blob_id].definitions.append(Definition(*definition))
     chosen = _chosen(evidence, {blob_id for (blob_id,) in named})
     files = await tx.fetch_all(_SQL["files"], query=asked, blobs=list(chosen), **parameters)
     candidates = []
@@ -160,11 +164,9 @@ async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope:
 
 def _chosen(evidence: Mapping[int, Evidence], named: set[int]) -> dict[int, Evidence]:
     """The evidence that is worth ranking."""
-    by_words = sorted(
-        ((body_score(e.words.values()), b) for b, e in evidence.items() if e.words), reverse=True
-    )
+    by_words = sorted(((e.body, b) for b, e in evidence.items() if e.words), reverse=True)
     by_meaning = sorted(
-        ((max(e.meaning.values()), b) for b, e in evidence.items() if e.meaning), reverse=True
+        ((e.best_meaning, b) for b, e in evidence.items() if e.meaning), reverse=True
     )
     chosen = named | {b for b, e in evidence.items() if e.definitions}
     chosen.update(b for _, b in by_words[:RANKED_BY_WORDS])
@@ -243,6 +245,13 @@ def _meaning_statement(
     if scope.chunks <= EXACT_VECTORS:
         return _SQL["meaning_in_scope"], {**bound, **parameters}
     return sized(_SQL["meaning_filtered"], len(vector)), {**bound, **parameters}
+
+
+def _name_groups(query: Query) -> list[str]:
+    """Each word of the query and each two neighbours, as arrays of terms in text form."""
+    terms = [term_id(stem) for stem in name_stems(query)]
+    singles = [f"{{{term}}}" for term in dict.fromkeys(terms)]
+    return singles + [f"{{{a},{b}}}" for a, b in pairwise(terms)]
 
 
 def _filter_parameters(filters: Filters) -> dict[str, Any]:

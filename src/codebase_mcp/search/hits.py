@@ -37,9 +37,9 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text with its chunks in order."""
+    """A text's lines, their ends kept, and those of its chunks that may be shown, in order."""
 
-    text: str
+    lines: list[str]
     chunks: tuple[StoredChunk, ...]
 
 
@@ -103,6 +103,12 @@ def chunk_strengths(evidence: Evidence) -> dict[int, float]:
     return strengths
 
 
+def best_chunks(evidence: Evidence) -> list[int]:
+    """As many chunks, the strongest first, as one file may be shown by."""
+    strengths = chunk_strengths(evidence)
+    return sorted(strengths, key=lambda ordinal: -strengths[ordinal])[: 1 + _MORE_PLACES]
+
+
 def good_chunks(evidence: Evidence) -> list[int]:
     """The chunks that are above the floor, given that their file is: not far below its best."""
     strengths = chunk_strengths(evidence)
@@ -119,23 +125,26 @@ def make_hits(
     explain: bool,
 ) -> list[Hit]:
     """The best ``limit`` hits: one a file, then further chunks where files are too few."""
-    hits: dict[UUID, Hit] = {}
-    further: list[Hit] = []
+    shown: list[_Shown] = []
     for file in files:
         text = texts.get(file.ranked.candidate.blob_id)
-        if text is None or not text.chunks:
-            continue
-        first, *others = _file_hits(file, text, context_lines, explain=explain)
-        known = hits.get(first.chunk_id)
-        if known is None and len(hits) < limit:
-            hits[first.chunk_id] = first
-            further += others
-        elif known is not None:
-            hits[first.chunk_id] = replace(known, also_at=(*known.also_at, _location(first)))
-    further.sort(key=lambda hit: -hit.similarity_score)
-    for hit in further:
+        if text is not None and text.chunks:
+            shown.append(_Shown(file, text, _scored(file, text)))
+    hits: dict[UUID, Hit] = {}
+    for one in shown:
+        hit = _hit(one, one.scored[0], context_lines, explain=explain)
+        known = hits.get(hit.chunk_id)
+        if known is not None:
+            hits[hit.chunk_id] = replace(known, also_at=(*known.also_at, _location(hit)))
+        elif len(hits) < limit:
+            hits[hit.chunk_id] = replace(hit, more_in_file=_places(one))
+    further = sorted(
+        ((place, one) for one in shown for place in one.scored[1:]), key=lambda item: -item[0][0]
+    )
+    for place, one in further:
         if len(hits) >= limit:
             break
+        hit = _hit(one, place, context_lines, explain=explain)
         hits.setdefault(hit.chunk_id, hit)
     return _never_rising(list(hits.values()))
 
@@ -183,10 +192,17 @@ def _shortened(hit: Hit, max_chars: int) -> Hit:
     return replace(hit, content="".join(lines), end_line=end)
 
 
-def _file_hits(
-    file: ScoredFile, text: StoredText, context_lines: int, *, explain: bool
-) -> list[Hit]:
-    """The best chunk of a file, with its other good places, and then those places as hits."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A file with its text, and its chunks worth showing with their scores, the best first."""
+
+    file: ScoredFile
+    text: StoredText
+    scored: list[tuple[float, StoredChunk]]
+
+
+def _scored(file: ScoredFile, text: StoredText) -> list[tuple[float, StoredChunk]]:
+    """The best chunk of a file, at the file's own score, and those not far below it."""
     evidence = file.ranked.candidate.evidence
     strengths = chunk_strengths(evidence)
     for definition in evidence.definitions:
@@ -194,39 +210,37 @@ def _file_hits(
             if chunk.start_line <= definition.start_line <= chunk.end_line:
                 strengths[chunk.ordinal] = strengths.get(chunk.ordinal, 0.0) + _DEFINITION
     order = sorted(
-        (c for c in text.chunks if c.ordinal in strengths),
-        key=lambda c: (-strengths[c.ordinal], c.ordinal),
-    ) or [text.chunks[0]]
-    best = strengths.get(order[0].ordinal, 0.0) or 1.0
-    scores = {c.ordinal: file.similarity * strengths.get(c.ordinal, best) / best for c in order}
-    good = [c for c in order[1:] if scores[c.ordinal] >= _ALSO_GOOD * file.similarity]
-    lines = split_lines(text.text)
-    places = tuple(
-        Place(c.start_line, c.end_line, c.symbol, round(scores[c.ordinal], 4))
-        for c in good[:_MORE_PLACES]
+        ((strengths[c.ordinal], c) for c in text.chunks if c.ordinal in strengths),
+        key=lambda item: (-item[0], item[1].ordinal),
     )
-    hits = [
-        _hit(file, chunk, scores[chunk.ordinal], lines, context_lines, explain=explain)
-        for chunk in [order[0], *good]
+    if not order:
+        return [(file.similarity, text.chunks[0])]
+    best = order[0][0] or 1.0
+    return [
+        (file.similarity * strength / best, chunk)
+        for place, (strength, chunk) in enumerate(order)
+        if place == 0 or strength >= _ALSO_GOOD * best
     ]
-    return [replace(hits[0], more_in_file=places), *hits[1:]]
+
+
+def _places(shown: _Shown) -> tuple[Place, ...]:
+    return tuple(
+        Place(chunk.start_line, chunk.end_line, chunk.symbol, round(score, 4))
+        for score, chunk in shown.scored[1 : 1 + _MORE_PLACES]
+    )
 
 
 def _hit(
-    file: ScoredFile,
-    chunk: StoredChunk,
-    score: float,
-    lines: Sequence[str],
-    context_lines: int,
-    *,
-    explain: bool,
+    shown: _Shown, scored: tuple[float, StoredChunk], context_lines: int, *, explain: bool
 ) -> Hit:
-    candidate = file.ranked.candidate
+    score, chunk = scored
+    candidate = shown.file.ranked.candidate
     first, last = chunk.start_line - 1, chunk.end_line
+    lines = shown.text.lines
     content = "".join(lines[first:last])
     return Hit(
         chunk_id=chunk_id_of(content),
-        repository_id=file.repository_id,
+        repository_id=shown.file.repository_id,
         file_path=candidate.path,
         language=candidate.language,
         file_kind=candidate.kind.value,
@@ -238,7 +252,7 @@ def _hit(
         similarity_score=round(score, 4),
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
-        signals=file.ranked.signals if explain else {},
+        signals=shown.file.ranked.signals if explain else {},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from codebase_mcp.tokens import (
     MAX_WORD_CHARS,
@@ -111,7 +112,7 @@ def _joined_stems(words: list[str]) -> list[str]:
     """Neighbours written together, as code would: "form parser" → formparser."""
     return [
         stem((first + second).lower())
-        for first, second in zip(words, words[1:], strict=False)
+        for first, second in pairwise(words)
         if first.isalpha() and second.isalpha()
     ]
 
@@ -123,7 +124,7 @@ def _asked_names(words: list[str]) -> tuple[AskedName, ...]:
     for word in words:
         strength = IDENTIFIER if looks_like_identifier(word) else PLAIN_WORD
         _add_name(names, word, WHOLE_QUERY if len(words) == 1 else strength)
-    for first, second in zip(words, words[1:], strict=False):
+    for first, second in pairwise(words):
         _add_name(names, first + second, IDENTIFIER)
     return tuple(names.values())
 

@@ -32,6 +32,7 @@ WEIGHTS: Mapping[str, float] = {
 # Of a file's chunks the best counts whole, each further one by this factor less, twelve at most.
 CHUNK_DECAY = 0.7
 CHUNKS_COUNTED = 12
+_DECAYS = tuple(CHUNK_DECAY**place for place in range(CHUNKS_COUNTED))
 
 # How fast the name of a file loses weight the later the query mentions it.
 POSITION_DECAY = 0.35
@@ -61,12 +62,33 @@ class Definition:
 
 @dataclass(slots=True)
 class Evidence:
-    """What the candidate lists found in one text: per chunk (by ordinal) and as a whole."""
+    """What the candidate lists found in one text: per chunk (by ordinal) and as a whole.
+
+    ``body`` is what its chunks say together: the best whole, each further one a little less.
+    """
 
     words: dict[int, float] = field(default_factory=dict)
     meaning: dict[int, float] = field(default_factory=dict)
     definitions: list[Definition] = field(default_factory=list)
     comments: float = 0.0
+    body: float = 0.0
+
+    def add_words(self, ordinal: int, score: float) -> None:
+        """Add a chunk's score; chunks come best first."""
+        place = len(self.words)
+        if place < CHUNKS_COUNTED:
+            self.body += score * _DECAYS[place]
+        self.words[ordinal] = score
+
+    @property
+    def best_words(self) -> float:
+        """The best chunk's score by words."""
+        return next(iter(self.words.values()), 0.0)
+
+    @property
+    def best_meaning(self) -> float:
+        """The best chunk's cosine; chunks come best first here too."""
+        return next(iter(self.meaning.values()), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +129,27 @@ def rank_files(
     ``median_depth`` is each snapshot's; ``frequency`` gives each query stem's inverse document
     frequency.
     """
-    bodies = {id(c): body_score(c.evidence.words.values()) for c in candidates}
-    top_body = max(bodies.values(), default=0.0) or 1.0
+    top_body = max((c.evidence.body for c in candidates), default=0.0) or 1.0
     top_comments = max((c.evidence.comments for c in candidates), default=0.0) or 1.0
-    folders = {id(c): _folders(path_facts(c.path), frequency) for c in candidates}
-    top_folders = max(folders.values(), default=0.0) or 1.0
+    folders = [_folders(path_facts(c.path), frequency) for c in candidates]
+    top_folders = max(folders, default=0.0) or 1.0
     asked = name_stems(query)
     wants_tests = bool({"test", "spec", "mock", "fixture"} & set(asked))
     asked_for = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
     ranked = []
-    for candidate in candidates:
+    for candidate, folder in zip(candidates, folders, strict=True):
         facts = path_facts(candidate.path)
         name, prefix = name_signals(facts, asked, query.parts)
         depth = facts.depth - median_depth.get(candidate.snapshot_id, 0.0)
         raw = {
-            "body": bodies[id(candidate)] / top_body,
+            "body": candidate.evidence.body / top_body,
             "name": name,
             "name_prefix": prefix,
             "definition": definition_signal(query, candidate.evidence.definitions)
             * DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE),
             "comments": candidate.evidence.comments / top_comments,
-            "folders": folders[id(candidate)] / top_folders,
-            "meaning": max(candidate.evidence.meaning.values(), default=0.0),
+            "folders": folder / top_folders,
+            "meaning": candidate.evidence.best_meaning,
             "kind": _kind(candidate.kind, wants_tests=wants_tests),
             "legacy": float(facts.is_legacy),
             "internal": float(facts.is_internal),
@@ -136,7 +157,7 @@ def rank_files(
             "depth": min(max(depth, 0.0), 3.0),
         }
         signals = {name: weights[name] * value for name, value in raw.items() if value}
-        coverage = max(candidate.evidence.words.values(), default=0.0) / asked_for
+        coverage = candidate.evidence.best_words / asked_for
         ranked.append(RankedFile(candidate, sum(signals.values()), signals, coverage))
     ranked.sort(key=lambda r: (-r.score, r.candidate.path))
     return ranked
@@ -176,12 +197,6 @@ def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
         claim = name.strength * case / math.sqrt(definition.definers)
         claims[name.folded] = max(claims.get(name.folded, 0.0), claim)
     return sum(claims.values())
-
-
-def body_score(scores: Iterable[float]) -> float:
-    """What the chunks of a file say together: the best whole, each further one a little less."""
-    best = sorted(scores, reverse=True)[:CHUNKS_COUNTED]
-    return sum(score * CHUNK_DECAY**place for place, score in enumerate(best))
 
 
 def _folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -24,6 +25,7 @@ from codebase_mcp.search.hits import (
     ScoredFile,
     StoredChunk,
     StoredText,
+    best_chunks,
     fit,
     good_chunks,
     make_hits,
@@ -37,7 +39,7 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 COUNT_LIMIT = 1_000
 
 # Same texts fall together into one hit, so some more files are read than are shown.
-SPARE_FILES = 5
+SPARE_FILES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,25 @@ def _count(files: Sequence[ScoredFile]) -> int:
 
 
 async def _load_texts(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, StoredText]:
-    blobs = list({file.ranked.candidate.blob_id for file in files})
-    if not blobs:
+    """The texts of some files, with the chunks of each that the evidence names."""
+    evidence = {f.ranked.candidate.blob_id: f.ranked.candidate.evidence for f in files}
+    if not evidence:
         return {}
+    found = [(b, ordinal) for b, e in evidence.items() for ordinal in best_chunks(e) or [0]]
+    defined = [(b, d.start_line) for b, e in evidence.items() for d in e.definitions]
+    places = {
+        "blobs": [blob_id for blob_id, _ in found],
+        "ordinals": [ordinal for _, ordinal in found],
+        "defining": [blob_id for blob_id, _ in defined],
+        "lines": [line for _, line in defined],
+    }
     chunks, texts = await tx.fetch_many(
-        [(_SQL["chunks"], {"blobs": blobs}), (_SQL["texts"], {"blobs": blobs})]
+        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": list(evidence)})]
     )
-    by_blob: dict[int, list[StoredChunk]] = defaultdict(list)
-    for blob_id, *chunk in chunks:
-        by_blob[blob_id].append(StoredChunk(*chunk))
-    return {blob_id: StoredText(text, tuple(by_blob[blob_id])) for blob_id, text in texts}
+    by_blob: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
+    for blob_id, ordinal, *place in chunks:
+        by_blob[blob_id][ordinal] = StoredChunk(ordinal, *place)
+    return {
+        blob_id: StoredText(split_lines(text), tuple(by_blob[blob_id].values()))
+        for blob_id, text in texts
+    }

@@ -64,10 +64,12 @@ FROM (
 ORDER BY lex <#> %(query)s::sparsevec
 LIMIT %(limit)s;
 
--- name: probe
--- How many lists of the vector index to look into, in this transaction.
+-- name: prepare
+-- For this transaction: how many lists of the vector index to look into, and plans that know their
+-- parameters, since one made for any parameters reads whole tables.
 SELECT set_config('ivfflat.probes', %(probes)s::text, true),
-       set_config('ivfflat.iterative_scan', 'relaxed_order', true);
+       set_config('ivfflat.iterative_scan', 'relaxed_order', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: meaning
 -- Chunks nearest in meaning, by the vector index where there is one.
@@ -108,16 +110,19 @@ ORDER BY v.dense <#> %(vector)s::halfvec
 LIMIT %(limit)s;
 
 -- name: names
--- Files whose name holds a word of the query, the shortest names first.
-SELECT f.blob_id
-FROM file AS f
-WHERE f.name_terms && %(name_terms)s::integer[]
-  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
-ORDER BY cardinality(f.name_terms), f.path
-LIMIT %(limit)s;
+-- Files whose name holds a word, or two words together, of the query; a few for each.
+SELECT DISTINCT named.blob_id
+FROM unnest(%(groups)s::text[]) AS words
+CROSS JOIN LATERAL (
+    SELECT f.blob_id
+    FROM file AS f
+    WHERE f.name_terms @> words::integer[]
+      AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+      AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+      AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+      AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+    LIMIT %(limit)s
+) AS named;
 
 -- name: symbols
 -- Definitions of what the query names: of each name and text the outermost, with the number of
@@ -150,11 +155,16 @@ WHERE f.blob_id = ANY(%(blobs)s::bigint[])
   AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
 
 -- name: chunks
--- The lines and symbols of all chunks of these texts.
-SELECT blob_id, ordinal, start_line, end_line, symbol, kind
-FROM chunk
-WHERE blob_id = ANY(%(blobs)s::bigint[])
-ORDER BY blob_id, ordinal;
+-- The lines and symbols of chunks: those that were found, and those that hold a definition's line.
+SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
+FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
+JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal
+UNION
+SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
+FROM unnest(%(defining)s::bigint[], %(lines)s::integer[]) AS defined (blob_id, line)
+JOIN chunk AS c ON c.blob_id = defined.blob_id
+    AND defined.line BETWEEN c.start_line AND c.end_line
+ORDER BY 1, 2;
 
 -- name: texts
 -- The texts themselves.

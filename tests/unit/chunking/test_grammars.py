@@ -11,6 +11,7 @@ import pytest
 from codebase_mcp.chunking import hazards
 from codebase_mcp.chunking.split import split
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.model import Chunk
 
 SPLIT_ALL = """
 import sys
@@ -89,8 +90,8 @@ def test_the_deepest_nesting_that_is_let_through_is_survived() -> None:
     for text in (
         "".join(" " * i + "a:\n" for i in range(99)),
         "".join(" " * i + "a:\n" + " " * i + "- b:\n" for i in range(0, 98)),
-        " " * 98 + "- " * 50 + "a\n",
-        "".join(" " * i + "a:\n" for i in range(98)) + " " * 98 + "? " * 50 + "a\n",
+        " " * 49 + "- " * 25 + "a\n",
+        "".join(" " * i + "a:\n" for i in range(98)) + " " * 98 + "a" + ": a" * 50 + "\n",
     ):
         assert not hazards.is_hazardous(text, "yaml")
         assert split(text, "yaml").chunks
@@ -109,6 +110,11 @@ def test_a_text_that_a_parser_cannot_read_in_time_is_cut_by_lines(language: str)
     outline = split(text, language)
     assert outline.chunks[0].start_line == 1
     assert outline.chunks[-1].end_line == 16_000
+
+
+@pytest.mark.parametrize("end", ["@", "@a", "@(", "@file:"])
+def test_a_text_that_breaks_off_in_a_kotlin_annotation_comes_to_an_end(end: str) -> None:
+    assert split(f"val a = 1\n{end}", "kotlin").chunks == (Chunk(1, 2, "a", "variable"),)
 
 
 def test_a_run_of_tokens_that_mean_nothing_is_cut_by_lines() -> None:

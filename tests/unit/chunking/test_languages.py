@@ -5,6 +5,8 @@ The texts lie in ``snippets/``, each beside its definitions, a line ``kind quali
 
 from __future__ import annotations
 
+import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ LANGUAGES = sorted(path.stem for path in SNIPPETS.glob("*.txt"))
 COMMENTS = {
     "bash": ["Adds one", "Routes requests"],
     "c": ["Adds one", "Routes requests"],
-    "clojure": ["Routes requests"],
+    "clojure": ["Adds one", "Routes requests"],
     "cmake": ["Routes requests"],
     "cpp": ["Routes requests"],
     "csharp": ["Keeps the routes", "Adds one"],
@@ -79,6 +81,15 @@ def test_every_snippet_has_its_expectations() -> None:
     assert sorted(COMMENTS) == LANGUAGES
 
 
+def test_queries_capture_nothing_outside_the_shared_vocabulary() -> None:
+    folder = resources.files("codebase_mcp.chunking") / "queries"
+    roles = {"name", "receiver", "comment", "lead", "keyword"}
+    for query in folder.iterdir():
+        code = re.sub(r";[^\n]*|\"[^\"\n]*\"", "", query.read_text(encoding="utf-8"))
+        captures = {name.removeprefix("embedded.") for name in re.findall(r"@([\w.]+)", code)}
+        assert captures <= KINDS | roles | set(LANGUAGES), query.name
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_definitions_are_found_with_kind_and_qualified_name(language: str) -> None:
     symbols = split(_snippet(language), language).symbols
@@ -112,6 +123,14 @@ def test_windows_line_ends_change_nothing(language: str) -> None:
     text = _snippet(language)
     assert split(text.replace("\n", "\r\n"), language) == split(text, language)
     assert split(text.replace("\n", "\r"), language) == split(text, language)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("jsonc", '{"f": 1}'), ("php_only", "function f() {}")],
+)
+def test_dialects_use_the_query_of_their_language(language: str, text: str) -> None:
+    assert [symbol.name for symbol in split(text, language).symbols] == ["f"]
 
 
 def test_depth_counts_the_definitions_around() -> None:

@@ -219,3 +219,21 @@ def test_one_huge_line_is_one_chunk(language: str) -> None:
     text = "a{b:c}" * 175_000
     (chunk,) = split(text, language).chunks
     assert (chunk.start_line, chunk.end_line) == (1, 1)
+
+
+def test_a_minified_text_is_cut_by_lines_and_defines_nothing() -> None:
+    line = "function a(b){return b};" * 40 + "\n"
+    outline = split(line * 40, "javascript")
+    assert len(outline.chunks) == 40
+    assert outline.symbols == ()
+    assert split(line, "javascript").symbols != ()
+
+
+def test_names_are_bounded_however_long_they_are_written() -> None:
+    nested = (
+        "".join("  " * i + f"class {'N' * 300}{i}:\n" for i in range(20)) + "  " * 20 + "x = 1\n"
+    )
+    for symbol in split(nested, "python").symbols:
+        assert len(symbol.name) <= 200
+        assert len(symbol.qualified) <= 500
+        assert symbol.qualified.endswith(symbol.name)

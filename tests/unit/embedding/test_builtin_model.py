@@ -1,4 +1,4 @@
-"""The built-in model's files: are they whole, in the promised format, and do they mean something?"""
+"""Are the built-in model's files whole, in the promised format, and do they mean something?"""
 
 from __future__ import annotations
 
@@ -85,6 +85,15 @@ def test_each_row_uses_the_whole_range_of_int8(model: Model) -> None:
     largest = np.abs(model.embeddings[model.weights > 0].astype(np.int16)).max(axis=1)
 
     assert (largest == 127).all()
+
+
+@pytest.mark.parametrize("filler", ["the", "of", "in", "is"])
+def test_a_filler_word_pulls_less_than_a_telling_one(model: Model, filler: str) -> None:
+    def pull(word: str) -> float:
+        (piece,) = model.pieces(word)
+        return float(model.weights[piece]) * float(np.linalg.norm(model.embeddings[piece] * 1.0))
+
+    assert pull(filler) < 0.6 * min(pull(word) for word in ("socket", "encryption"))
 
 
 def test_the_tokenizer_adds_no_marks_and_keeps_long_texts_whole(model: Model) -> None:

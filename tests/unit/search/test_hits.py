@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.hits import (
     Hit,
@@ -28,7 +29,7 @@ def make_file(path: str, similarity: float, blob: int = 1, **evidence: Any) -> S
 
 
 def hits_of(files: list[ScoredFile], texts: dict[int, str], limit: int = 10) -> list[Hit]:
-    stored = {blob: StoredText(text, CHUNKS) for blob, text in texts.items()}
+    stored = {blob: StoredText(split_lines(t), CHUNKS) for blob, t in texts.items()}
     return make_hits(files, stored, limit=limit, context_lines=2, explain=False)
 
 

@@ -15,7 +15,6 @@ from codebase_mcp.search.ranking import (
     Candidate,
     Definition,
     Evidence,
-    body_score,
     definition_signal,
     name_signals,
     rank_files,
@@ -25,7 +24,9 @@ from codebase_mcp.search.ranking import (
 def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:
     """A file whose first chunk has a score by words."""
     kind = more.pop("kind", FileKind.CODE)
-    evidence = Evidence(words={0: words} if words else {}, **more)
+    evidence = Evidence(**more)
+    if words:
+        evidence.add_words(0, words)
     return Candidate(1, path, hash(path), "python", kind, evidence)
 
 
@@ -88,9 +89,14 @@ def test_a_name_that_the_query_says_early_counts_more() -> None:
 
 
 def test_further_chunks_add_ever_less() -> None:
-    one, two, many = body_score([1.0]), body_score([1.0, 1.0]), body_score([1.0] * 40)
-    assert one < two < 2 * one
-    assert many == body_score([1.0] * 12)
+    def body(chunks: int) -> float:
+        evidence = Evidence()
+        for ordinal in range(chunks):
+            evidence.add_words(ordinal, 1.0)
+        return evidence.body
+
+    assert body(1) < body(2) < 2 * body(1)
+    assert body(40) == body(12)
 
 
 @pytest.mark.parametrize(

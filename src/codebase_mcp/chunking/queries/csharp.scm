@@ -12,8 +12,8 @@
 (event_declaration name: (_) @name) @property
 (event_field_declaration (variable_declaration (variable_declarator name: (_) @name))) @property
 (field_declaration
-  (modifier) @modifier
+  (modifier) @keyword
   (variable_declaration (variable_declarator name: (_) @name))
-  (#one-of? @modifier "const")) @constant
+  (#one-of? @keyword "const")) @constant
 
 (comment) @comment

@@ -38,10 +38,10 @@
 
 (unary_operator
   operand: (call
-    target: (identifier) @attribute
+    target: (identifier) @keyword
     (arguments [(string) (sigil)] @comment))
-  (#one-of? @attribute "doc" "moduledoc" "typedoc" "shortdoc"))
+  (#one-of? @keyword "doc" "moduledoc" "typedoc" "shortdoc"))
 (unary_operator
-  operand: (call target: (identifier) @attribute)
-  (#one-of? @attribute "doc" "spec" "impl" "typedoc" "deprecated" "dialyzer" "since" "tag")) @lead
+  operand: (call target: (identifier) @keyword)
+  (#one-of? @keyword "doc" "spec" "impl" "typedoc" "deprecated" "dialyzer" "since" "tag")) @lead
 (comment) @comment
