@@ -20,10 +20,9 @@ import threading
 import time
 from pathlib import Path
 
-from sources import home_assistant
-
 from codebase_mcp import App
 from codebase_mcp.settings import Settings
+from sources import home_assistant
 
 REPEATS = 5
 

@@ -18,12 +18,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sources import home_assistant
-
 from codebase_mcp import App
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings import Settings
+from sources import home_assistant
 
 REPEATS = 10
 QUESTIONS = (

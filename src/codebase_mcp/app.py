@@ -8,6 +8,7 @@ async with await App.open() as app:
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -101,6 +102,9 @@ class App:
             else Embedded(settings.data_dir, idle_minutes=settings.idle_minutes)
         )
         database = await Database.open(target)
+        # What is loaded now stays: a collector that walks it again and again takes a quarter of
+        # every search.
+        gc.freeze()
         return cls(settings, database, embedder, PreparerPool(source, settings.workers))
 
     async def __aenter__(self) -> App:

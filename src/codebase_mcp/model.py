@@ -44,7 +44,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that should have been indexed and could not be; ``reason`` as the contract words it."""
+    """A file that should be indexed and cannot be; ``reason`` as the contract words it."""
 
     path: str
     reason: str

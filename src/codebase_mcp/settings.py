@@ -140,7 +140,7 @@ SETTINGS = (
         "DATABASE_URL",
         lambda: None,
         _database_url,
-        "A PostgreSQL (15 or newer, with pgvector 0.8 or newer) to use instead of the embedded one.",
+        "A PostgreSQL (15 or newer, pgvector 0.8 or newer) to use instead of the embedded one.",
     ),
     Setting(
         "db_pool_size",

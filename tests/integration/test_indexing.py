@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
+from codebase_mcp.embedding.static import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable, InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.build import Progress
 from codebase_mcp.settings import Settings
@@ -309,10 +311,6 @@ def is_alive(pid: int) -> bool:
 async def test_another_model_is_refused_until_the_index_is_rebuilt(
     app: App, settings: Settings, make_repo: MakeRepo, project_id: str, tmp_path: Path
 ) -> None:
-    from dataclasses import replace
-
-    from codebase_mcp.embedding.static import BUILTIN
-
     root = make_repo()
     await app.index(root, project_id)
     folder = tmp_path / "other-model"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
@@ -172,8 +173,6 @@ async def test_http_serves_both_revisions_and_many_callers(
 async def test_http_refuses_foreign_hosts_and_origins(
     http_server: str, headers: dict[str, str], status: int
 ) -> None:
-    import httpx2
-
     async with httpx2.AsyncClient() as client:
         reply = await client.post(http_server, headers=headers, json={})
     assert reply.status_code == status

@@ -19,7 +19,12 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import Embedder
-from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, EmbeddingUnavailable
+from codebase_mcp.errors import (
+    CodebaseError,
+    DatabaseUnavailable,
+    EmbeddingUnavailable,
+    IndexingFailed,
+)
 from codebase_mcp.index import store
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS, PreparerPool
@@ -76,6 +81,16 @@ class _Tally:
     failures: list[FileFailure] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What every run works with."""
+
+    database: Database
+    embedder: Embedder
+    pool: PreparerPool
+    max_file_bytes: int
+
+
 class Indexer:
     """Runs index jobs against one database with one embedder."""
 
@@ -83,9 +98,7 @@ class Indexer:
         self, database: Database, embedder: Embedder, pool: PreparerPool, max_file_bytes: int
     ) -> None:
         self._database = database
-        self._embedder = embedder
-        self._pool = pool
-        self._max_file_bytes = max_file_bytes
+        self._parts = _Parts(database, embedder, pool, max_file_bytes)
 
     async def run(
         self,
@@ -108,11 +121,13 @@ class Indexer:
         progress(Progress(0, 0, "Listing files"))
         key = f"index {store.repository_id_of(project, root)}"
         async with self._database.session_lock(project, key, wait=True):
-            listing = await asyncio.to_thread(list_files, root, max_file_bytes=self._max_file_bytes)
+            listing = await asyncio.to_thread(
+                list_files, root, max_file_bytes=self._parts.max_file_bytes
+            )
             async with self._database.transaction(project) as tx:
                 repository_id, stored_name = await store.open_repository(tx, project, root, name)
                 snapshot = await store.open_snapshot(
-                    tx, repository_id, self._embedder, rebuild=force
+                    tx, repository_id, self._parts.embedder, rebuild=force
                 )
                 stored = await store.stored_files(tx, snapshot)
                 plan = make_plan(listing, stored, same_classifier=snapshot.same_classifier)
@@ -122,7 +137,9 @@ class Indexer:
             tally = _Tally(len(listing.files), plan.unchanged, unchanged=plan.unchanged)
             tally.failures += plan.failures
             tally.skipped.update(listing.skipped)
-            run = _Run(self, project, snapshot, stored, tally, progress)
+            run = _Run(
+                self._parts, project, snapshot, stored=stored, tally=tally, progress=progress
+            )
             error = await run.to_the_end(listing, plan)
         return RunResult(
             repository_id=repository_id,
@@ -142,9 +159,11 @@ class Indexer:
     async def remove(self, project: Project, repository_id: UUID) -> bool:
         """Forget a repository and everything that only it used; False where it is unknown."""
         key = f"index {repository_id}"
-        async with self._database.session_lock(project, key, wait=True):
-            async with self._database.transaction(project) as tx:
-                return await store.remove_repository(tx, repository_id)
+        async with (
+            self._database.session_lock(project, key, wait=True),
+            self._database.transaction(project) as tx,
+        ):
+            return await store.remove_repository(tx, repository_id)
 
 
 class _Run:
@@ -152,16 +171,16 @@ class _Run:
 
     def __init__(
         self,
-        indexer: Indexer,
+        parts: _Parts,
         project: Project,
         snapshot: Snapshot,
+        *,
         stored: dict[str, StoredFile],
         tally: _Tally,
         progress: Callable[[Progress], None],
     ) -> None:
-        self._database = indexer._database
-        self._pool = indexer._pool
-        self._dimension = indexer._embedder.dimension
+        self._parts = parts
+        self._database = parts.database
         self._project = project
         self._snapshot = snapshot
         self._stored = stored
@@ -181,8 +200,8 @@ class _Run:
                 )
             if self._tally.chunks >= SETTLE_CHUNKS:
                 async with self._database.transaction(self._project) as tx:
-                    await store.settle(tx, self._dimension)
-        except (DatabaseUnavailable, EmbeddingUnavailable) as error:
+                    await store.settle(tx, self._parts.embedder.dimension)
+        except (DatabaseUnavailable, EmbeddingUnavailable, IndexingFailed) as error:
             if self._tally.indexed == 0:
                 raise
             return error
@@ -193,7 +212,7 @@ class _Run:
         try:
             for batch in cut(plan.to_read):
                 # One more than there are workers, so that none waits while a batch is stored.
-                while len(under_way) > self._pool.workers:
+                while len(under_way) > self._parts.pool.workers:
                     under_way = await _first_done(under_way)
                 records, texts = await self._read(batch)
                 under_way.add(asyncio.create_task(self._store(records, texts)))
@@ -209,7 +228,10 @@ class _Run:
     ) -> tuple[list[FileRecord], dict[int, RawText]]:
         """Read files; their records, and the texts of those that are not stored yet."""
         read_at_ns = time.time_ns()
-        contents = await asyncio.to_thread(lambda: [read_source(file) for file in batch])
+        limit = self._parts.max_file_bytes
+        contents = await asyncio.to_thread(
+            lambda: [read_source(file, max_file_bytes=limit) for file in batch]
+        )
         records: list[FileRecord] = []
         texts: dict[int, RawText] = {}
         gone = []
@@ -251,7 +273,7 @@ class _Run:
         wanted: Sequence[FileRecord] = records
         while wanted:
             fresh = [texts[i] for i in {f.blob_id for f in wanted} if i not in known]
-            prepared = await self._pool.prepare(
+            prepared = await self._parts.pool.prepare(
                 fresh, self._snapshot.profile_id, self._snapshot.generation, small=self._small
             )
             async with self._database.transaction(self._project) as tx:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing import connection, get_context, parent_process
 
+from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.prepare import EmbedderSource, PreparedBlob, Preparer, RawText
+
+_log = logging.getLogger(__name__)
 
 # Below this many characters starting processes costs more than it saves.
 SMALL_CHARS = 400_000
@@ -33,6 +39,15 @@ class PreparerPool:
             return []
         if small:
             return await asyncio.to_thread(self._prepare_here, texts, profile_id, generation)
+        try:
+            return await self._in_worker(texts, profile_id, generation)
+        except BrokenProcessPool:
+            await asyncio.to_thread(self.close)
+        return await self._one_by_one(texts, profile_id, generation)
+
+    async def _in_worker(
+        self, texts: Sequence[RawText], profile_id: int, generation: int
+    ) -> list[PreparedBlob]:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(
                 self.workers,
@@ -44,6 +59,29 @@ class PreparerPool:
         return await loop.run_in_executor(
             self._executor, _prepare_in_worker, texts, profile_id, generation
         )
+
+    async def _one_by_one(
+        self, texts: Sequence[RawText], profile_id: int, generation: int
+    ) -> list[PreparedBlob]:
+        """After a worker died: find the text that its parser cannot bear, and cut it by lines.
+
+        Grammars are native code, and now and then one crashes on what nobody thought of.
+        """
+        prepared = []
+        for raw in texts:
+            for attempt in (raw, replace(raw, unparsed=True)):
+                try:
+                    prepared += await self._in_worker([attempt], profile_id, generation)
+                    break
+                except BrokenProcessPool:
+                    _log.warning("a worker process died over a %s text", raw.language)
+                    await asyncio.to_thread(self.close)
+            else:
+                raise IndexingFailed(
+                    "Worker processes keep dying",
+                    hint="Is there enough memory? CODEBASE_MCP_WORKERS=1 needs less.",
+                )
+        return prepared
 
     def close(self) -> None:
         """End the worker processes; batches not yet begun are dropped."""

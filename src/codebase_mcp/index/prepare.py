@@ -37,18 +37,25 @@ MAX_TERMS = 16_000
 # An index entry must fit a third of a page.
 MAX_NAME_CHARS = 200
 
+# The language that has no grammar.
+TEXT = "text"
+
 # Words met before the tables of a long-lived process start afresh (about 100 MB).
 MAX_LEXICON = 400_000
 
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """A decoded text and what identifies its blob."""
+    """A decoded text and what identifies its blob.
+
+    ``unparsed`` cuts it by lines, whatever its language: for a text that breaks its parser.
+    """
 
     blob_id: int
     hash: bytes
     language: str
     text: str
+    unparsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class Preparer:
         """
         if len(self._lexicon) > MAX_LEXICON:
             self._lexicon = Lexicon()
-        outlines = [split(raw.text, raw.language) for raw in texts]
+        outlines = [split(raw.text, TEXT if raw.unparsed else raw.language) for raw in texts]
         chunk_texts = [
             _chunk_texts(raw.text, outline) for raw, outline in zip(texts, outlines, strict=True)
         ]

@@ -252,7 +252,7 @@ def _hit(
         similarity_score=round(score, 4),
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
-        signals=shown.file.ranked.signals if explain else {},
+        signals=shown.file.ranked.weighted() if explain else {},
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.paths import KIND_PENALTY, PathFacts, path_facts
@@ -21,13 +22,15 @@ WEIGHTS: Mapping[str, float] = {
     "definition": 2.4,
     "comments": 1.6,
     "folders": 0.8,
-    "meaning": 1.5,
+    "meaning": 3.0,
     "kind": -1.0,
     "legacy": -1.4,
     "internal": -1.0,
     "example": -0.6,
     "depth": -0.6,
 }
+_WEIGHT_LIST = tuple(WEIGHTS.values())
+_TEST_WORDS = frozenset({"test", "spec", "mock", "fixture"})
 
 # Of a file's chunks the best counts whole, each further one by this factor less, twelve at most.
 CHUNK_DECAY = 0.7
@@ -105,10 +108,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RankedFile:
-    """A candidate with its score, the weighted signals that make it, and how sure the match is.
+    """A candidate with its score, the signals that make it, and how sure the match is.
 
-    ``coverage`` is how much of what the query asks for the file's best chunk says: its BM25 score
-    against the inverse document frequencies of the query's words, 1 or more where all are there.
+    ``signals`` are without their weights. ``coverage`` is how much of what the query asks for the
+    file's best chunk says: its BM25 score against the inverse document frequencies of the query's
+    words, 1 or more where all are there.
     """
 
     candidate: Candidate
@@ -116,13 +120,16 @@ class RankedFile:
     signals: dict[str, float]
     coverage: float
 
+    def weighted(self) -> dict[str, float]:
+        """What each signal adds to the score."""
+        return {name: WEIGHTS[name] * value for name, value in self.signals.items() if value}
+
 
 def rank_files(
     query: Query,
     candidates: Sequence[Candidate],
     median_depth: Mapping[int, float],
     frequency: Mapping[str, float],
-    weights: Mapping[str, float] = WEIGHTS,
 ) -> list[RankedFile]:
     """Order candidates, best first.
 
@@ -134,31 +141,30 @@ def rank_files(
     folders = [_folders(path_facts(c.path), frequency) for c in candidates]
     top_folders = max(folders, default=0.0) or 1.0
     asked = name_stems(query)
-    wants_tests = bool({"test", "spec", "mock", "fixture"} & set(asked))
+    wants_tests = not _TEST_WORDS.isdisjoint(asked)
     asked_for = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
     ranked = []
     for candidate, folder in zip(candidates, folders, strict=True):
         facts = path_facts(candidate.path)
+        evidence = candidate.evidence
         name, prefix = name_signals(facts, asked, query.parts)
         depth = facts.depth - median_depth.get(candidate.snapshot_id, 0.0)
-        raw = {
-            "body": candidate.evidence.body / top_body,
+        signals = {
+            "body": evidence.body / top_body,
             "name": name,
             "name_prefix": prefix,
-            "definition": definition_signal(query, candidate.evidence.definitions)
-            * DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE),
-            "comments": candidate.evidence.comments / top_comments,
+            "definition": _definition(query, candidate) if evidence.definitions else 0.0,
+            "comments": evidence.comments / top_comments,
             "folders": folder / top_folders,
-            "meaning": candidate.evidence.best_meaning,
+            "meaning": evidence.best_meaning,
             "kind": _kind(candidate.kind, wants_tests=wants_tests),
             "legacy": float(facts.is_legacy),
             "internal": float(facts.is_internal),
             "example": float(facts.is_example and candidate.kind is FileKind.CODE),
             "depth": min(max(depth, 0.0), 3.0),
         }
-        signals = {name: weights[name] * value for name, value in raw.items() if value}
-        coverage = candidate.evidence.best_words / asked_for
-        ranked.append(RankedFile(candidate, sum(signals.values()), signals, coverage))
+        score = sum(map(mul, _WEIGHT_LIST, signals.values()))
+        ranked.append(RankedFile(candidate, score, signals, evidence.best_words / asked_for))
     ranked.sort(key=lambda r: (-r.score, r.candidate.path))
     return ranked
 
@@ -178,12 +184,13 @@ def name_signals(
     if positions:
         share = len(positions) / len(facts.name)
         name = share / (1 + POSITION_DECAY * min(positions))
-    unmatched = [
-        part
+    if len(positions) == len(facts.name):
+        return name, 0.0
+    related = sum(
+        any(_prefix_related(part, other) for other in parts)
         for part, word in zip(facts.name_parts, facts.name, strict=False)
         if word not in asked and len(part) >= MIN_PREFIX
-    ]
-    related = sum(any(_prefix_related(part, other) for other in parts) for part in unmatched)
+    )
     return name, related / len(facts.name)
 
 
@@ -199,8 +206,13 @@ def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
     return sum(claims.values())
 
 
+def _definition(query: Query, candidate: Candidate) -> float:
+    share = DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE)
+    return share * definition_signal(query, candidate.evidence.definitions)
+
+
 def _folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
-    return sum(idf for stem, idf in frequency.items() if stem in facts.folder_stems)
+    return sum(frequency[stem] for stem in frequency.keys() & facts.folder_stems)
 
 
 def _kind(kind: FileKind, *, wants_tests: bool) -> float:

@@ -39,7 +39,7 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 COUNT_LIMIT = 1_000
 
 # Same texts fall together into one hit, so some more files are read than are shown.
-SPARE_FILES = 3
+SPARE_FILES = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,16 @@ FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[]);
 
 -- name: words
--- Chunks with one of the rare terms, best first.
-SELECT blob_id, ordinal, -(lex <#> %(query)s::sparsevec) AS score
+-- Chunks with one of the rare terms, best first; a distance is an inner product, negated.
+SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
 FROM chunk
 WHERE terms && %(rare)s::integer[]
-ORDER BY lex <#> %(query)s::sparsevec
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: words_in_scope
 -- The same among the files that pass the filters.
-SELECT c.blob_id, c.ordinal, -(c.lex <#> %(query)s::sparsevec) AS score
+SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance
 FROM chunk AS c
 WHERE c.terms && %(rare)s::integer[]
   AND c.blob_id IN (
@@ -49,19 +49,19 @@ WHERE c.terms && %(rare)s::integer[]
         AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
         AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
   )
-ORDER BY c.lex <#> %(query)s::sparsevec
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: common_words
 -- Where every term is common: chunks that hold the rarest of them together, no more than a bound.
-SELECT blob_id, ordinal, -(lex <#> %(query)s::sparsevec) AS score
+SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
 FROM (
     SELECT blob_id, ordinal, lex
     FROM chunk
     WHERE terms @> %(rare)s::integer[]
     LIMIT %(bound)s
 ) AS bounded
-ORDER BY lex <#> %(query)s::sparsevec
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: prepare
@@ -73,14 +73,14 @@ SELECT set_config('ivfflat.probes', %(probes)s::text, true),
 
 -- name: meaning
 -- Chunks nearest in meaning, by the vector index where there is one.
-SELECT blob_id, ordinal, -(dense::halfvec(0) <#> %(vector)s::halfvec(0)) AS cosine
+SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
 FROM chunk_vector
-ORDER BY dense::halfvec(0) <#> %(vector)s::halfvec(0)
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: meaning_filtered
 -- The same where many chunks pass the filters: the index goes on until enough did.
-SELECT v.blob_id, v.ordinal, -(v.dense::halfvec(0) <#> %(vector)s::halfvec(0)) AS cosine
+SELECT v.blob_id, v.ordinal, v.dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
 FROM chunk_vector AS v
 WHERE EXISTS (
       SELECT
@@ -91,12 +91,12 @@ WHERE EXISTS (
         AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
         AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
   )
-ORDER BY v.dense::halfvec(0) <#> %(vector)s::halfvec(0)
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: meaning_in_scope
 -- The same, exactly, where few chunks pass them: no index has this expression, so none is used.
-SELECT v.blob_id, v.ordinal, -(v.dense <#> %(vector)s::halfvec) AS cosine
+SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector AS v
 WHERE v.blob_id IN (
       SELECT f.blob_id
@@ -106,7 +106,7 @@ WHERE v.blob_id IN (
         AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
         AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
   )
-ORDER BY v.dense <#> %(vector)s::halfvec
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: names
@@ -159,12 +159,11 @@ WHERE f.blob_id = ANY(%(blobs)s::bigint[])
 SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
 FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
 JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal
-UNION
+UNION ALL
 SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
 FROM unnest(%(defining)s::bigint[], %(lines)s::integer[]) AS defined (blob_id, line)
 JOIN chunk AS c ON c.blob_id = defined.blob_id
-    AND defined.line BETWEEN c.start_line AND c.end_line
-ORDER BY 1, 2;
+    AND defined.line BETWEEN c.start_line AND c.end_line;
 
 -- name: texts
 -- The texts themselves.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -114,8 +115,6 @@ def test_further_chunks_add_ever_less() -> None:
 def test_a_directory_matches_whole_segments(
     directory: str, inside: list[str], outside: list[str]
 ) -> None:
-    import re
-
     pattern = re.compile(directory_pattern(directory))
     assert all(pattern.search(path) for path in inside)
     assert not any(pattern.search(path) for path in outside)
