@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Callable
@@ -188,3 +189,29 @@ async def test_text_and_structured_content_are_the_same_compact_json(
     [block] = result.content
     assert json.loads(block.text) == result.structured_content
     assert '": ' not in block.text.replace(str(make_repo()), "")
+
+
+async def test_a_cancelled_call_keeps_what_was_stored_and_the_next_finishes(
+    client: Client[Any], make_repo: MakeRepo, project_id: str
+) -> None:
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 40 for n in range(1200)}
+    arguments = {"repo_path": str(make_repo(files)), "project_id": project_id}
+    stored = asyncio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        if progress:
+            stored.set()
+
+    call = asyncio.create_task(
+        client.call_tool("index_repository", arguments, progress_handler=hear)
+    )
+    await stored.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    finished = await client.call_tool("index_repository", arguments)
+    assert finished.structured_content is not None
+    reply = finished.structured_content
+    assert reply["status"] == "success"
+    assert reply["files_indexed"] + reply["files_unchanged"] == 1200
+    assert reply["files_unchanged"] > 0

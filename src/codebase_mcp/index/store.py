@@ -162,7 +162,6 @@ async def write_batch(
     prepared: it was swept after it had been seen, and must be prepared after all.
     """
     await tx.lock(WRITE_LOCK)
-    await tx.execute("SET LOCAL synchronous_commit = off")
     stored = await existing_blobs(tx, {file.blob_id for file in files})
     new = [blob for blob_id, blob in prepared.items() if blob_id not in stored]
     known = stored | prepared.keys()
