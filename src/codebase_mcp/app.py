@@ -36,7 +36,7 @@ from codebase_mcp.index.prepare import profile_fingerprint
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.search import Answer, Request, Searcher
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
 
 ProjectSource = Literal["explicit", "default"]
@@ -92,6 +92,7 @@ class App:
             EmbeddingUnavailable: the embedding model cannot be read.
         """
         settings = settings or Settings.load()
+        keep_caches_in(settings.data_dir)
         folder = settings.embedding_model or BUILTIN
         name = "builtin" if settings.embedding_model is None else folder.name
         source = partial(StaticEmbedder.load, folder, name)

@@ -65,6 +65,11 @@ class Settings:
         return cls(**values)
 
 
+def keep_caches_in(data_dir: Path) -> None:
+    """Let the grammars be unpacked below our data directory, here and in processes we start."""
+    os.environ.setdefault("SEMBLE_GRAMMARS_CACHE_DIR", str(data_dir / "grammars"))
+
+
 def environment_for_child() -> dict[str, str]:
     """The environment to hand on to a process of ours."""
     return dict(os.environ)

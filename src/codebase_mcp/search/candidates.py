@@ -39,6 +39,9 @@ DEFINITIONS = 12
 RANKED_BY_WORDS = 60
 RANKED_BY_MEANING = 25
 
+# So few texts are named one by one where filters leave no more.
+FEW_TEXTS = 2_000
+
 # The row of term_frequency that counts the chunks themselves.
 ALL_CHUNKS = -1
 
@@ -90,14 +93,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to search: the snapshots, how many chunks pass the filters, how rare the terms are.
+    """Where to search: the snapshots, what the filters leave of them, how rare the terms are.
 
+    ``texts`` are the blobs that pass the filters, None where there are no filters or too many pass.
     ``frequencies`` says in how many chunks of the project each term of the query occurs.
     """
 
     snapshots: tuple[ScopedSnapshot, ...]
     filters: Filters
-    chunks: int
+    texts: list[int] | None
     frequencies: Mapping[int, int]
 
     def parameters(self) -> dict[str, Any]:
@@ -117,11 +121,15 @@ async def load_scope(tx: Transaction, query: Query, filters: Filters) -> Scope:
         (_SQL["frequencies"], {"terms": terms}),
     ]
     if filters.narrow:
-        statements.append((_SQL["scope_size"], repository | _filter_parameters(filters)))
-    snapshots, found, *size = await tx.fetch_many(statements)
-    frequencies: dict[int, int] = dict(found)
-    chunks = int(size[0][0][0]) if size else frequencies.get(ALL_CHUNKS, 0)
-    return Scope(tuple(ScopedSnapshot(*row) for row in snapshots), filters, chunks, frequencies)
+        parameters = repository | _filter_parameters(filters) | {"most": FEW_TEXTS}
+        statements.append((_SQL["scope_texts"], parameters))
+    snapshots, frequencies, *left = await tx.fetch_many(statements)
+    texts: list[int] | None = None
+    if left:
+        chunks, passing = left[0][0]
+        texts = passing if chunks <= EXACT_VECTORS else None
+    known = tuple(ScopedSnapshot(*row) for row in snapshots)
+    return Scope(known, filters, texts, dict(frequencies))
 
 
 async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope: Scope) -> Found:
@@ -229,8 +237,10 @@ def _words_statement(
 ) -> tuple[Any, dict[str, Any]]:
     rare, together = rarest_terms(query, scope.frequencies)
     bound = {"query": asked, "rare": rare, "limit": WORD_CHUNKS}
+    if scope.texts is not None:
+        return _SQL["words_in_texts"], {**bound, "texts": scope.texts}
     if scope.filters.narrow:
-        return _SQL["words_in_scope"], {**bound, **parameters}
+        return _SQL["words_filtered"], {**bound, **parameters}
     if together:
         return _SQL["common_words"], {**bound, "bound": RARE_CHUNKS}
     return _SQL["words"], bound
@@ -240,10 +250,10 @@ def _meaning_statement(
     vector: Vectors, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     bound = {"vector": _dense_literal(vector), "limit": MEANING_CHUNKS}
+    if scope.texts is not None:
+        return _SQL["meaning_in_texts"], {**bound, "texts": scope.texts}
     if not scope.filters.narrow:
         return sized(_SQL["meaning"], len(vector)), bound
-    if scope.chunks <= EXACT_VECTORS:
-        return _SQL["meaning_in_scope"], {**bound, **parameters}
     return sized(_SQL["meaning_filtered"], len(vector)), {**bound, **parameters}
 
 

@@ -8,19 +8,21 @@ JOIN profile AS p ON p.id = s.profile_id
 WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
 ORDER BY r.root;
 
--- name: scope_size
--- How many chunks the filters leave to search.
-SELECT coalesce(sum(b.chunk_count), 0)::bigint
-FROM file AS f
-JOIN blob AS b ON b.id = f.blob_id
-WHERE f.snapshot_id IN (
-      SELECT s.id
-      FROM snapshot AS s
-      WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
-  )
-  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
+-- name: scope_texts
+-- How many chunks the filters leave to search, and in which texts, unless these are many.
+SELECT coalesce(sum(b.chunk_count), 0)::bigint,
+       CASE WHEN count(*) <= %(most)s THEN coalesce(array_agg(b.id), '{}') END
+FROM blob AS b
+WHERE b.id IN (
+    SELECT f.blob_id
+    FROM file AS f
+    JOIN snapshot AS s ON s.id = f.snapshot_id
+    WHERE s.active
+      AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
+      AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+      AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+      AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+);
 
 -- name: frequencies
 -- In how many chunks each term of the query occurs; term -1 counts all chunks.
@@ -36,8 +38,16 @@ WHERE terms && %(rare)s::integer[]
 ORDER BY distance
 LIMIT %(limit)s;
 
--- name: words_in_scope
--- The same among the files that pass the filters.
+-- name: words_in_texts
+-- The same among the few texts that pass the filters.
+SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
+FROM chunk
+WHERE terms && %(rare)s::integer[] AND blob_id = ANY(%(texts)s::bigint[])
+ORDER BY distance
+LIMIT %(limit)s;
+
+-- name: words_filtered
+-- The same where many texts pass them.
 SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance
 FROM chunk AS c
 WHERE c.terms && %(rare)s::integer[]
@@ -94,18 +104,11 @@ WHERE EXISTS (
 ORDER BY distance
 LIMIT %(limit)s;
 
--- name: meaning_in_scope
--- The same, exactly, where few chunks pass them: no index has this expression, so none is used.
-SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
-FROM chunk_vector AS v
-WHERE v.blob_id IN (
-      SELECT f.blob_id
-      FROM file AS f
-      WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
-        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
-  )
+-- name: meaning_in_texts
+-- The same, exactly, among few texts: no index has this expression, so none is used.
+SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
+FROM chunk_vector
+WHERE blob_id = ANY(%(texts)s::bigint[])
 ORDER BY distance
 LIMIT %(limit)s;
 
