@@ -9,11 +9,7 @@ chunks.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +18,7 @@ from codebase_mcp import App
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings import Settings
-from sources import home_assistant
+from sources import on_a_tree
 
 REPEATS = 10
 QUESTIONS = (
@@ -75,22 +71,5 @@ async def measure(source: Path, data_dir: Path) -> None:
         await ask(app, "one language", QUESTIONS, Request(Filters(languages=("python",))))
 
 
-def main() -> None:
-    """Measure the tree that the user names, or Home Assistant's."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", nargs="?", type=Path)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(
-        prefix="codebase-mcp-bench-", ignore_cleanup_errors=True
-    ) as folder:
-        Path(folder).chmod(0o755)
-        tree = Path(folder, "tree")
-        if options.source is None:
-            home_assistant(tree)
-        else:
-            shutil.copytree(options.source, tree, symlinks=True)
-        asyncio.run(measure(tree, Path(folder, "data")))
-
-
 if __name__ == "__main__":
-    main()
+    on_a_tree(measure, __doc__)

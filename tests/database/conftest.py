@@ -184,6 +184,16 @@ def plain_server(scratch: Path) -> Iterator[PlainServer]:
         server.stop()
 
 
+@pytest.fixture
+def own_server(scratch: Path) -> Iterator[PlainServer]:
+    """A plain server that a test may stop and kill."""
+    with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
+        server = PlainServer(Path(name), find_package())
+        server.start()
+        yield server
+        server.stop()
+
+
 def postmaster_of(server: EmbeddedServer) -> int:
     """The pid of a running server, as it says itself."""
     lines = (server.placement.home / supervisor.CLUSTER / "postmaster.pid").read_text().split("\n")

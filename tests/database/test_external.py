@@ -48,16 +48,6 @@ def open_as(plain_server: PlainServer, database_name: str) -> OpenAs:
     return open_database
 
 
-@pytest.fixture
-def own_server(scratch: Path) -> Iterator[PlainServer]:
-    """A plain server that a test may stop and kill."""
-    with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
-        server = PlainServer(Path(name), find_package())
-        server.start()
-        yield server
-        server.stop()
-
-
 async def test_the_same_calls_work_on_a_plain_server(open_as: OpenAs) -> None:
     async with open_as() as database:
         project = await ensure_project(database, "my-app")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from fastmcp import Client
 
 from codebase_mcp.app import App
-from codebase_mcp.database.placement import find_package
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import build_server
 
@@ -24,16 +22,6 @@ from .conftest import PlainServer
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
-
-
-@pytest.fixture
-def own_server(scratch: Path) -> Iterator[PlainServer]:
-    """A plain server that a test may stop and kill."""
-    with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
-        server = PlainServer(Path(name), find_package())
-        server.start()
-        yield server
-        server.stop()
 
 
 @asynccontextmanager

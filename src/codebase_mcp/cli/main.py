@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -67,23 +68,29 @@ def build_parser() -> argparse.ArgumentParser:
         "Settings come from the environment too; codebase-mcp doctor shows them.",
     )
     parser.add_argument("--version", action="version", version=version("codebase-mcp"))
-    parser.set_defaults(command=_serve, transport="stdio", host=None, port=None, json=False)
+    parser.set_defaults(
+        command=_lazily("serve", "serve"), transport="stdio", host=None, port=None, json=False
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    serve = _command(commands, "serve", _serve, "Serve MCP, on stdio unless told otherwise")
+    serve = _command(
+        commands, "serve", _lazily("serve", "serve"), "Serve MCP, on stdio unless told otherwise"
+    )
     serve.add_argument("--transport", choices=["stdio", "http"], default="stdio")
     serve.add_argument("--host", default="127.0.0.1", help="address to bind to (127.0.0.1)")
     serve.add_argument("--port", type=int, default=3000, help="port to bind to (3000)")
     serve.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
     serve.set_defaults(json=False)
 
-    index = _command(commands, "index", _index, "Index a repository, or what changed in it")
+    index = _command(
+        commands, "index", _lazily("indexing", "index"), "Index a repository, or what changed in it"
+    )
     index.add_argument("path", help="directory of the repository")
     index.add_argument("--force", action="store_true", help="rebuild everything")
     index.add_argument("--name", help="display name (the directory's name)")
     _project_options(index)
 
-    search = _command(commands, "search", _search, "Search the indexed code")
+    search = _command(commands, "search", _lazily("searching", "search"), "Search the indexed code")
     search.add_argument("query", nargs="+", help="a question, or a symbol's name")
     search.add_argument("--limit", default="10", help="results at most (10)")
     search.add_argument("--file-type", help="only files with this extension")
@@ -92,14 +99,26 @@ def build_parser() -> argparse.ArgumentParser:
     search.add_argument("--explain", action="store_true", help="show what made each rank")
     _project_options(search)
 
-    status = _command(commands, "status", _status, "Show what is indexed, and how fresh it is")
+    status = _command(
+        commands,
+        "status",
+        _lazily("inventory", "status"),
+        "Show what is indexed, and how fresh it is",
+    )
     _project_options(status)
-    projects = _command(commands, "projects", _projects, "List projects and their repositories")
+    projects = _command(
+        commands,
+        "projects",
+        _lazily("inventory", "projects"),
+        "List projects and their repositories",
+    )
     _project_options(projects)
-    remove = _command(commands, "remove", _remove, "Forget a repository")
+    remove = _command(commands, "remove", _lazily("indexing", "remove"), "Forget a repository")
     remove.add_argument("path", help="its directory, which need not exist any more, or its id")
     _project_options(remove)
-    doctor = _command(commands, "doctor", _doctor, "Check the whole way with a small canary")
+    doctor = _command(
+        commands, "doctor", _lazily("doctor", "doctor"), "Check the whole way with a small canary"
+    )
     _project_options(doctor)
     return parser
 
@@ -115,6 +134,16 @@ def show_error(error: CodebaseError, *, as_json: bool) -> None:
         print(f"  - {problem}", file=sys.stderr)
     if error.hint:
         print(f"Hint:  {error.hint}", file=sys.stderr)
+
+
+def _lazily(module: str, function: str) -> Command:
+    """A command whose module is imported when it runs."""
+
+    async def command(options: argparse.Namespace, settings: Settings) -> int:
+        run_command: Command = getattr(import_module(f"codebase_mcp.cli.{module}"), function)
+        return await run_command(options, settings)
+
+    return command
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -136,48 +165,6 @@ def _command(
 def _project_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", help="project workspace (the default one)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-async def _serve(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.serve import serve  # noqa: PLC0415
-
-    return await serve(options, settings)
-
-
-async def _index(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.indexing import index  # noqa: PLC0415
-
-    return await index(options, settings)
-
-
-async def _search(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.searching import search  # noqa: PLC0415
-
-    return await search(options, settings)
-
-
-async def _status(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.inventory import status  # noqa: PLC0415
-
-    return await status(options, settings)
-
-
-async def _projects(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.inventory import projects  # noqa: PLC0415
-
-    return await projects(options, settings)
-
-
-async def _remove(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.indexing import remove  # noqa: PLC0415
-
-    return await remove(options, settings)
-
-
-async def _doctor(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.cli.doctor import doctor  # noqa: PLC0415
-
-    return await doctor(options, settings)
 
 
 if __name__ == "__main__":

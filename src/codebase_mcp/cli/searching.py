@@ -13,7 +13,7 @@ from rich.text import Text
 from codebase_mcp.app import App
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.code import CODE
-from codebase_mcp.tools.server import AppHolder, call_tool
+from codebase_mcp.tools.server import AppHolder, call_tool, no_progress
 
 # Of a long chunk a terminal shows the beginning.
 MAX_LINES_SHOWN = 16
@@ -40,7 +40,7 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
     arguments |= {name: value for name, value in optional.items() if value is not None}
     holder = AppHolder(lambda: App.open(settings))
     try:
-        reply = await call_tool(_SEARCH, arguments, holder.get, _no_progress)
+        reply = await call_tool(_SEARCH, arguments, holder.get, no_progress)
     finally:
         await holder.close()
     if options.json:
@@ -93,7 +93,3 @@ def _snippet(result: dict[str, Any]) -> Syntax:
         background_color="default",
         word_wrap=False,
     )
-
-
-async def _no_progress(done: float, total: float, message: str) -> None:
-    """A search is over before progress would matter."""

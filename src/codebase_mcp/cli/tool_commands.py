@@ -52,11 +52,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 async def call(options: argparse.Namespace, settings: Settings) -> int:
     """Call the tool and print its result; an error comes in the contract's shape."""
     from codebase_mcp.app import App  # noqa: PLC0415
-    from codebase_mcp.tools.server import AppHolder, call_tool  # noqa: PLC0415
+    from codebase_mcp.tools.server import AppHolder, call_tool, no_progress  # noqa: PLC0415
 
     holder = AppHolder(lambda: App.open(settings))
     try:
-        content = await call_tool(options.spec, options.values, holder.get, _no_progress)
+        content = await call_tool(options.spec, options.values, holder.get, no_progress)
     finally:
         await holder.close()
     print(json.dumps(content, ensure_ascii=False, indent=2))
@@ -65,7 +65,3 @@ async def call(options: argparse.Namespace, settings: Settings) -> int:
 
 def _spellings(name: str) -> list[str]:
     return list(dict.fromkeys([f"--{name}", f"--{name.replace('_', '-')}"]))
-
-
-async def _no_progress(done: float, total: float, message: str) -> None:
-    """A tool's command is for programs: it prints its result and nothing else."""

@@ -17,8 +17,8 @@ from codebase_mcp.index.prepare import EmbedderSource, PreparedBlob, Preparer, R
 
 _log = logging.getLogger(__name__)
 
-# Below this many characters starting processes costs more than it saves.
-SMALL_CHARS = 400_000
+# Below this many characters starting processes (1 to 2 s) costs more than it saves.
+SMALL_CHARS = 2_000_000
 
 
 class PreparerPool:

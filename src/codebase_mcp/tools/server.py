@@ -117,6 +117,10 @@ async def call_tool(
     return reply.model_dump(mode="json", exclude_unset=True)
 
 
+async def no_progress(done: float, total: float, message: str) -> None:
+    """For callers whom progress does not concern."""
+
+
 def build_server(open_app: AppFactory, toolsets: Iterable[str]) -> FastMCP[None]:
     """A server with the tools of some toolsets; it closes the product when it ends."""
     holder = AppHolder(open_app)
