@@ -233,7 +233,7 @@ async def test_two_repositories_at_once_keep_the_counts_right(
 async def test_a_cancelled_run_keeps_its_batches_and_the_next_finishes(
     app: App, make_repo: MakeRepo, project_id: str
 ) -> None:
-    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 40 for n in range(1200)}
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(3000)}
     root = make_repo(files)
     done = asyncio.Event()
 
@@ -251,13 +251,13 @@ async def test_a_cancelled_run_keeps_its_batches_and_the_next_finishes(
     assert answer.snapshots[0].files_pending > 0
     report = await app.index(root, project_id)
     assert report.run.files_unchanged > 0
-    assert report.run.files_indexed + report.run.files_unchanged == 1200
+    assert report.run.files_indexed + report.run.files_unchanged == 3000
 
 
 async def test_a_killed_run_loses_a_batch_at_most_and_leaves_no_process(
     app: App, settings: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
-    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(1500)}
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(3000)}
     root = make_repo(files)
     indexer = subprocess.Popen(
         [sys.executable, "-c", INDEXER, str(root), project_id],
@@ -279,7 +279,7 @@ async def test_a_killed_run_loses_a_batch_at_most_and_leaves_no_process(
     report = await app.index(root, project_id)
     assert report.run.status == "success"
     assert report.run.files_unchanged >= int(first)
-    assert report.run.files_indexed + report.run.files_unchanged == 1500
+    assert report.run.files_indexed + report.run.files_unchanged == 3000
 
 
 INDEXER = """
