@@ -106,7 +106,7 @@ class App:
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()
-        return cls(settings, database, embedder, PreparerPool(source, settings.workers))
+        return cls(settings, database, embedder, PreparerPool(source, embedder, settings.workers))
 
     async def __aenter__(self) -> App:
         return self

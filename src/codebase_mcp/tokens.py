@@ -26,6 +26,9 @@ TOKENS_VERSION = 1
 # pgvector's sparsevec has at most this many dimensions, so terms are numbers below it.
 TERM_SPACE = 1_000_000_000
 
+# No term: under this number the frequencies count the chunks themselves.
+ALL_CHUNKS = -1
+
 # Longer runs are encoded data, not words anybody asks for.
 MAX_WORD_CHARS = 64
 

@@ -19,7 +19,6 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.settings import SETTINGS, Settings
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 Command = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]

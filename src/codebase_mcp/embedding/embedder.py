@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.tokens import WordBags
 
 Vectors = NDArray[np.float32]
@@ -51,3 +52,17 @@ class Embedder(Protocol):
     def encode_query(self, query: str) -> Vectors:
         """The vector of a question, shape (dimension,); zeros where no word is known."""
         ...
+
+
+def profile_mismatch(stored_model: str, model: str) -> EmbeddingUnavailable:
+    """The index and this process would give the same text different vectors."""
+    if stored_model == model:
+        message = f"The index was made by another version of this program (model {model})"
+    else:
+        message = f"The index was made with the embedding model {stored_model}, not with {model}"
+    return EmbeddingUnavailable(
+        message,
+        hint="Call index_repository with force_reindex=true to rebuild it, or start the server "
+        "with the model and version that made it.",
+        details={"indexed_with": stored_model, "configured": model},
+    )

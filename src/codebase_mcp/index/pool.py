@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import connection, get_context, parent_process
 
+from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.prepare import EmbedderSource, PreparedBlob, Preparer, RawText
 
@@ -22,13 +23,17 @@ SMALL_CHARS = 2_000_000
 
 
 class PreparerPool:
-    """Prepares texts without blocking the event loop; processes start when first needed."""
+    """Prepares texts without blocking the event loop; processes start when first needed.
 
-    def __init__(self, embedder_source: EmbedderSource, workers: int) -> None:
+    ``embedder`` serves the threads of this process; a worker process makes its own.
+    """
+
+    def __init__(self, embedder_source: EmbedderSource, embedder: Embedder, workers: int) -> None:
         self._embedder_source = embedder_source
         self.workers = workers
         self._executor: ProcessPoolExecutor | None = None
-        self._local: Preparer | None = None
+        self._quarantine = asyncio.Lock()
+        self._local = Preparer(embedder)
         self._local_lock = threading.Lock()
 
     async def prepare(
@@ -39,48 +44,45 @@ class PreparerPool:
             return []
         if small:
             return await asyncio.to_thread(self._prepare_here, texts, profile_id, generation)
-        try:
-            return await self._in_worker(texts, profile_id, generation)
-        except BrokenProcessPool:
-            await asyncio.to_thread(self.close)
-        return await self._one_by_one(texts, profile_id, generation)
-
-    async def _in_worker(
-        self, texts: Sequence[RawText], profile_id: int, generation: int
-    ) -> list[PreparedBlob]:
         if self._executor is None:
-            self._executor = ProcessPoolExecutor(
-                self.workers,
-                mp_context=get_context("spawn"),
-                initializer=_start_worker,
-                initargs=(self._embedder_source,),
-            )
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._executor, _prepare_in_worker, texts, profile_id, generation
-        )
+            self._executor = self._start_executor(self.workers)
+        executor = self._executor
+        try:
+            return await _in_worker(executor, texts, profile_id, generation)
+        except BrokenProcessPool:
+            if self._executor is executor:  # of the batches that it broke under, the first
+                self._executor = None
+                await asyncio.to_thread(executor.shutdown)
+        async with self._quarantine:
+            return await self._one_by_one(texts, profile_id, generation)
 
     async def _one_by_one(
         self, texts: Sequence[RawText], profile_id: int, generation: int
     ) -> list[PreparedBlob]:
         """After a worker died: find the text that its parser cannot bear, and cut it by lines.
 
-        Grammars are native code, and now and then one crashes on what nobody thought of.
+        Grammars are native code, and now and then one crashes on what nobody thought of. The
+        worker that tries them has no other work, so that no text is blamed for another's crash.
         """
         prepared = []
-        for raw in texts:
-            for attempt in (raw, replace(raw, unparsed=True)):
-                try:
-                    prepared += await self._in_worker([attempt], profile_id, generation)
-                    break
-                except BrokenProcessPool:
-                    _log.warning("a worker process died over a %s text", raw.language)
-                    await asyncio.to_thread(self.close)
-            else:
-                raise IndexingFailed(
-                    "Worker processes keep dying",
-                    hint="Is there enough memory? CODEBASE_MCP_WORKERS=1 needs less.",
-                )
+        executor = self._start_executor(1)
+        try:
+            for raw in texts:
+                for attempt in (raw, replace(raw, unparsed=True)):
+                    try:
+                        prepared += await _in_worker(executor, [attempt], profile_id, generation)
+                        break
+                    except BrokenProcessPool:
+                        _log.warning("a worker process died over a %s text", raw.language)
+                        executor.shutdown()
+                        executor = self._start_executor(1)
+                else:
+                    raise IndexingFailed(
+                        "Worker processes keep dying",
+                        hint="Is there enough memory? CODEBASE_MCP_WORKERS=1 needs less.",
+                    )
+        finally:
+            await asyncio.to_thread(executor.shutdown, cancel_futures=True)
         return prepared
 
     def close(self) -> None:
@@ -89,13 +91,26 @@ class PreparerPool:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
 
+    def _start_executor(self, workers: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            workers,
+            mp_context=get_context("spawn"),
+            initializer=_start_worker,
+            initargs=(self._embedder_source,),
+        )
+
     def _prepare_here(
         self, texts: Sequence[RawText], profile_id: int, generation: int
     ) -> list[PreparedBlob]:
         with self._local_lock:
-            if self._local is None:
-                self._local = Preparer(self._embedder_source())
             return self._local.prepare(texts, profile_id, generation)
+
+
+async def _in_worker(
+    executor: ProcessPoolExecutor, texts: Sequence[RawText], profile_id: int, generation: int
+) -> list[PreparedBlob]:
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(executor, _prepare_in_worker, texts, profile_id, generation)
 
 
 _worker: Preparer | None = None

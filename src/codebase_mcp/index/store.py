@@ -19,14 +19,13 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import tend_vector_index
-from codebase_mcp.embedding.embedder import Embedder
-from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.embedding.embedder import Embedder, profile_mismatch
 from codebase_mcp.index import rows
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob, profile_fingerprint
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
-from codebase_mcp.tokens import harsh_stem, path_parts, term_id
+from codebase_mcp.tokens import ALL_CHUNKS, harsh_stem, path_parts, term_id
 
 _SQL = load_queries("codebase_mcp.index", "store.sql")
 _REPOSITORIES = UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")
@@ -36,9 +35,6 @@ WRITE_LOCK = "write"
 
 # How long a blob without a file stays, so that going back to an earlier state embeds nothing.
 GRACE_S = 3600.0
-
-# Row of term_frequency that counts the chunks themselves.
-ALL_CHUNKS = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +117,6 @@ async def open_snapshot(
     assert created is not None
     return Snapshot(
         created[0], repository_id, generation_row[0], profile, found[0], active is None, True
-    )
-
-
-def profile_mismatch(stored_model: str, model: str) -> EmbeddingUnavailable:
-    """The index and this process would give the same text different vectors."""
-    if stored_model == model:
-        message = f"The index was made by another version of this program (model {model})"
-    else:
-        message = f"The index was made with the embedding model {stored_model}, not with {model}"
-    return EmbeddingUnavailable(
-        message,
-        hint="Call index_repository with force_reindex=true to rebuild it (the old index answers "
-        "until then), or start the server with the model that made it.",
-        details={"indexed_with": stored_model, "configured": model},
     )
 
 

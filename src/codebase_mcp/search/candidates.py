@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.ranking import Candidate, Definition, Evidence
-from codebase_mcp.tokens import TERM_SPACE, term_id
+from codebase_mcp.tokens import ALL_CHUNKS, TERM_SPACE, term_id
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -41,9 +42,6 @@ RANKED_BY_MEANING = 25
 
 # So few texts are named one by one where filters leave no more.
 FEW_TEXTS = 2_000
-
-# The row of term_frequency that counts the chunks themselves.
-ALL_CHUNKS = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,8 @@ async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope:
     evidence: defaultdict[int, Evidence] = defaultdict(Evidence)
     for blob_id, ordinal, distance in words:
         evidence[blob_id].add_words(ordinal, -distance)
-    for blob_id, ordinal, distance in meaning:
+    # The vector index goes on to further lists in an order that is only nearly right.
+    for blob_id, ordinal, distance in sorted(meaning, key=itemgetter(2)):
         evidence[blob_id].meaning[ordinal] = -distance
     for blob_id, *definition in symbols:
         evidence[blob_id].definitions.append(Definition(*definition))

@@ -10,8 +10,8 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.embedding.embedder import Embedder
-from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
+from codebase_mcp.embedding.embedder import Embedder, profile_mismatch
+from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.search.candidates import (
     Filters,
     Found,
@@ -122,22 +122,12 @@ class Searcher:
             )
         for snapshot in scope.snapshots:
             if snapshot.profile != self._profile:
-                raise _mismatch(snapshot, self._embedder.name)
+                raise profile_mismatch(snapshot.model, self._embedder.name)
         vector = self._embedder.encode_query(query.text)
         found = await find_candidates(tx, query, vector, scope)
         depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
         ranked = rank_files(query, found.candidates, depths, found.frequency)
         return ranked, found, scope.snapshots
-
-
-def _mismatch(snapshot: ScopedSnapshot, model: str) -> EmbeddingUnavailable:
-    return EmbeddingUnavailable(
-        f"The index of {snapshot.name} was made with {snapshot.model}, in a form that this server "
-        f"({model}) cannot search",
-        hint="Call index_repository with force_reindex=true to rebuild it, or start the server "
-        "with the model and version that made it.",
-        details={"repository_id": str(snapshot.repository_id), "indexed_with": snapshot.model},
-    )
 
 
 def _above_floor(

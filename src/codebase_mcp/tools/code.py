@@ -393,23 +393,11 @@ def _result(hit: Any) -> CodeResult:
     )
     if hit.more_in_file:
         result.more_in_file = [
-            OtherPlace(
-                start_line=place.start_line,
-                end_line=place.end_line,
-                symbol=place.symbol,
-                score=place.score,
-            )
-            for place in hit.more_in_file
+            OtherPlace.model_validate(place, from_attributes=True) for place in hit.more_in_file
         ]
     if hit.also_at:
         result.also_at = [
-            SameText(
-                repository_id=place.repository_id,
-                file_path=place.file_path,
-                start_line=place.start_line,
-                end_line=place.end_line,
-            )
-            for place in hit.also_at
+            SameText.model_validate(place, from_attributes=True) for place in hit.also_at
         ]
     if hit.signals:
         result.signals = {name: round(value, 4) for name, value in hit.signals.items()}

@@ -11,7 +11,7 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import TextContent
 from pydantic import BaseModel, ConfigDict
 
-from codebase_mcp.errors import CodebaseError, InternalError, InvalidInput
+from codebase_mcp.errors import CodebaseError, InternalError
 
 _log = logging.getLogger(__name__)
 
@@ -70,17 +70,6 @@ def unforeseen(error: BaseException) -> InternalError:
         "Something unforeseen went wrong",
         hint="Look for the error_id in the server's log and report it.",
         details={"error_id": error_id},
-    )
-
-
-def unknown_tool(name: str, known: list[str]) -> InvalidInput:
-    """A tool that this server does not show."""
-    return InvalidInput.of(
-        "name",
-        name,
-        f"Unknown tool: {name}",
-        rule=f"one of: {', '.join(known)}",
-        hint="Start the server with --toolsets all to show every tool.",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -46,7 +48,7 @@ class FatalEmbedder:
 
 
 async def test_a_thread_and_a_process_prepare_the_same() -> None:
-    pool = PreparerPool(StaticEmbedder.load, workers=1)
+    pool = PreparerPool(StaticEmbedder.load, StaticEmbedder.load(), workers=1)
     here = await pool.prepare([GOOD, FATAL], 1, 1, small=True)
     there = await pool.prepare([GOOD, FATAL], 1, 1, small=False)
     pool.close()
@@ -55,7 +57,7 @@ async def test_a_thread_and_a_process_prepare_the_same() -> None:
 
 
 async def test_a_text_that_kills_its_worker_is_cut_by_lines() -> None:
-    pool = PreparerPool(partial(FatalEmbedder, "fatal"), workers=1)
+    pool = PreparerPool(partial(FatalEmbedder, "fatal"), FatalEmbedder(""), workers=1)
     blobs = await pool.prepare([GOOD, FATAL], 1, 1, small=False)
     pool.close()
     assert [blob.blob_id for blob in blobs] == [1, 2]
@@ -64,12 +66,24 @@ async def test_a_text_that_kills_its_worker_is_cut_by_lines() -> None:
     assert blobs[1].chunk_count == 1
 
 
+async def test_batches_that_share_the_dying_pool_are_not_blamed() -> None:
+    pool = PreparerPool(partial(FatalEmbedder, "fatal"), FatalEmbedder(""), workers=2)
+    innocent = [replace(GOOD, blob_id=number) for number in range(10, 14)]
+    batches = [[FATAL], *([raw] for raw in innocent)]
+    prepared = await asyncio.gather(*(pool.prepare(batch, 1, 1, small=False) for batch in batches))
+    pool.close()
+    symbols = {blob.blob_id: blob.symbol_rows for [blob] in prepared}
+    assert symbols.pop(FATAL.blob_id) == b""
+    assert len(symbols) == 4
+    assert all(b"alpha" in rows for rows in symbols.values())
+
+
 def refuse_to_start() -> StaticEmbedder:
     os._exit(3)
 
 
 async def test_workers_that_cannot_live_end_the_run_with_a_reason() -> None:
-    pool = PreparerPool(refuse_to_start, workers=1)
+    pool = PreparerPool(refuse_to_start, FatalEmbedder(""), workers=1)
     with pytest.raises(IndexingFailed, match="keep dying"):
         await pool.prepare([GOOD], 1, 1, small=False)
     pool.close()
