@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import Stemmer
@@ -167,22 +168,20 @@ class Counts:
 class WordTable:
     """Every word met so far, with what it becomes: looked at once, looked up ever after.
 
-    ``become`` gives the items (terms, or tokens of a model) of one word. A table follows one
-    lexicon at a time and starts afresh when it meets another.
+    ``become`` gives the items (terms, or tokens of a model) of one word. What is known of a
+    lexicon's words lasts as long as the lexicon. Threads may share a table, but not a lexicon.
     """
 
     def __init__(self, become: Callable[[str], Iterable[int]]) -> None:
         self._become = become
-        self._lexicon: Lexicon | None = None
-        self._items = Ragged()
+        self._items: WeakKeyDictionary[Lexicon, Ragged] = WeakKeyDictionary()
 
     def count(self, bags: WordBags) -> Counts:
         """Count the items of each text from the count of its words."""
-        if self._lexicon is not bags.lexicon:
-            self._lexicon, self._items = bags.lexicon, Ragged()
-        for word in bags.lexicon.words_from(len(self._items)):
-            self._items.append(self._become(word) if len(word) <= MAX_WORD_CHARS else ())
-        items, lengths = self._items.gather(bags.words)
+        known = self._items.setdefault(bags.lexicon, Ragged())
+        for word in bags.lexicon.words_from(len(known)):
+            known.append(self._become(word) if len(word) <= MAX_WORD_CHARS else ())
+        items, lengths = known.gather(bags.words)
         texts = np.repeat(np.arange(len(bags)), np.diff(bags.starts))
         return _sum_by_text(
             np.repeat(texts, lengths), items, np.repeat(bags.counts, lengths), len(bags)

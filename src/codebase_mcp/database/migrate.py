@@ -19,7 +19,7 @@ from psycopg import sql
 
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Transaction
-from codebase_mcp.errors import DatabaseUnavailable
+from codebase_mcp.errors import Conflict, DatabaseUnavailable
 
 Scope = Literal["catalogue", "project"]
 
@@ -57,6 +57,7 @@ async def migrate(transaction: Transaction, scope: Scope, schema: str) -> int:
 
     Raises:
         DatabaseUnavailable: the schema is newer than this program, or its history is another.
+        Conflict: the schema holds another program's tables.
         PermissionDenied: the role may not create the schema.
     """
     known = known_migrations(scope)
@@ -67,6 +68,13 @@ async def migrate(transaction: Transaction, scope: Scope, schema: str) -> int:
     if await transaction.fetch_one(queries["find_schema"], schema=schema) is None:
         await transaction.run_script(for_schema("CREATE SCHEMA {}", schema))
     if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
+        if await transaction.fetch_one(queries["find_relation"], schema=schema) is not None:
+            raise Conflict(
+                f"The schema {schema} holds tables that this program did not make",
+                hint="Earlier versions of codebase-mcp named their schemas alike: let DATABASE_URL"
+                " name another database, or choose another project_id.",
+                details={"schema_name": schema},
+            )
         await transaction.run_script(queries["create_ledger"])
     to_do = pending(known, await read_ledger(transaction, schema))
     for migration in to_do:

@@ -11,6 +11,14 @@ FROM pg_catalog.pg_tables
 WHERE schemaname = %(schema)s
     AND tablename = 'schema_migration'
 
+-- name: find_relation
+-- Does this schema hold anything?
+SELECT 1
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s
+LIMIT 1
+
 -- name: create_ledger
 -- What has been done to this schema, and from which text.
 CREATE TABLE schema_migration (

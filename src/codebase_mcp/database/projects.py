@@ -6,6 +6,10 @@ schema, so what the catalogue lists exists.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from uuid import UUID
+
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import for_schema
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
@@ -14,26 +18,31 @@ from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import Conflict, PermissionDenied, ProjectNotFound
 
 __all__ = [
+    "OnCreated",
     "Project",
+    "canonical",
+    "create_project",
     "drop_project",
     "ensure_project",
     "find_project",
     "list_projects",
     "migrate_all",
+    "page_id",
+    "page_of_projects",
     "validate_project_id",
 ]
 
 _QUERIES = load_queries("codebase_mcp.database", "projects.sql")
 
 
+OnCreated = Callable[[Transaction], Awaitable[None]]
+"""Runs in the transaction that enters a new project into the catalogue."""
+
+
 async def ensure_project(
-    db: Database,
-    project_id: str | None,
-    *,
-    name: str | None = None,
-    description: str | None = None,
+    db: Database, project_id: str | None, *, on_created: OnCreated | None = None
 ) -> Project:
-    """The project of this id, made if it is not there; name and description count only then.
+    """The project of this id, made if it is not there.
 
     Raises:
         InvalidInput: the id is none.
@@ -41,37 +50,27 @@ async def ensure_project(
         PermissionDenied: the database role may not create a schema.
     """
     project_id = canonical(project_id)
-    schema = schema_of(project_id)
-    try:
-        async with db.catalogue() as transaction:
-            project = await read(transaction, schema)
-        if project is None:
-            await db.migrate("project", schema)
-            async with db.catalogue() as transaction:
-                await transaction.execute(
-                    _QUERIES["add_project"],
-                    project_id=project_id,
-                    schema_name=schema,
-                    name=name,
-                    description=description,
-                )
-                project = await read(transaction, schema)
-    except PermissionDenied as error:
-        raise PermissionDenied(
-            "Cannot create project workspace - insufficient permissions",
-            hint="Grant the database role the right to create schemas.",
-            details={
-                "project_id": project_id,
-                "schema_name": schema,
-                "suggested_action": "GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL",
-            },
-        ) from error
+    project, _ = await _enter(db, project_id, on_created=on_created)
     if project is None or project.project_id != project_id:
-        raise Conflict(
-            f"Project identifier {project_id} is taken: another project has the same schema",
-            hint="Hyphens and underscores count as the same; choose another name.",
-            details={"project_id": project_id, "schema_name": schema},
-        )
+        raise _taken(project_id, "taken: another project has the same schema")
+    return project
+
+
+async def create_project(
+    db: Database, project_id: str, name: str, description: str | None = None
+) -> Project:
+    """A project that was not there before; of several callers at once one makes it.
+
+    Raises:
+        InvalidInput: the id is none.
+        Conflict: there is a project of this id, or of one with the same schema.
+        PermissionDenied: the database role may not create a schema.
+    """
+    if canonical(project_id) is None:
+        raise _taken(project_id, "taken: it names the default workspace")
+    project, is_new = await _enter(db, project_id, name, description)
+    if project is None or not is_new:
+        raise _taken(project_id, "taken")
     return project
 
 
@@ -90,7 +89,7 @@ async def find_project(db: Database, project_id: str | None) -> Project:
     if project is None or project.project_id != project_id:
         raise ProjectNotFound(
             "Project has not been indexed or does not exist",
-            hint="Index a repository into it first: index_repository.",
+            hint="Make it first: index_repository with this project_id, or create_project.",
             details={"project_id": project_id},
         )
     return project
@@ -100,6 +99,22 @@ async def list_projects(db: Database) -> list[Project]:
     """All projects that have been made, newest first."""
     async with db.catalogue() as transaction:
         return [Project(*row) for row in await transaction.fetch_all(_QUERIES["list_projects"])]
+
+
+async def page_of_projects(
+    db: Database, parameters: Mapping[str, object]
+) -> tuple[list[Project], int]:
+    """Projects, newest first, after the place that the parameters name; and how many there are."""
+    async with db.catalogue(readonly=True) as transaction:
+        found, [[total]] = await transaction.fetch_many(
+            [(_QUERIES["page_of_projects"], parameters), (_QUERIES["count_projects"], {})]
+        )
+    return [Project(*row) for row in found], total
+
+
+def page_id(project: Project) -> UUID:
+    """What orders projects that were made at the same moment."""
+    return UUID(bytes=hashlib.sha256(project.schema_name.encode()).digest()[:16])
 
 
 async def drop_project(db: Database, project: Project) -> None:
@@ -129,3 +144,50 @@ def canonical(project_id: str | None) -> str | None:
 async def read(transaction: Transaction, schema: str) -> Project | None:
     row = await transaction.fetch_one(_QUERIES["find_project"], schema_name=schema)
     return Project(*row) if row else None
+
+
+async def _enter(
+    db: Database,
+    project_id: str | None,
+    name: str | None = None,
+    description: str | None = None,
+    *,
+    on_created: OnCreated | None = None,
+) -> tuple[Project | None, bool]:
+    """The project that has the schema of this id, and whether this call has made it."""
+    schema = schema_of(project_id)
+    try:
+        async with db.catalogue() as transaction:
+            project = await read(transaction, schema)
+        if project is not None:
+            return project, False
+        await db.migrate("project", schema)
+        async with db.catalogue() as transaction:
+            added = await transaction.execute(
+                _QUERIES["add_project"],
+                project_id=project_id,
+                schema_name=schema,
+                name=name,
+                description=description,
+            )
+            if added and on_created is not None:
+                await on_created(transaction)
+            return await read(transaction, schema), added > 0
+    except PermissionDenied as error:
+        raise PermissionDenied(
+            "Cannot create project workspace - insufficient permissions",
+            hint="Grant the database role the right to create schemas.",
+            details={
+                "project_id": project_id,
+                "schema_name": schema,
+                "suggested_action": "GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL",
+            },
+        ) from error
+
+
+def _taken(project_id: str | None, why: str) -> Conflict:
+    return Conflict(
+        f"Project identifier {project_id} is {why}",
+        hint="Hyphens and underscores count as the same; choose another project_id.",
+        details={"project_id": project_id, "schema_name": schema_of(project_id)},
+    )

@@ -22,7 +22,11 @@ Row = tuple[Any, ...]
 Statement = tuple[LiteralString, Mapping[str, object]]
 _Cursor = psycopg.AsyncCursor[Row]
 
-_SET_SEARCH_PATH = "SELECT pg_catalog.set_config('search_path', %(search_path)s, true)"
+# Times come back in the session's zone, which is somebody else's to choose.
+_SETTINGS = """
+SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
+       pg_catalog.set_config('TimeZone', 'UTC', true)
+"""
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 
 
@@ -39,9 +43,12 @@ class Transaction:
         self._pool = pool
         self._schema = schema
         self._search_path = search_path
-        # Whoever only reads sees one state throughout, also while an index is being switched.
+        # Whoever only reads sees one state throughout, also while an index is being switched; after
+        # a lock was waited for, whoever writes sees what the others did.
         self._begin: LiteralString = (
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if readonly else "BEGIN"
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+            if readonly
+            else "BEGIN ISOLATION LEVEL READ COMMITTED"
         )
         self._hint = hint
         self._connection: Connection | None = None
@@ -138,7 +145,7 @@ class Transaction:
         """
         opening: list[Statement] = [
             (self._begin, {}),
-            (_SET_SEARCH_PATH, {"search_path": self._search_path}),
+            (_SETTINGS, {"search_path": self._search_path}),
         ]
         self._connection, is_new = await self._pool.acquire()
         try:

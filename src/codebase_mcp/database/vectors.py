@@ -11,12 +11,15 @@ nearest are found (HNSW, ef_search 200: 99 %).
 from __future__ import annotations
 
 from math import isqrt
-from typing import LiteralString
+from typing import Literal, LiteralString
 
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Transaction
 
 _SQL = load_queries("codebase_mcp.database", "vectors.sql")
+
+# The tables of vectors; the index of each is named after it.
+VectorTable = Literal["chunk_vector", "observation_vector"]
 
 # Up to so many vectors are compared one by one: about 0.3 µs each.
 EXACT_VECTORS = 10_000
@@ -26,11 +29,14 @@ PROBED_SHARE = 0.1
 
 
 def sized(query: LiteralString, dimension: int) -> LiteralString:
-    """A statement for vectors of a dimension: a cast of that size for each ``halfvec(0)``.
+    """A statement for vectors of a dimension: it is written out where the statement says 0.
 
     pgvector indexes only expressions whose dimension is written out, and a parameter cannot be.
     """
-    return query.replace("halfvec(0)", f"halfvec({int(dimension)})")
+    number = int(dimension)
+    return query.replace("halfvec(0)", f"halfvec({number})").replace(
+        "vector_dims(dense) = 0", f"vector_dims(dense) = {number}"
+    )
 
 
 def wanted_lists(vectors: int) -> int:
@@ -43,19 +49,30 @@ def probes(vectors: int) -> int:
     return max(1, round(wanted_lists(vectors) * PROBED_SHARE))
 
 
-async def tend_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
-    """Build the index where it is missing and worth having, again where it has become too coarse.
-
-    Searches go on meanwhile; other writers of the project wait. Returns whether it was built.
-    """
+async def wants_vector_index(
+    tx: Transaction, dimension: int, vectors: int, table: VectorTable = "chunk_vector"
+) -> bool:
+    """Whether the index is missing and worth having, or has become too coarse."""
     if vectors < EXACT_VECTORS:
         return False
-    found = await tx.fetch_one(_SQL["vector_index_lists"])
-    if found is not None and found[0] * 2 > wanted_lists(vectors):
+    found = await tx.fetch_one(
+        _SQL["vector_index_lists"], index=f"{table}_near", dimension=dimension
+    )
+    return found is None or found[0] * 2 <= wanted_lists(vectors)
+
+
+async def tend_vector_index(
+    tx: Transaction, dimension: int, vectors: int, table: VectorTable = "chunk_vector"
+) -> bool:
+    """Build the index where it is missing and worth having, again where it has become too coarse.
+
+    Searches go on meanwhile; other writers of the table wait. Returns whether it was built.
+    """
+    if not await wants_vector_index(tx, dimension, vectors, table):
         return False
     await tx.execute(_SQL["work_memory"])
     lists = f"lists = {wanted_lists(vectors)}"
-    await tx.execute(sized(_SQL["build_vector_index"], dimension).replace("lists = 0", lists))
-    await tx.execute(_SQL["drop_vector_index"])
-    await tx.execute(_SQL["name_vector_index"])
+    await tx.execute(sized(_SQL[f"build_{table}"], dimension).replace("lists = 0", lists))
+    await tx.execute(_SQL[f"drop_{table}"])
+    await tx.execute(_SQL[f"name_{table}"])
     return True

@@ -53,7 +53,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run did."""
+    """What one run did. ``added`` and ``changed`` are the paths of the files that it indexed."""
 
     repository_id: UUID
     name: str
@@ -66,6 +66,8 @@ class RunResult:
     chunks_created: int
     errors: list[str]
     duration_s: float
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -74,11 +76,16 @@ class _Tally:
 
     total: int
     done: int = 0
-    indexed: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
     unchanged: int = 0
     chunks: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
+
+    @property
+    def indexed(self) -> int:
+        return len(self.added) + len(self.changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,8 @@ class Indexer:
             errors=[str(f) for f in sorted(tally.failures, key=lambda f: f.path)]
             + ([error.message] if error else []),
             duration_s=time.monotonic() - started,
+            added=tuple(tally.added),
+            changed=tuple(tally.changed),
         )
 
     async def remove(self, project: Project, repository_id: UUID) -> bool:
@@ -284,10 +293,12 @@ class _Run:
             wanted, known = missing, set()
         for record in records:
             before = self._stored.get(record.source.path)
-            if before is not None and before.blob_id == record.blob_id:
+            if before is None:
+                self._tally.added.append(record.source.path)
+            elif before.blob_id == record.blob_id:
                 self._tally.unchanged += 1
             else:
-                self._tally.indexed += 1
+                self._tally.changed.append(record.source.path)
         self._tally.done += len(records)
         self._report()
 

@@ -114,8 +114,8 @@ class Preparer:
         comments = self._terms.count(
             self._lexicon.bags(["\n".join(outline.comments) for outline in outlines])
         )
-        weights = _bm25_weights(terms, AVERAGE_CHUNK_TERMS)
-        comment_weights = _bm25_weights(comments, AVERAGE_COMMENT_TERMS)
+        weights = bm25_weights(terms, AVERAGE_CHUNK_TERMS)
+        comment_weights = bm25_weights(comments, AVERAGE_COMMENT_TERMS)
         prepared, first = [], 0
         for number, (raw, outline) in enumerate(zip(texts, outlines, strict=True)):
             last = first + len(outline.chunks)
@@ -129,7 +129,7 @@ class Preparer:
                         generation,
                         len(outline.chunks),
                         rows.sparse_vector(
-                            *_strongest(comments.items[comment], comment_weights[comment])
+                            *strongest(comments.items[comment], comment_weights[comment])
                         ),
                     ),
                     chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
@@ -148,7 +148,7 @@ def _chunk_texts(text: str, outline: Outline) -> list[str]:
     return ["".join(lines[chunk.start_line - 1 : chunk.end_line]) for chunk in outline.chunks]
 
 
-def _bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
+def bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
     """Each count, saturated and set against its text's length: tf·(k1+1) / (tf + k1·norm)."""
     total = np.concatenate(([0], np.cumsum(terms.counts)))
     lengths = total[terms.starts[1:]] - total[terms.starts[:-1]]
@@ -160,9 +160,10 @@ def _bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
     return weights
 
 
-def _strongest(
+def strongest(
     items: NDArray[np.int64], weights: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The terms of one text that a sparsevec can hold: all of them, or those of most weight."""
     if len(items) <= MAX_TERMS:
         return items, weights
     kept = np.sort(np.argpartition(weights, -MAX_TERMS)[-MAX_TERMS:])
@@ -195,7 +196,7 @@ def _chunk_rows(
     out = []
     for ordinal, chunk in enumerate(chunks):
         span = slice(starts[ordinal], starts[ordinal + 1])
-        items, chunk_weights = _strongest(terms.items[span], weights[span])
+        items, chunk_weights = strongest(terms.items[span], weights[span])
         out.append(
             rows.row(
                 rows.int8(blob_id),

@@ -215,6 +215,11 @@ def sparse_literal(weights: Mapping[int, float]) -> str:
     return f"{{{inner}}}/{TERM_SPACE}"
 
 
+def dense_literal(vector: Vectors) -> str:
+    """A halfvec as text."""
+    return "[" + ",".join(f"{x:.4f}" for x in vector.tolist()) + "]"
+
+
 def directory_pattern(directory: str) -> str:
     """A regular expression for paths at or below a directory; ``*`` and ``**`` as in a shell."""
     out = []
@@ -248,7 +253,7 @@ def _words_statement(
 def _meaning_statement(
     vector: Vectors, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    bound = {"vector": _dense_literal(vector), "limit": MEANING_CHUNKS}
+    bound = {"vector": dense_literal(vector), "limit": MEANING_CHUNKS}
     if scope.texts is not None:
         return _SQL["meaning_in_texts"], {**bound, "texts": scope.texts}
     if not scope.filters.narrow:
@@ -269,7 +274,3 @@ def _filter_parameters(filters: Filters) -> dict[str, Any]:
         "languages": list(filters.languages) if filters.languages else None,
         "directory": directory_pattern(filters.directory) if filters.directory else None,
     }
-
-
-def _dense_literal(vector: Vectors) -> str:
-    return "[" + ",".join(f"{x:.4f}" for x in vector.tolist()) + "]"

@@ -156,16 +156,16 @@ def fit(hits: Sequence[Hit], max_chars: int) -> tuple[list[Hit], bool]:
     that alone is too long, lines at its end.
     """
     kept = list(hits)
-    total = sum(_length(hit) for hit in kept)
+    total = sum(chars_of(hit) for hit in kept)
     cut = total > max_chars
     for position in range(len(kept) - 1, -1, -1):
         if total <= max_chars:
             break
         bare = replace(kept[position], context_before="", context_after="")
-        total -= _length(kept[position]) - _length(bare)
+        total -= chars_of(kept[position]) - chars_of(bare)
         kept[position] = bare
     while len(kept) > 1 and total > max_chars:
-        total -= _length(kept.pop())
+        total -= chars_of(kept.pop())
     if kept and total > max_chars:
         kept[0] = _shortened(kept[0], max_chars)
     return kept, cut
@@ -175,7 +175,8 @@ def fit(hits: Sequence[Hit], max_chars: int) -> tuple[list[Hit], bool]:
 _OVERHEAD_CHARS = 350
 
 
-def _length(hit: Hit) -> int:
+def chars_of(hit: Hit) -> int:
+    """About how many characters a hit takes in a reply."""
     texts = (hit.content, hit.context_before, hit.context_after, hit.file_path)
     return _OVERHEAD_CHARS + sum(map(len, texts))
 

@@ -83,7 +83,7 @@ PLAIN_WORD = 0.3
 @lru_cache(maxsize=1_000)
 def parse_query(text: str) -> Query:
     """Take a question apart; never fails, whatever the text."""
-    words = [word for word in words_of(_without_opening(text)) if len(word) <= MAX_WORD_CHARS]
+    words = [word for word in words_of(without_opening(text)) if len(word) <= MAX_WORD_CHARS]
     content = [word for word in words if word.lower() not in STOP_WORDS] or words
     spoken = dict.fromkeys(s for word in content for s in word_stems(word))
     joined = dict.fromkeys(s for s in _joined_stems(content) if s not in spoken)
@@ -103,7 +103,8 @@ def name_stems(query: Query) -> tuple[str, ...]:
     return tuple(harsh_stem(part) for part in query.parts)
 
 
-def _without_opening(text: str) -> str:
+def without_opening(text: str) -> str:
+    """A question without the words that open it politely, unless there are no others."""
     rest = _POLITE_OPENING.sub("", text, count=1)
     return rest if words_of(rest) else text
 
