@@ -1,0 +1,191 @@
+"""Which project does this directory say that it belongs to?
+
+Its ``.mcp-context.toml`` says so, or the nearest one above it that names a project::
+
+    project = "my-app"
+
+``project_id = "my-app"``, ``collection = "my-app"`` and a table ``[project]`` with ``id`` say the
+same. Whatever else such a file holds is others' to read. Whether a file may be followed to a
+project that was there before it is `trust.py`'s question.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
+from codebase_mcp.errors import InvalidInput
+
+_log = logging.getLogger(__name__)
+
+FILE_NAME = ".mcp-context.toml"
+MAX_BYTES = 64 * 1024
+
+# A change so soon after another may leave the times of the file as they were.
+_RACY_NS = 2_000_000_000
+_MAX_REASON_CHARS = 200
+_KEYS = ("project_id", "project", "collection")
+
+_State = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """A file that names a project; ``project_id`` is None for the default workspace."""
+
+    path: Path
+    project_id: str | None
+
+    @property
+    def directory(self) -> str:
+        """The directory that it speaks for."""
+        return shown(self.path.parent)
+
+
+class ContextFiles:
+    """Finds and reads context files; one that has not changed is not read again."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._now_ns = now_ns
+        self._read: dict[Path, tuple[_State, ContextFile | None]] = {}
+        self._foreign: set[Path] = set()
+
+    def nearest(self, directory: Path) -> ContextFile | None:
+        """The nearest file upward from a directory that names a project.
+
+        The search ends at the root of the file system, so only files of the current user or of
+        root count: anybody can put one into a shared folder such as the one for temporary files.
+
+        Raises:
+            InvalidInput: the file is broken. It must not mean another project in silence.
+        """
+        start = Path(os.path.realpath(directory))
+        for place in (start, *start.parents):
+            found = self._at(place / FILE_NAME)
+            if found is not None:
+                return found
+        return None
+
+    def _at(self, path: Path) -> ContextFile | None:
+        """What the file at this path names; None where there is none that counts."""
+        try:
+            entry = path.lstat()
+        except OSError:
+            return None
+        try:
+            target = path.stat() if stat.S_ISLNK(entry.st_mode) else entry
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        if not is_ours(entry.st_uid) or not is_ours(target.st_uid):
+            if path not in self._foreign:
+                self._foreign.add(path)
+                _log.warning("%s belongs to another user, so it is ignored", path)
+            return None
+        state = (target.st_ino, target.st_size, target.st_mtime_ns, target.st_ctime_ns)
+        known = self._read.get(path)
+        if known is not None and known[0] == state:
+            return known[1]
+        named = read_context_file(path)
+        if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - _RACY_NS:
+            self._read[path] = (state, named)
+        return named
+
+
+def is_ours(owner: int) -> bool:
+    """Whether what belongs to this user may steer us: it is the current one, or root."""
+    return owner in (os.geteuid(), 0)
+
+
+def read_context_file(path: Path) -> ContextFile | None:
+    """What a file names, or None if it names no project.
+
+    Raises:
+        InvalidInput: it cannot be read, is no TOML, or names no valid project.
+    """
+    text = _text_of(path)
+    try:
+        content = tomllib.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        reason = str(error)[:_MAX_REASON_CHARS]
+        raise _broken(path, f"it is not TOML: {reason}", rule="TOML") from None
+    given = _named_in(path, content)
+    if not given:
+        return None
+    (key, value), *others = given.items()
+    for other, other_value in others:
+        if other_value != value:
+            raise _broken(
+                path, f"{key} and {other} name two projects", key=other, value=other_value
+            )
+    try:
+        project_id = validate_project_id(value)
+    except InvalidInput as error:
+        way = f"Write {key} = {nearest_valid_id(value)!r} there, or pass project_id."
+        raise _broken(path, error.message, key=key, value=value[:100], way=way) from None
+    return ContextFile(path, None if project_id == DEFAULT_ID else project_id)
+
+
+def shown(path: Path) -> str:
+    """A path as text that JSON and PostgreSQL can hold."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _named_in(path: Path, content: Mapping[str, Any]) -> dict[str, str]:
+    """The keys that name a project, with what they name."""
+    given: dict[str, str] = {}
+    for key in _KEYS:
+        if key not in content:
+            continue
+        name, value = key, content[key]
+        if key == "project" and isinstance(value, dict):
+            name, value = "project.id", value.get("id")
+        if not isinstance(value, str):
+            problem = f"{name} must be a text, got {type(value).__name__}"
+            raise _broken(path, problem, key=name, value=str(value)[:100])
+        given[name] = value
+    return given
+
+
+def _text_of(path: Path) -> bytes:
+    try:
+        # Opened without waiting: a pipe of this name would never answer.
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _broken(path, "it is not a file", rule="a file")
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(text) > MAX_BYTES:
+        problem = f"it is larger than {MAX_BYTES // 1024} KiB"
+        raise _broken(path, problem, rule=f"at most {MAX_BYTES} bytes")
+    return text
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _unreadable(path: Path, error: OSError) -> InvalidInput:
+    return _broken(path, f"it cannot be read ({error.strerror})", rule="a readable file")
+
+
+def _broken(
+    path: Path,
+    problem: str,
+    *,
+    key: str = "project",
+    value: str | None = None,
+    rule: str = "the id of one project",
+    way: str = 'Write project = "my-app" there, remove the file, or pass project_id.',
+) -> InvalidInput:
+    error = InvalidInput.of(key, value, f"{shown(path)}: {problem}", rule=rule, hint=way)
+    error.details["file"] = shown(path)
+    return error

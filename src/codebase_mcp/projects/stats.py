@@ -1,0 +1,79 @@
+"""How much is there in this project?"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
+
+_SQL = load_queries("codebase_mcp.projects", "stats.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSums:
+    """All repositories of a project together; ``size`` in bytes of source."""
+
+    repositories: int
+    files: int
+    chunks: int
+    size: int
+    languages: dict[str, int]
+    files_pending: int
+    files_failed: int
+    last_indexed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """How many records a project holds; tasks and work items by status, the others by type."""
+
+    tasks: dict[str, int]
+    observations: dict[str, int]
+    sessions: int
+    agents: int
+    entities: dict[str, int]
+    work_items: dict[str, int]
+
+
+async def load_stats(tx: Transaction) -> tuple[IndexSums, RecordCounts]:
+    """The sums of a project."""
+    sums = sums_of(await load_inventory(tx))
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for kind, label, count in await tx.fetch_all(_SQL["record_counts"]):
+        counts[kind][label] = count
+    return sums, RecordCounts(
+        tasks=counts["task"],
+        observations=counts["observation"],
+        sessions=counts["session"][""],
+        agents=counts["agent"][""],
+        entities=counts["entity"],
+        work_items=counts["work_item"],
+    )
+
+
+async def load_models(tx: Transaction) -> list[tuple[str, str]]:
+    """Profile and model name of what the index was made with; one, unless some are out of date."""
+    return [(row[0], row[1]) for row in await tx.fetch_all(_SQL["models"])]
+
+
+def sums_of(repositories: Sequence[RepositoryFacts]) -> IndexSums:
+    """Several repositories as one."""
+    languages: Counter[str] = Counter()
+    for repository in repositories:
+        languages.update(repository.languages)
+    times = [r.indexed_at for r in repositories if r.indexed_at is not None]
+    return IndexSums(
+        repositories=len(repositories),
+        files=sum(r.files for r in repositories),
+        chunks=sum(r.chunks for r in repositories),
+        size=sum(r.size for r in repositories),
+        languages=dict(languages.most_common()),
+        files_pending=sum(r.files_pending for r in repositories),
+        files_failed=sum(r.files_failed for r in repositories),
+        last_indexed_at=max(times, default=None),
+    )

@@ -1,0 +1,138 @@
+"""Which agents work in this project, and how do they fare?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import NotFound
+from codebase_mcp.records.sessions import session_for
+
+_SQL = load_queries("codebase_mcp.records", "agents.sql")
+
+# An agent that has done nothing for so long is idle.
+ACTIVE_MINUTES = 60
+
+RECENT_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """Something that an agent did; ``success`` is None where nobody said."""
+
+    tool_name: str | None = None
+    success: bool | None = None
+    duration_ms: float | None = None
+    summary: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Something that an agent did, as it is kept."""
+
+    id: UUID
+    at: datetime
+    session_id: str | None
+    tool_name: str | None
+    success: bool | None
+    duration_ms: float | None
+    summary: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent of a project.
+
+    ``session_active``: its session has not ended, or, where it has none, it did something lately.
+    """
+
+    id: UUID
+    name: str
+    session_id: str | None
+    last_active_at: datetime
+    session_active: bool
+    lately_active: bool
+    executions: int
+    successes: int
+    failures: int
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be expected of it now."""
+        return not (self.session_active and self.lately_active)
+
+    @property
+    def success_rate(self) -> float | None:
+        """Of those executions whose outcome is known; None without any."""
+        known = self.successes + self.failures
+        return self.successes / known if known else None
+
+
+async def open_agent(
+    tx: Transaction, name: str, session_id: str | None, owner: str | None
+) -> Agent:
+    """An agent of this name, made where it is new, in a session: that named, or its caller's.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    session = await session_for(tx, session_id, owner)
+    await tx.execute(_SQL["open"], id=uuid4(), name=name, session_id=session)
+    return await find_agent(tx, name)
+
+
+async def track_execution(
+    tx: Transaction, name: str, doing: Doing, owner: str | None
+) -> tuple[Agent, UUID]:
+    """Keep what an agent did; the agent, and the id of what is kept.
+
+    Raises:
+        NotFound: there is no such agent.
+    """
+    row = await tx.fetch_one(
+        _SQL["track"],
+        id=uuid4(),
+        name=name,
+        open_session=await session_for(tx, None, owner),
+        tool_name=doing.tool_name,
+        success=doing.success,
+        duration_ms=doing.duration_ms,
+        summary=doing.summary,
+        error=doing.error,
+    )
+    if row is None:
+        raise _not_found(name)
+    return await find_agent(tx, name), row[0]
+
+
+async def find_agent(tx: Transaction, name: str) -> Agent:
+    """An agent by its name.
+
+    Raises:
+        NotFound: there is no such agent.
+    """
+    row = await tx.fetch_one(_SQL["find"], name=name, minutes=ACTIVE_MINUTES)
+    if row is None:
+        raise _not_found(name)
+    return Agent(*row)
+
+
+async def recent_executions(tx: Transaction, name: str) -> list[Execution]:
+    """What an agent did last, the latest first."""
+    rows: Sequence[Any] = await tx.fetch_all(_SQL["recent"], name=name, limit=RECENT_SHOWN)
+    return [Execution(*row) for row in rows]
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(
+        "Agent not found",
+        hint='Make it known first: agent(operation="create_session").',
+        details={"agent_name": name},
+    )

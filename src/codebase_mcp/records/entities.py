@@ -1,0 +1,266 @@
+"""Records of types that users made: what is kept of each type, and how is it found?
+
+Whoever stores an entity holds its type's row shared, whoever changes the schema holds it alone: so
+no entity is ever held against a schema that is not the current one at that moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
+from codebase_mcp.errors import Conflict, InvalidInput, NotFound
+from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
+from codebase_mcp.records.entity_types import (
+    EntityType,
+    SchemaUpdate,
+    find_type,
+    folded,
+    register_entity_type,
+    require_data_size,
+    require_fit,
+    schema_problems,
+    share_type_of,
+    update_entity_type_schema,
+)
+from codebase_mcp.records.page import Cursor, Page, Paging
+
+__all__ = [
+    "Entity",
+    "EntityType",
+    "SchemaUpdate",
+    "create_entity",
+    "delete_entity",
+    "folded",
+    "query_entities",
+    "register_entity_type",
+    "schema_problems",
+    "update_entity",
+    "update_entity_type_schema",
+]
+
+_SQL = load_queries("codebase_mcp.records", "entities.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A record of a type. ``schema_version`` is what its data was last held against."""
+
+    id: UUID
+    entity_type: str
+    name: str
+    data: dict[str, Any]
+    tags: tuple[str, ...]
+    version: int
+    schema_version: int
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    anchors: tuple[Anchor, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: Row) -> Entity:
+        """From the columns that are shown, the last of which says whether it has anchors."""
+        identity, entity_type, name, text, tags, *rest = row[:-1]
+        return cls(identity, entity_type, name, json.loads(text), tuple(tags), *rest)
+
+
+async def create_entity(
+    tx: Transaction,
+    entity_type: str,
+    name: str,
+    data: Mapping[str, Any],
+    *,
+    tags: Sequence[str] = (),
+    places: Sequence[Place] = (),
+) -> Entity:
+    """Store a new entity.
+
+    Raises:
+        NotFound: there is no such type.
+        InvalidInput: the data does not fit its schema; or one of the places cannot be an anchor.
+        Conflict: an entity of this type has the name.
+    """
+    require_data_size(data)
+    kind = await find_type(tx, entity_type, "share_type")
+    await require_fit(kind, data)
+    params = {
+        "id": uuid4(),
+        "type_id": kind.id,
+        "name": name,
+        "data": json.dumps(data, ensure_ascii=False),
+        "tags": list(tags),
+        "schema_version": kind.version,
+    }
+    entity = await _written(tx, "create_entity", params, places or None)
+    if entity is None:
+        raise await _name_taken(tx, kind, name)
+    return entity
+
+
+async def query_entities(
+    tx: Transaction,
+    entity_type: str,
+    paging: Paging,
+    *,
+    filter: Mapping[str, Any] | None = None,
+    tags: Sequence[str] | None = None,
+    include_deleted: bool = False,
+) -> Page[Entity]:
+    """A page of the entities of a type whose data contains the filter and that have all the tags.
+
+    The newest change comes first.
+
+    Raises:
+        NotFound: there is no such type.
+        InvalidInput: the filter is larger than any data.
+    """
+    require_data_size(filter, "filter", "Filter")
+    params = {
+        **paging.parameters(),
+        "folded": folded(entity_type),
+        "include_deleted": include_deleted,
+        "filter": json.dumps(filter, ensure_ascii=False) if filter else None,
+        "tags": list(tags) if tags else None,
+    }
+    if filter or tags:
+        _, found = await tx.fetch_many([(_SQL["plan_for_values"], {}), (_SQL["matching"], params)])
+        total, rows = found[0][0], [row[1:] for row in found if row[1] is not None]
+    else:
+        rows, [[total]] = await tx.fetch_many([(_SQL["newest"], params), (_SQL["count"], params)])
+    if not total:
+        await find_type(tx, entity_type)
+    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
+    entities = [replace(Entity.from_row(row), anchors=anchors[row[0]]) for row in rows]
+    return paging.page(entities, total, lambda entity: Cursor(entity.updated_at, entity.id))
+
+
+async def update_entity(
+    tx: Transaction,
+    entity_id: UUID,
+    data: Mapping[str, Any],
+    version: int,
+    *,
+    tags: Sequence[str] | None = None,
+    places: Sequence[Place] | None = None,
+) -> Entity:
+    """Replace an entity's data; tags and places only where they are given.
+
+    Raises:
+        NotFound: there is no such entity, or it is deleted.
+        Conflict: it is not at this version.
+        InvalidInput: the data does not fit the schema; or one of the places cannot be an anchor.
+    """
+    require_data_size(data)
+    kind = await share_type_of(tx, entity_id)
+    await _require_version(tx, entity_id, version)
+    assert kind is not None
+    await require_fit(kind, data)
+    params = {
+        "id": entity_id,
+        "version": version,
+        "data": json.dumps(data, ensure_ascii=False),
+        "tags": None if tags is None else list(tags),
+        "schema_version": kind.version,
+    }
+    entity = await _written(tx, "update_entity", params, places)
+    if entity is None:  # somebody else was quicker
+        await _require_version(tx, entity_id, version)
+    assert entity is not None
+    return entity
+
+
+async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) -> Entity:
+    """Mark an entity as deleted; its name is free again. One that is deleted stays as it is.
+
+    Raises:
+        NotFound: there is no such entity.
+        InvalidInput: it was not confirmed.
+    """
+    if confirmed:
+        await tx.execute(_SQL["delete_entity"], id=entity_id)
+    row = await tx.fetch_one(_SQL["entity"], id=entity_id)
+    if row is None:
+        raise _not_found(entity_id)
+    entity = await _shown(tx, row)
+    if not confirmed:
+        raise InvalidInput.of(
+            "confirmed",
+            False,
+            f"Deleting must be confirmed: the {entity.entity_type} {entity.name!r} "
+            f"(version {entity.version}) would be deleted",
+            rule="true",
+            hint="Pass confirmed=true if that is what is wanted.",
+        )
+    return entity
+
+
+async def _require_version(tx: Transaction, entity_id: UUID, expected: int) -> None:
+    """Refuse a change of what is not there, or is no more what the caller has seen."""
+    row = await tx.fetch_one(_SQL["version_of"], id=entity_id)
+    if row is None:
+        raise _not_found(entity_id)
+    [current] = row
+    if current != expected:
+        raise Conflict(
+            f"The entity was changed meanwhile: version {expected} was expected, it is {current}",
+            hint="Read it again with query_entities, make your change to what it holds now, and "
+            "pass the version that you read.",
+            details={
+                "entity_id": str(entity_id),
+                "expected_version": expected,
+                "current_version": current,
+            },
+        )
+
+
+async def _written(
+    tx: Transaction,
+    statement: Literal["create_entity", "update_entity"],
+    params: Mapping[str, Any],
+    places: Sequence[Place] | None,
+) -> Entity | None:
+    """An entity as a statement wrote it, with the places that are given; None if it wrote none."""
+    written, shown = await tx.fetch_many([(_SQL[statement], params), (_SQL["entity"], params)])
+    if not written:
+        return None
+    if places is not None:
+        await set_anchors(tx, "entity", params["id"], places)
+        shown = await tx.fetch_all(_SQL["entity"], id=params["id"])
+    return await _shown(tx, shown[0])
+
+
+async def _shown(tx: Transaction, row: Row) -> Entity:
+    """An entity with its anchors."""
+    entity = Entity.from_row(row)
+    anchors = await anchors_of(tx, [entity.id] if row[-1] else [])
+    return replace(entity, anchors=anchors[entity.id])
+
+
+def _not_found(entity_id: UUID) -> NotFound:
+    return NotFound(
+        "Entity not found",
+        hint="Take the id from query_entities; a deleted entity cannot be changed, and an entity "
+        "is known in its own project only.",
+        details={"entity_id": str(entity_id)},
+    )
+
+
+async def _name_taken(tx: Transaction, kind: EntityType, name: str) -> Conflict:
+    row = await tx.fetch_one(_SQL["entity_named"], type_id=kind.id, name=name)
+    return Conflict(
+        f"Entity already exists: {name}",
+        hint="Change it with update_entity, or choose another name.",
+        details={
+            "entity_type": kind.name,
+            "name": name,
+            "entity_id": str(row[0]) if row else None,
+        },
+    )

@@ -1,0 +1,112 @@
+-- name: create_entity
+-- A new entity; no row where one of its type that is not deleted has the name.
+INSERT INTO entity (id, type_id, name, data, tags, schema_version, created_at, updated_at)
+SELECT %(id)s, %(type_id)s, %(name)s, %(data)s::text::jsonb, %(tags)s::text[], %(schema_version)s,
+       now, now
+FROM clock_timestamp() AS now
+ON CONFLICT (type_id, name) WHERE deleted_at IS NULL DO NOTHING
+RETURNING id;
+
+-- name: entity_named
+-- The entity of a type that has a name and is not deleted.
+SELECT id
+FROM entity
+WHERE type_id = %(type_id)s AND name = %(name)s AND deleted_at IS NULL;
+
+-- name: entity
+-- An entity, deleted or not.
+SELECT e.id, t.name, e.name, e.data::text, e.tags, e.version, e.schema_version, e.created_at,
+       e.updated_at, e.deleted_at,
+       EXISTS (SELECT FROM anchor AS a WHERE a.record_id = e.id) AS is_anchored
+FROM entity AS e
+JOIN entity_type AS t ON t.id = e.type_id
+WHERE e.id = %(id)s;
+
+-- name: version_of
+-- The version of an entity that is not deleted.
+SELECT version
+FROM entity
+WHERE id = %(id)s AND deleted_at IS NULL;
+
+-- name: update_entity
+-- Replace the data of the very version that the caller knows; tags where they are given.
+UPDATE entity
+SET data = %(data)s::text::jsonb,
+    tags = coalesce(%(tags)s::text[], tags),
+    version = version + 1,
+    schema_version = %(schema_version)s,
+    updated_at = clock_timestamp()
+WHERE id = %(id)s AND version = %(version)s AND deleted_at IS NULL
+RETURNING id;
+
+-- name: delete_entity
+-- Mark an entity as deleted, once.
+UPDATE entity
+SET deleted_at = now, updated_at = now
+FROM clock_timestamp() AS now
+WHERE id = %(id)s AND deleted_at IS NULL;
+
+-- name: newest
+-- A page of all entities of a type, in the order of an index.
+WITH found AS (
+    SELECT e.id, e.name, e.data, e.tags, e.version, e.schema_version, e.created_at, e.updated_at,
+           e.deleted_at
+    FROM entity AS e
+    WHERE e.type_id = (SELECT id FROM entity_type WHERE folded = %(folded)s)
+      AND (%(include_deleted)s OR e.deleted_at IS NULL)
+      AND (e.updated_at, e.id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+    ORDER BY e.updated_at DESC, e.id DESC
+    OFFSET %(offset)s
+    LIMIT %(limit)s
+)
+SELECT found.id, t.name, found.name, found.data::text, found.tags, found.version,
+       found.schema_version, found.created_at, found.updated_at, found.deleted_at,
+       EXISTS (SELECT FROM anchor AS a WHERE a.record_id = found.id) AS is_anchored
+FROM found
+CROSS JOIN (SELECT name FROM entity_type WHERE folded = %(folded)s) AS t
+ORDER BY found.updated_at DESC, found.id DESC;
+
+-- name: count
+-- How many entities a type has.
+SELECT count(*)
+FROM entity
+WHERE type_id = (SELECT id FROM entity_type WHERE folded = %(folded)s)
+  AND (%(include_deleted)s OR deleted_at IS NULL);
+
+-- name: plan_for_values
+-- Plan the next statement for the values that it is run with: a filter that is not given is none
+-- then, and each one that is finds its index.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+
+-- name: matching
+-- A page of the entities of a type that contain the filter and have all tags; before each row how
+-- many there are in all, and one row without an entity where the page is empty. All that match are
+-- found once, for to count them is to find them; so a page never walks through those that do not.
+WITH matching AS MATERIALIZED (
+    SELECT id, updated_at
+    FROM entity
+    WHERE type_id = (SELECT id FROM entity_type WHERE folded = %(folded)s)
+      AND (%(include_deleted)s OR deleted_at IS NULL)
+      AND (%(filter)s::text IS NULL OR data @> %(filter)s::text::jsonb)
+      AND (%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])
+), page AS (
+    SELECT id
+    FROM matching
+    WHERE (updated_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+    ORDER BY updated_at DESC, id DESC
+    OFFSET %(offset)s
+    LIMIT %(limit)s
+)
+SELECT counted.total, found.id, found.type_name, found.name, found.data, found.tags,
+       found.version, found.schema_version, found.created_at, found.updated_at, found.deleted_at,
+       found.is_anchored
+FROM (SELECT count(*) AS total FROM matching) AS counted
+LEFT JOIN (
+    SELECT e.id, t.name AS type_name, e.name, e.data::text AS data, e.tags, e.version,
+           e.schema_version, e.created_at, e.updated_at, e.deleted_at,
+           EXISTS (SELECT FROM anchor AS a WHERE a.record_id = e.id) AS is_anchored
+    FROM page
+    JOIN entity AS e ON e.id = page.id
+    JOIN entity_type AS t ON t.id = e.type_id
+) AS found ON true
+ORDER BY found.updated_at DESC, found.id DESC;

@@ -1,0 +1,301 @@
+"""Which kinds of entities are there, and what does each one's schema ask?
+
+Versions of a schema are kept. An entity fits the version that its ``schema_version`` names: the one
+that was current when it was stored, or that it was checked against since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row, Statement
+from codebase_mcp.errors import Conflict, InvalidInput, NotFound
+from codebase_mcp.records.page import Cursor, Paging
+from codebase_mcp.records.schemas import (
+    Change,
+    Schema,
+    accept_schema,
+    and_more,
+    as_details,
+    changes_between,
+    require_size,
+    stored_schema,
+)
+
+_SQL = load_queries("codebase_mcp.records", "entity_types.sql")
+
+MAX_DATA_BYTES = 256 * 1024
+MAX_DATA_DEPTH = 64
+
+# So many names of types help whoever mistook one; so many entities whoever has to correct them.
+_NAMES_SHOWN = 20
+_MISFITS_SHOWN = 10
+_BREAKING_SHOWN = 20
+
+# A longer schema would bury what is wrong with the data.
+_SCHEMA_SHOWN_CHARS = 4_000
+
+_CHECKED_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """A kind of entity with its current schema; ``schema_text`` is the schema as it was given."""
+
+    id: UUID
+    name: str
+    description: str | None
+    version: int
+    schema_text: str
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The schema as JSON values."""
+        document: dict[str, Any] = json.loads(self.schema_text)
+        return document
+
+    @property
+    def schema(self) -> Schema:
+        """The schema, ready to hold data against it."""
+        return stored_schema(self.schema_text)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaUpdate:
+    """What an update of a schema did, and how many entities were held against it, if any were."""
+
+    type: EntityType
+    previous_version: int
+    changes: list[Change]
+    checked: int | None
+
+
+def folded(type_name: str) -> str:
+    """What a type is found by: its name without regard to case."""
+    return type_name.casefold()
+
+
+def schema_problems(schema: Mapping[str, Any], data: Any) -> list[str]:
+    """Why data that comes from elsewhere cannot be an entity's; nothing if it can."""
+    try:
+        accepted = stored_schema(json.dumps(schema))
+        require_data_size(data)
+    except InvalidInput as error:
+        return [error.message]
+    return [str(problem) for problem in accepted.problems(data)]
+
+
+async def register_entity_type(
+    tx: Transaction, name: str, schema: Mapping[str, Any], description: str | None = None
+) -> EntityType:
+    """Make a new kind of entity.
+
+    Raises:
+        InvalidInput: the schema is none that we accept.
+        Conflict: there is a type of this name, in whatever case.
+    """
+    await asyncio.to_thread(accept_schema, schema)
+    identity, text = uuid4(), json.dumps(schema, ensure_ascii=False)
+    params = {"folded": folded(name)}
+    row = await tx.fetch_one(
+        _SQL["register_type"],
+        **params,
+        id=identity,
+        name=name,
+        description=description,
+        schema=text,
+    )
+    if row is None:
+        existing = await tx.fetch_one(_SQL["type"], **params)
+        taken = existing[1] if existing else name
+        raise Conflict(
+            f"Entity type already exists: {taken}",
+            hint="Change its schema with update_entity_type_schema, or choose another name.",
+            details={"type_name": taken},
+        )
+    return EntityType(identity, name, description, 1, text, row[0], row[0])
+
+
+async def update_entity_type_schema(
+    tx: Transaction,
+    type_name: str,
+    schema: Mapping[str, Any],
+    *,
+    validate_existing: bool = False,
+    allow_breaking: bool = False,
+) -> SchemaUpdate:
+    """Make another schema the current one of a type; the same schema makes no new version.
+
+    Raises:
+        NotFound: there is no such type.
+        InvalidInput: the schema is none that we accept; or it breaks what may be there, and that
+            is not allowed; or existing entities are to be checked and do not fit.
+    """
+    new = await asyncio.to_thread(accept_schema, schema, "new_schema")
+    kind = await find_type(tx, type_name, "lock_type")
+    changes = await asyncio.to_thread(_changes, kind, new)
+    if not allow_breaking:
+        _require_compatible(kind, changes)
+    checked = await _check_existing(tx, kind, new) if validate_existing else None
+    updated = kind
+    if changes:
+        text, version = json.dumps(schema, ensure_ascii=False), kind.version + 1
+        row = await tx.fetch_one(_SQL["add_version"], type_id=kind.id, version=version, schema=text)
+        assert row is not None
+        updated = replace(kind, version=version, schema_text=text, updated_at=row[0])
+    if validate_existing:
+        await tx.execute(_SQL["checked"], type_id=kind.id, version=updated.version)
+    return SchemaUpdate(updated, kind.version, changes, checked)
+
+
+async def find_type(
+    tx: Transaction, name: str, hold: Literal["share_type", "lock_type"] | None = None
+) -> EntityType:
+    """A type by its name; as it is once it is held, until the end, where that is asked for.
+
+    Raises:
+        NotFound: there is no such type; it names some of those that are there.
+    """
+    params = {"folded": folded(name)}
+    holds: list[Statement] = [(_SQL[hold], params)] if hold else []
+    *_, rows = await tx.fetch_many([*holds, (_SQL["type"], params)])
+    if not rows:
+        raise await _type_not_found(tx, name)
+    return EntityType(*rows[0])
+
+
+async def share_type_of(tx: Transaction, entity_id: UUID) -> EntityType | None:
+    """The type of an entity, as it is once no one can change it, until the end."""
+    params = {"id": entity_id}
+    _, rows = await tx.fetch_many([(_SQL["share_type_of"], params), (_SQL["type_of"], params)])
+    return EntityType(*rows[0]) if rows else None
+
+
+def require_data_size(data: Any, field: str = "data", label: str = "Entity data") -> None:
+    """Refuse data that is too long or nests too deeply.
+
+    Raises:
+        InvalidInput: naming the limit.
+    """
+    require_size(field, label, data, MAX_DATA_BYTES, MAX_DATA_DEPTH)
+
+
+async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:
+    """Refuse data that does not fit; in a thread, for to find out may take a second.
+
+    Raises:
+        InvalidInput: with all that is wrong with it.
+    """
+    problems = await asyncio.to_thread(lambda: kind.schema.problems(data))
+    if not problems:
+        return
+    error = InvalidInput.of(
+        "data",
+        None,
+        f"Entity data does not fit the schema of {kind.name} (version {kind.version}): "
+        f"{problems[0]}{and_more(problems)}",
+        rule=f"schema of {kind.name}, version {kind.version}",
+        hint="Correct the data; if the schema is wrong, change it with update_entity_type_schema.",
+    )
+    error.details["problems"] = as_details(problems)
+    if len(kind.schema_text) <= _SCHEMA_SHOWN_CHARS:
+        error.details["schema"] = kind.document
+    raise error
+
+
+async def _type_not_found(tx: Transaction, type_name: str) -> NotFound:
+    rows = await tx.fetch_all(_SQL["type_names"], limit=_NAMES_SHOWN + 1)
+    names = ", ".join(row[0] for row in rows[:_NAMES_SHOWN])
+    more = ", and more" if len(rows) > _NAMES_SHOWN else ""
+    return NotFound(
+        "Entity type not found",
+        hint=f"Types of this project: {names}{more}."
+        if names
+        else "This project has no types yet: register_entity_type makes one.",
+        details={"entity_type": type_name},
+    )
+
+
+def _changes(kind: EntityType, new: Schema) -> list[Change]:
+    return changes_between(kind.schema, new)
+
+
+def _require_compatible(kind: EntityType, changes: Sequence[Change]) -> None:
+    breaking = [change for change in changes if change.breaking]
+    if not breaking:
+        return
+    first = breaking[0]
+    rest = f" (and {len(breaking) - 1} more)" if len(breaking) > 1 else ""
+    error = InvalidInput.of(
+        "new_schema",
+        None,
+        f"New schema of {kind.name} is not backward compatible: {first.path or 'the root'}: "
+        f"{first.change}{rest}",
+        rule="whatever fits the current schema fits the new one",
+        hint="Keep to what existing data fits (optional fields, wider types and limits), or pass "
+        "allow_breaking=true; with validate_existing=true it is made only if all entities fit.",
+    )
+    error.details["breaking_changes"] = [
+        {"path": change.path, "change": change.change} for change in breaking[:_BREAKING_SHOWN]
+    ]
+    raise error
+
+
+async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> int:
+    """Hold all entities of a type against a schema; how many there are."""
+    checked, misfits = 0, 0
+    shown: list[dict[str, str]] = []
+    async for batch in _batches(tx, kind.id):
+        found = await asyncio.to_thread(_misfits, schema, batch)
+        checked += len(batch)
+        misfits += len(found)
+        shown += found[: _MISFITS_SHOWN - len(shown)]
+    if misfits:
+        error = InvalidInput.of(
+            "new_schema",
+            None,
+            f"{misfits} of {checked} entities of type {kind.name} do not fit the new schema",
+            rule="fits all entities that are not deleted",
+            hint="Correct these entities with update_entity, change the schema, or leave "
+            "validate_existing out: they keep the version that they fit.",
+        )
+        error.details |= {
+            "entities_checked": checked,
+            "entities_not_fitting": misfits,
+            "entities": shown,
+        }
+        raise error
+    return checked
+
+
+async def _batches(tx: Transaction, type_id: UUID) -> AsyncIterator[list[Row]]:
+    """All entities of a type that are not deleted, some at a time."""
+    after = Paging(_CHECKED_AT_ONCE)
+    while True:
+        params = {**after.parameters(), "limit": _CHECKED_AT_ONCE, "type_id": type_id}
+        rows = await tx.fetch_all(_SQL["live"], **params)
+        if rows:
+            yield rows
+        if len(rows) < _CHECKED_AT_ONCE:
+            return
+        after = Paging(_CHECKED_AT_ONCE, cursor=Cursor(rows[-1][1], rows[-1][0]))
+
+
+def _misfits(schema: Schema, rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Those of some entities that do not fit a schema, as errors show them."""
+    found = []
+    for identity, _, name, text in rows:
+        if problems := schema.problems(json.loads(text)):
+            problem = f"{problems[0]}{and_more(problems)}"
+            found.append({"id": str(identity), "name": name, "problem": problem})
+    return found

@@ -1,0 +1,88 @@
+-- name: register_type
+-- A new type with the first version of its schema; no row where the name is taken.
+WITH new AS (
+    INSERT INTO entity_type (id, name, folded, description, created_at, updated_at)
+    SELECT %(id)s, %(name)s, %(folded)s, %(description)s, now, now
+    FROM clock_timestamp() AS now
+    ON CONFLICT (folded) DO NOTHING
+    RETURNING id, version, created_at
+), version AS (
+    INSERT INTO entity_type_version (type_id, version, schema, created_at)
+    SELECT id, version, %(schema)s::text::json, created_at
+    FROM new
+)
+SELECT created_at
+FROM new;
+
+-- name: share_type
+-- Let no one change the schema of a type until the end. What follows sees the current one.
+SELECT id
+FROM entity_type
+WHERE folded = %(folded)s
+FOR SHARE;
+
+-- name: share_type_of
+-- The same for the type of an entity.
+SELECT id
+FROM entity_type
+WHERE id = (SELECT type_id FROM entity WHERE id = %(id)s)
+FOR SHARE;
+
+-- name: lock_type
+-- Let no one store an entity of a type, or change its schema, until the end.
+SELECT id
+FROM entity_type
+WHERE folded = %(folded)s
+FOR UPDATE;
+
+-- name: type
+-- A type with its current schema.
+SELECT t.id, t.name, t.description, t.version, v.schema::text, t.created_at, t.updated_at
+FROM entity_type AS t
+JOIN entity_type_version AS v ON v.type_id = t.id AND v.version = t.version
+WHERE t.folded = %(folded)s;
+
+-- name: type_of
+-- The type of an entity with its current schema.
+SELECT t.id, t.name, t.description, t.version, v.schema::text, t.created_at, t.updated_at
+FROM entity AS e
+JOIN entity_type AS t ON t.id = e.type_id
+JOIN entity_type_version AS v ON v.type_id = t.id AND v.version = t.version
+WHERE e.id = %(id)s;
+
+-- name: type_names
+-- Some types, by name.
+SELECT name
+FROM entity_type
+ORDER BY folded
+LIMIT %(limit)s;
+
+-- name: add_version
+-- A new version of a type's schema is the current one; when that was.
+WITH new AS (
+    INSERT INTO entity_type_version (type_id, version, schema)
+    VALUES (%(type_id)s, %(version)s, %(schema)s::text::json)
+    RETURNING created_at
+)
+UPDATE entity_type
+SET version = %(version)s, updated_at = new.created_at
+FROM new
+WHERE id = %(type_id)s
+RETURNING updated_at;
+
+-- name: live
+-- Some entities of a type that are not deleted, after others. Their order is that of an index that
+-- begins with the type, and stays while the type is locked.
+SELECT id, updated_at, name, data::text
+FROM entity
+WHERE type_id = %(type_id)s
+  AND deleted_at IS NULL
+  AND (updated_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+ORDER BY updated_at DESC, id DESC
+LIMIT %(limit)s;
+
+-- name: checked
+-- All live entities of a type have been held against a version of its schema.
+UPDATE entity
+SET schema_version = %(version)s
+WHERE type_id = %(type_id)s AND deleted_at IS NULL AND schema_version <> %(version)s;

@@ -1,0 +1,41 @@
+"""Which record does the beginning of an id mean? People type eight digits, not thirty-two."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from uuid import UUID
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import InvalidInput, NotFound
+
+_SQL = load_queries("codebase_mcp.records", "ids.sql")
+
+Shown = Literal["task", "observation", "work_item"]
+
+MIN_DIGITS = 4
+
+
+async def whole_id(tx: Transaction, kind: Shown, beginning: str) -> UUID:
+    """The id that begins so.
+
+    Raises:
+        InvalidInput: it is no beginning of an id, or several records' ids begin so.
+        NotFound: no record's id does.
+    """
+    digits = beginning.replace("-", "").lower()
+    label = kind.replace("_", " ")
+    if not re.fullmatch(rf"[0-9a-f]{{{MIN_DIGITS},32}}", digits):
+        message = f"{beginning[:60]!r} is no id of a {label}, nor the beginning of one"
+        raise InvalidInput.of("id", beginning[:60], message, rule=f"{MIN_DIGITS} or more digits")
+    rows = await tx.fetch_all(
+        _SQL[f"{kind}_ids"], first=digits.ljust(32, "0"), last=digits.ljust(32, "f")
+    )
+    if not rows:
+        raise NotFound(f"{label.capitalize()} not found", details={"id": beginning})
+    if len(rows) > 1:
+        message = f"The ids of {len(rows)} or more {label}s begin with {beginning}"
+        raise InvalidInput.of("id", beginning, message, rule="one record", hint="Give more digits.")
+    found: UUID = rows[0][0]
+    return found

@@ -1,0 +1,239 @@
+"""Which observations could answer this question? Two lists from the database, and their evidence.
+
+Words (BM25 over the observations that the rarest terms pick) and meaning (nearest vectors). Filters
+are part of every statement, never applied after a cut. What the evidence amounts to says
+``recall.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
+from codebase_mcp.embedding.embedder import Embedder, Vectors
+from codebase_mcp.records.memory import (
+    Observation,
+    load_observations,
+    model_of,
+    newest,
+    newest_of_each_type,
+)
+from codebase_mcp.records.recall import FUSED, Candidate, Match, Weighing, nearness, rank
+from codebase_mcp.search.candidates import (
+    RARE_CHUNKS,
+    dense_literal,
+    inverse_frequencies,
+    rarest_terms,
+    sparse_literal,
+)
+from codebase_mcp.search.query import Query, parse_query, without_opening
+from codebase_mcp.tokens import ALL_CHUNKS
+
+_SQL = load_queries("codebase_mcp.records", "memory_search.sql")
+
+# Up to so many observations of a term are counted: more make it no less telling.
+COUNTED = 3_000
+
+# Of how many a prompt is packed: so many that answer its question, and so many of each type.
+CANDIDATES = 100
+
+# So many go on to ranking: the best by words, and those that the nearest vectors belong to.
+BY_WORDS = 80
+NEAREST_VECTORS = 120
+
+# So few observations are compared one by one; they have some vectors each.
+FEW_OBSERVATIONS = EXACT_VECTORS // 4
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What an observation must be to be found; all the tags, and what is not None."""
+
+    tags: tuple[str, ...] = ()
+    type: str | None = None
+    session_id: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """As the statements take them."""
+        return {
+            "tags": list(self.tags) or None,
+            "type": self.type,
+            "session_id": self.session_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What choosing statements and scoring need to know.
+
+    ``compared`` observations pass the filters, or so many at least; ``few`` says that all of them
+    can be compared, ``mixed`` that some were made by another model. ``vectors`` is an estimate.
+    ``frequencies`` says in how many observations each term of the question occurs.
+    """
+
+    compared: int
+    few: bool
+    mixed: bool
+    narrow: bool
+    total: int
+    vectors: int
+    frequencies: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, as words and as a vector of a model, among which observations."""
+
+    query: Query
+    vector: Vectors
+    model: str
+    filters: Filters
+
+    def parameters(self) -> dict[str, Any]:
+        """As all statements take them."""
+        return {
+            "terms": [term.id for term in self.query.terms],
+            "vector": dense_literal(self.vector),
+            "model": self.model,
+            **self.filters.parameters(),
+        }
+
+
+async def search_observations(
+    tx: Transaction,
+    embedder: Embedder,
+    text: str,
+    filters: Filters,
+    *,
+    limit: int,
+    weighing: Weighing = FUSED,
+) -> list[Observation]:
+    """The observations that have to do with a question, best first, with their relevance.
+
+    Raises:
+        EmbeddingUnavailable: the embedder is away.
+    """
+    query = parse_query(text)
+    vector = embedder.encode_query(without_opening(text))
+    question = _Question(query, vector, model_of(embedder), filters)
+    scope = await _load_scope(tx, question)
+    idf = inverse_frequencies(query, scope.frequencies)
+    matches = await _find_matches(tx, question, scope, idf)
+    recalled = rank(query, idf, matches, scope.compared, weighing)[:limit]
+    relevance = {one.id: one.relevance for one in recalled}
+    return await load_observations(tx, list(relevance), relevance)
+
+
+async def worth_injecting(
+    tx: Transaction,
+    embedder: Embedder,
+    *,
+    query: str | None,
+    tags: tuple[str, ...],
+    session_id: str | None,
+) -> list[Candidate]:
+    """What may be worth a place in a prompt: what answers the query, else the newest of each type.
+
+    With a session, its newest too.
+
+    Raises:
+        EmbeddingUnavailable: the embedder is away.
+    """
+    if query is None:
+        found = await newest_of_each_type(tx, CANDIDATES, tags)
+    else:
+        found = await search_observations(tx, embedder, query, Filters(tags), limit=CANDIDATES)
+    own = (
+        [] if session_id is None else await newest(tx, CANDIDATES, session_id=session_id, tags=tags)
+    )
+    # What was found comes last, so that of an observation that is both its relevance counts.
+    return [_candidate(one, session_id) for one in [*own, *found]]
+
+
+def _candidate(observation: Observation, session_id: str | None) -> Candidate:
+    changed = [
+        anchor.symbol or anchor.file or anchor.commit or ""
+        for anchor in observation.anchors
+        if anchor.state == "needs_review"
+    ]
+    return Candidate(
+        observation.id,
+        observation.content,
+        observation.type,
+        observation.tags,
+        observation.stored_at,
+        observation.relevance,
+        session_id is not None and observation.session_id == session_id,
+        tuple(changed),
+    )
+
+
+async def _load_scope(tx: Transaction, question: _Question) -> _Scope:
+    parameters, narrow = question.parameters(), question.filters != Filters()
+    _, [facts], frequencies = await tx.fetch_many(
+        [
+            (_SQL["prepare"], {}),
+            (_SQL["facts"], {**parameters, "narrow": narrow, "most": FEW_OBSERVATIONS + 1}),
+            (_SQL["frequencies"], {**parameters, "most": COUNTED}),
+        ]
+    )
+    counted, estimated, vectors, mixed, passing = facts
+    total = counted
+    if counted > FEW_OBSERVATIONS:  # the estimate may be old, or not there yet
+        total = max(counted, estimated, *(count for _, count in frequencies))
+    compared = passing if narrow else total
+    return _Scope(
+        compared=compared,
+        few=compared <= FEW_OBSERVATIONS,
+        mixed=mixed,
+        narrow=narrow,
+        total=total,
+        vectors=max(vectors, 0),
+        frequencies={ALL_CHUNKS: total, **dict(frequencies)},
+    )
+
+
+async def _find_matches(
+    tx: Transaction, question: _Question, scope: _Scope, idf: Mapping[int, float]
+) -> list[Match]:
+    parameters = {**question.parameters(), "query": sparse_literal(idf)}
+    _, by_words, by_meaning = await tx.fetch_many(
+        [
+            (_SQL["probe"], {"probes": probes(scope.vectors)}),
+            _words_statement(question.query, scope, parameters),
+            _meaning_statement(len(question.vector), scope, parameters),
+        ]
+    )
+    ids: list[UUID] = [identity for (identity,) in {*by_words, *by_meaning}]
+    rows = await tx.fetch_all(_SQL["evidence"], **parameters, ids=ids)
+    return [
+        Match(identity, words, nearness(whole, passage)) for identity, words, whole, passage in rows
+    ]
+
+
+def _words_statement(
+    query: Query, scope: _Scope, parameters: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    bound = {**parameters, "limit": BY_WORDS}
+    if scope.few and (scope.narrow or scope.total <= RARE_CHUNKS):
+        return _SQL["words"], {**bound, "picking": parameters["terms"]}
+    rare, together = rarest_terms(query, scope.frequencies)
+    if together:
+        return _SQL["common_words"], {**bound, "picking": rare, "bound": RARE_CHUNKS}
+    return _SQL["words"], {**bound, "picking": rare}
+
+
+def _meaning_statement(
+    dimension: int, scope: _Scope, parameters: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    bound = {**parameters, "limit": NEAREST_VECTORS}
+    is_whole = not (scope.narrow or scope.mixed)
+    if not scope.few:
+        name = "meaning_indexed" if is_whole else "meaning_indexed_filtered"
+        return sized(_SQL[name], dimension), bound
+    return _SQL["meaning" if is_whole else "meaning_filtered"], bound

@@ -1,0 +1,84 @@
+"""What is known about the places that a search returns?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.records.anchors import AnchorState, RecordKind
+from codebase_mcp.search.hits import Hit, chars_of
+
+_SQL = load_queries("codebase_mcp.records", "notes.sql")
+
+MAX_NOTES = 5
+_TITLE_CHARS = 100
+
+# What a note costs beside its texts: names, numbers, an id and punctuation of its JSON.
+_OVERHEAD_CHARS = 220
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A record about some lines, or about a whole file, whose ``symbol`` is None.
+
+    Tasks and work items have a ``status``; observations, entities and work items a ``type``.
+    """
+
+    record_kind: RecordKind
+    id: UUID
+    title: str
+    status: str | None
+    type: str | None
+    state: AnchorState
+    reason: str | None
+    symbol: str | None
+    start_line: int | None
+    end_line: int | None
+
+
+async def notes_on(tx: Transaction, hits: Sequence[Hit]) -> list[tuple[Note, ...]]:
+    """For each hit the records about its lines or its file: those that need no review, newest."""
+    notes: list[list[Note]] = [[] for _ in hits]
+    if hits:
+        rows = await tx.fetch_all(
+            _SQL["notes_on"],
+            limit=MAX_NOTES,
+            repositories=[hit.repository_id for hit in hits],
+            files=[hit.file_path for hit in hits],
+            starts=[hit.start_line for hit in hits],
+            ends=[hit.end_line for hit in hits],
+        )
+        for position, kind, identity, title, *rest in rows:
+            notes[position].append(Note(kind, identity, short_title(title), *rest))
+    return [tuple(of_hit) for of_hit in notes]
+
+
+def short_title(text: str) -> str:
+    """The beginning of a text on one line, cut after a word."""
+    line = " ".join(text.split())
+    if len(line) <= _TITLE_CHARS:
+        return line
+    head, _, _ = line[: _TITLE_CHARS + 1].rpartition(" ")
+    return (head or line[:_TITLE_CHARS]) + "…"
+
+
+def fit_notes(
+    notes: Sequence[tuple[Note, ...]], hits: Sequence[Hit], max_chars: int
+) -> tuple[list[tuple[Note, ...]], bool]:
+    """What of the notes a budget of characters leaves beside the hits, and whether any was cut."""
+    room = max_chars - sum(map(chars_of, hits))
+    kept = []
+    is_cut = False
+    for of_hit in notes:
+        fitting = []
+        for note in of_hit:
+            texts = (note.title, note.symbol, note.reason)
+            room -= _OVERHEAD_CHARS + sum(len(text) for text in texts if text)
+            is_cut = is_cut or room < 0
+            if not is_cut:
+                fitting.append(note)
+        kept.append(tuple(fitting))
+    return kept, is_cut

@@ -1,0 +1,234 @@
+"""Which observations answer a question, and which are worth their place in a prompt? Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from codebase_mcp.search.query import Query
+
+PREVIEW_CHARS = 200
+
+# Sentences are joined to passages of about this length, so that no text has too many.
+PASSAGE_CHARS = 120
+MAX_PASSAGES = 32
+_SENTENCE_END = re.compile(r"(?<=[.;!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+
+BYTES_PER_TOKEN = 4
+TOKEN_METHOD = "utf8_bytes/4"
+
+# Less evidence than this, and an observation is no answer; the more are compared, the more evidence
+# the best of those has that only look alike. Of questions about baking, chess, taxes … about every
+# second finds anything among the 150 of ``benchmarks/memory``, in a trial with 30 one in six.
+FLOOR = 0.7
+FLOOR_PER_DOUBLING = 0.03
+FLOOR_FROM = 10
+
+# The evidence with which every second observation is an answer, and how fast that changes. Logistic
+# fits gave 1.7 and 4.2 on ``benchmarks/memory``, 1.3 and 4.7 in the trial with 30.
+EVEN_EVIDENCE = 1.5
+STEEPNESS = 4.4
+
+# What an observation is worth in a prompt: what it says on the question counts most, then what kind
+# of thing it is and how new, which count alike.
+RELEVANCE_WEIGHT = 3.0
+TYPE_WORTH: Mapping[str, float] = {
+    "Decision": 1.0,
+    "Pattern": 0.8,
+    "Insight": 0.6,
+    "Summary": 0.4,
+    "Execution": 0.2,
+}
+HALF_LIFE_DAYS = 14.0
+
+HEADING = "## Project memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """How much it counts to share the words of a question, and to be near its meaning.
+
+    ``floored`` leaves out what has hardly to do with the question.
+    """
+
+    words: float = 1.0
+    meaning: float = 3.0
+    floored: bool = True
+
+
+FUSED = Weighing()
+WORDS_ONLY = Weighing(meaning=0.0, floored=False)
+MEANING_ONLY = Weighing(words=0.0, floored=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What speaks for an observation as an answer to a question.
+
+    ``words`` is its BM25 score; ``cosine`` says how near the meanings are, 0 where the vectors
+    cannot be compared.
+    """
+
+    id: UUID
+    words: float
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """An observation that answers a question; ``relevance`` lies between 0 and 1."""
+
+    id: UUID
+    relevance: float
+
+
+def passages(content: str) -> list[str]:
+    """The passages of a text, some sentences each; none where it is but one."""
+    length = max(PASSAGE_CHARS, len(content) // MAX_PASSAGES)
+    found: list[str] = []
+    for sentence in filter(str.strip, _SENTENCE_END.split(content)):
+        if found and len(found[-1]) + len(sentence) < length:
+            found[-1] = f"{found[-1]} {sentence}"
+        else:
+            found.append(sentence)
+    return found if len(found) > 1 else []
+
+
+def nearness(whole: float | None, passage: float | None) -> float:
+    """How near a text is in meaning, from the cosines of the whole and of its nearest passage.
+
+    Half of each: a sentence of a long text may be all that answers, and the rest says about what.
+    """
+    if whole is None:
+        return 0.0
+    return whole if passage is None else (whole + passage) / 2
+
+
+def rank(
+    query: Query,
+    frequency: Mapping[int, float],
+    matches: Iterable[Match],
+    compared: int,
+    weighing: Weighing = FUSED,
+) -> list[Recalled]:
+    """The observations that have to do with a question, best first.
+
+    ``frequency`` is the inverse document frequency of each of its terms; the matches are the best
+    of ``compared`` observations. A score by words is held against what the question asks for, not
+    against the best other one: where even the best says little of it, the meaning decides.
+    """
+    asked_for = sum(frequency[term.id] for term in query.terms if term.spoken) or 1.0
+    floor = floor_among(compared) if weighing.floored else 0.0
+    scored = [
+        (weighing.words * match.words / asked_for + weighing.meaning * match.cosine, match.id)
+        for match in matches
+    ]
+    scored.sort(key=lambda one: (-one[0], one[1]))
+    return [Recalled(identity, relevance(score)) for score, identity in scored if score > floor]
+
+
+def floor_among(compared: int) -> float:
+    """How much evidence an answer must have, if it is the best of so many observations."""
+    return FLOOR + FLOOR_PER_DOUBLING * math.log2(max(compared / FLOOR_FROM, 1.0))
+
+
+def relevance(evidence: float) -> float:
+    """A score from 0 to 1.
+
+    As in the search of code it is the square root of the probability that this was meant: 0.9 and
+    above excellent, 0.7 an even chance, below 0.6 poor.
+    """
+    return math.sqrt(1 / (1 + math.exp(STEEPNESS * (EVEN_EVIDENCE - evidence))))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An observation that may be worth its place in a prompt.
+
+    ``relevance`` is None where nothing was asked; ``is_own`` says that it comes from the session
+    that the prompt is for; ``changed`` names the places that it is about and that have changed.
+    """
+
+    id: UUID
+    content: str
+    type: str
+    tags: tuple[str, ...]
+    stored_at: datetime
+    relevance: float | None = None
+    is_own: bool = False
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Text for a prompt, what is in it, and how many candidates did not fit."""
+
+    context: str
+    ids: list[UUID]
+    estimated_tokens: int
+    omitted: int
+
+
+def pack(candidates: Iterable[Candidate], max_tokens: int, now: datetime) -> Packed:
+    """The candidates of most value that fit, each of them whole; a session's own come first."""
+    once = {candidate.id: candidate for candidate in candidates}.values()
+    ordered = sorted(once, key=lambda c: (not c.is_own, -value(c, now), c.id))
+    parts, ids = [HEADING], []
+    size = len(HEADING.encode())
+    for candidate in ordered:
+        part = _entry(candidate)
+        grown = size + len(part.encode())
+        if _tokens(grown) <= max_tokens:
+            parts.append(part)
+            ids.append(candidate.id)
+            size = grown
+    context = "".join(parts) if ids else ""
+    return Packed(context, ids, estimate_tokens(context), len(ordered) - len(ids))
+
+
+def value(candidate: Candidate, now: datetime) -> float:
+    """How much an observation is worth in a prompt: by relevance, by type, by age."""
+    age_days = max((now - candidate.stored_at).total_seconds(), 0.0) / 86_400
+    return (
+        RELEVANCE_WEIGHT * (candidate.relevance or 0.0)
+        + TYPE_WORTH.get(candidate.type, 0.0)
+        + math.exp2(-age_days / HALF_LIFE_DAYS)
+    )
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has: a quarter of its bytes in UTF-8, rounded up."""
+    return _tokens(len(text.encode()))
+
+
+def preview(content: str) -> tuple[str, bool]:
+    """The first 200 characters, back to the end of a word; and whether anything was cut."""
+    if len(content) <= PREVIEW_CHARS:
+        return content, False
+    cut = content[:PREVIEW_CHARS]
+    if not content[PREVIEW_CHARS].isspace():
+        cut = cut[: _last_space(cut)]
+    return cut.rstrip(), True
+
+
+def _last_space(text: str) -> int:
+    """Where the last white space of a text stands; its end where there is none."""
+    places = [place for place, character in enumerate(text) if character.isspace()]
+    return places[-1] if places else len(text)
+
+
+def _tokens(size: int) -> int:
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def _entry(candidate: Candidate) -> str:
+    about = [candidate.type, candidate.stored_at.date().isoformat()]
+    if candidate.tags:
+        about.append("tags: " + ", ".join(candidate.tags))
+    if candidate.changed:
+        about.append("may be out of date, the code changed: " + ", ".join(candidate.changed))
+    return f"\n\n### {' · '.join(about)}\n\n{candidate.content}"

@@ -1,0 +1,134 @@
+"""Which stretch of work is this, and what was done in it?
+
+A session has a name of the caller's choosing. What a caller stores without naming one belongs to
+the session that it has open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import NotFound
+from codebase_mcp.source.git import Head
+
+_SQL = load_queries("codebase_mcp.records", "sessions.sql")
+
+TASKS_SHOWN = 50
+AGENTS_SHOWN = 50
+
+NO_HEAD = Head(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A stretch of work; ``directory`` is where its caller worked, if that is known."""
+
+    id: str
+    started_at: datetime
+    ended_at: datetime | None
+    directory: str | None
+    start_branch: str | None
+    start_commit: str | None
+    end_branch: str | None
+    end_commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedTask:
+    """A task as it is now, and when the session last changed it."""
+
+    id: UUID
+    title: str
+    status: str
+    touched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AgentActivity:
+    """What an agent did in a session."""
+
+    agent_id: UUID
+    agent_name: str
+    executions: int
+    failures: int
+    last_active_at: datetime | None
+
+
+async def start_session(
+    tx: Transaction, session_id: str, owner: str | None, directory: Path | None, head: Head
+) -> Session:
+    """Start a session, or go on with the one of this name, ended or not."""
+    row = await tx.fetch_one(
+        _SQL["start"],
+        id=session_id,
+        owner=owner,
+        directory=str(directory) if directory else None,
+        branch=head.branch,
+        commit=head.commit,
+    )
+    assert row is not None
+    return Session(*row)
+
+
+async def end_session(tx: Transaction, session_id: str, head: Head) -> Session:
+    """End a session; one that has ended stays as it ended.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    row = await tx.fetch_one(_SQL["end"], id=session_id, branch=head.branch, commit=head.commit)
+    if row is None:
+        raise _not_found(session_id)
+    return Session(*row)
+
+
+async def find_session(tx: Transaction, session_id: str) -> Session:
+    """A session by its name.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    row = await tx.fetch_one(_SQL["find"], id=session_id)
+    if row is None:
+        raise _not_found(session_id)
+    return Session(*row)
+
+
+async def session_for(tx: Transaction, session_id: str | None, owner: str | None) -> str | None:
+    """The session that something belongs to: the one named, else the one its caller has open.
+
+    Raises:
+        NotFound: the one named does not exist.
+    """
+    if session_id is not None:
+        return (await find_session(tx, session_id)).id
+    if owner is None:
+        return None
+    row = await tx.fetch_one(_SQL["open_session"], owner=owner)
+    return row[0] if row else None
+
+
+async def activity_in(
+    tx: Transaction, session_id: str
+) -> tuple[list[TouchedTask], list[AgentActivity]]:
+    """The tasks that a session touched, and what agents did in it."""
+    tasks, agents = await tx.fetch_many(
+        [
+            (_SQL["touched_tasks"], {"id": session_id, "limit": TASKS_SHOWN}),
+            (_SQL["active_agents"], {"id": session_id, "limit": AGENTS_SHOWN}),
+        ]
+    )
+    return [TouchedTask(*row) for row in tasks], [AgentActivity(*row) for row in agents]
+
+
+def _not_found(session_id: str) -> NotFound:
+    return NotFound(
+        "Session not found",
+        hint='Start it first: session(operation="start").',
+        details={"session_id": session_id},
+    )

@@ -1,0 +1,57 @@
+-- name: start
+-- A session, new or opened again; it belongs to whoever started it last, where that is known.
+INSERT INTO session AS s (id, owner, directory, start_branch, start_commit)
+VALUES (%(id)s, %(owner)s, %(directory)s, %(branch)s, %(commit)s)
+ON CONFLICT (id) DO UPDATE
+SET owner = coalesce(excluded.owner, s.owner),
+    directory = coalesce(excluded.directory, s.directory),
+    ended_at = NULL,
+    end_branch = NULL,
+    end_commit = NULL
+RETURNING s.id, s.started_at, s.ended_at, s.directory, s.start_branch, s.start_commit,
+          s.end_branch, s.end_commit;
+
+-- name: end
+-- The end of a session; one that has ended before keeps its time.
+UPDATE session
+SET ended_at = coalesce(ended_at, clock_timestamp()),
+    end_branch = CASE WHEN ended_at IS NULL THEN %(branch)s ELSE end_branch END,
+    end_commit = CASE WHEN ended_at IS NULL THEN %(commit)s ELSE end_commit END
+WHERE id = %(id)s
+RETURNING id, started_at, ended_at, directory, start_branch, start_commit, end_branch, end_commit;
+
+-- name: find
+-- One session.
+SELECT id, started_at, ended_at, directory, start_branch, start_commit, end_branch, end_commit
+FROM session
+WHERE id = %(id)s;
+
+-- name: open_session
+-- The session that a caller works in.
+SELECT id
+FROM session
+WHERE owner = %(owner)s AND ended_at IS NULL
+ORDER BY started_at DESC
+LIMIT 1;
+
+-- name: touched_tasks
+-- Tasks that were made or changed in a session, the last touched first.
+SELECT t.id, t.title, t.status, max(e.at) AS at
+FROM task_event AS e
+JOIN task AS t ON t.id = e.task_id
+WHERE e.session_id = %(id)s
+GROUP BY t.id
+ORDER BY at DESC, t.id
+LIMIT %(limit)s;
+
+-- name: active_agents
+-- Agents bound to a session, and those that did something in it, with what they did there.
+SELECT a.id, a.name, count(e.id), count(e.id) FILTER (WHERE e.success IS FALSE),
+       coalesce(max(e.at), a.session_start) AS at
+FROM agent AS a
+LEFT JOIN agent_execution AS e ON e.agent_id = a.id AND e.session_id = %(id)s
+WHERE a.session_id = %(id)s
+   OR a.id IN (SELECT agent_id FROM agent_execution WHERE session_id = %(id)s)
+GROUP BY a.id
+ORDER BY at DESC, a.name
+LIMIT %(limit)s;

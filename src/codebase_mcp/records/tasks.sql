@@ -1,0 +1,188 @@
+-- name: one_task
+-- A task by its id.
+SELECT id, title, description, notes, status, created_at, updated_at, planning_references
+FROM task
+WHERE id = %(id)s;
+
+-- name: plan_for_values
+-- Plan the statements of this transaction for the values that they are run with: a filter that is
+-- not given is none then, each one that is finds its index, and whether few or many branches begin
+-- so makes the difference that it should.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+
+-- name: newest_tasks
+-- A page of the tasks, of a status where one is given.
+SELECT id, title, description, notes, status, created_at, updated_at, planning_references
+FROM task
+WHERE (%(status)s::text IS NULL OR status = %(status)s)
+  AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+ORDER BY created_at DESC, id DESC
+OFFSET %(offset)s
+LIMIT %(limit)s;
+
+-- name: newest_tasks_of_branch
+-- A page of those with a branch whose name begins so; no code point sorts after chr(1114111).
+SELECT id, title, description, notes, status, created_at, updated_at, planning_references
+FROM task
+WHERE EXISTS (
+    SELECT FROM task_link AS link
+    WHERE link.task_id = task.id
+      AND link.kind = 'branch'
+      AND link.value >= %(branch)s
+      AND link.value < %(branch)s || chr(1114111))
+  AND (%(status)s::text IS NULL OR status = %(status)s)
+  AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+ORDER BY created_at DESC, id DESC
+OFFSET %(offset)s
+LIMIT %(limit)s;
+
+-- name: shown
+-- The second half of a statement whose first half, one of those above, is named ``found``: what is
+-- shown of those tasks.
+SELECT id, title, description, notes, status, created_at, updated_at, planning_references,
+       ARRAY(
+           SELECT link.value
+           FROM task_link AS link
+           WHERE link.task_id = found.id AND link.kind = 'branch'
+           ORDER BY link.linked_at, link.value) AS branches,
+       ARRAY(
+           SELECT link.value
+           FROM task_link AS link
+           WHERE link.task_id = found.id AND link.kind = 'commit'
+           ORDER BY link.linked_at, link.value) AS commits,
+       EXISTS (SELECT FROM anchor WHERE anchor.record_id = found.id) AS is_anchored
+FROM found
+ORDER BY created_at DESC, id DESC;
+
+-- name: count_tasks
+-- How many tasks there are, of a status where one is given.
+SELECT count(*)
+FROM task
+WHERE (%(status)s::text IS NULL OR status = %(status)s);
+
+-- name: count_tasks_of_branch
+-- How many of them have a branch whose name begins so.
+SELECT count(*)
+FROM task
+WHERE EXISTS (
+    SELECT FROM task_link AS link
+    WHERE link.task_id = task.id
+      AND link.kind = 'branch'
+      AND link.value >= %(branch)s
+      AND link.value < %(branch)s || chr(1114111))
+  AND (%(status)s::text IS NULL OR status = %(status)s);
+
+-- name: history
+-- The changes of a task's status, branch and commit, oldest first.
+SELECT at, field, old, new
+FROM task_event
+WHERE task_id = %(id)s AND field <> 'text'
+ORDER BY ordinal;
+
+-- name: create_task
+-- A new task and the first event of its history; when that was.
+WITH new AS (
+    INSERT INTO task (id, title, description, notes, status, planning_references, created_at,
+                      updated_at)
+    SELECT %(id)s, %(title)s, %(description)s, %(notes)s, %(status)s,
+           %(planning_references)s::text[], now, now
+    FROM clock_timestamp() AS now
+    RETURNING id, status, created_at
+), event AS (
+    INSERT INTO task_event (task_id, ordinal, at, field, new, session_id)
+    SELECT id, 1, created_at, 'status', status,
+           (SELECT id
+            FROM session
+            WHERE owner = %(owner)s AND ended_at IS NULL
+            ORDER BY started_at DESC
+            LIMIT 1)
+    FROM new
+)
+SELECT created_at
+FROM new;
+
+-- name: lock_task
+-- Let no one else change a task until the end. What follows sees all that others have done to it.
+SELECT id
+FROM task
+WHERE id = %(id)s
+FOR NO KEY UPDATE;
+
+-- name: update_task
+-- Change what is ``given`` of a task that is locked, and write down what that changes. Nothing is
+-- touched where all is as it should be. A link is later than those that are there even where they
+-- were made by a clock that is ahead of ours.
+WITH before AS (
+    SELECT id, status,
+           (SELECT link.value
+            FROM task_link AS link
+            WHERE link.task_id = task.id AND link.kind = 'branch'
+            ORDER BY link.linked_at DESC, link.value DESC
+            LIMIT 1) AS branch,
+           (SELECT link.value
+            FROM task_link AS link
+            WHERE link.task_id = task.id AND link.kind = 'commit'
+            ORDER BY link.linked_at DESC, link.value DESC
+            LIMIT 1) AS commit,
+           'anchors' = ANY(%(given)s::text[])
+               OR ('title' = ANY(%(given)s::text[]) AND title <> %(title)s)
+               OR ('description' = ANY(%(given)s::text[])
+                   AND description IS DISTINCT FROM %(description)s)
+               OR ('notes' = ANY(%(given)s::text[]) AND notes IS DISTINCT FROM %(notes)s)
+               OR ('planning_references' = ANY(%(given)s::text[])
+                   AND planning_references <> %(planning_references)s::text[]) AS is_edited,
+           (SELECT max(ordinal) FROM task_event WHERE task_id = task.id) AS last_ordinal,
+           (SELECT id
+            FROM session
+            WHERE owner = %(owner)s AND ended_at IS NULL
+            ORDER BY started_at DESC
+            LIMIT 1) AS session_id,
+           clock_timestamp() AS now
+    FROM task
+    WHERE id = %(id)s
+), change AS MATERIALIZED (
+    SELECT field, old, new, row_number() OVER (ORDER BY position) AS position
+    FROM before
+    CROSS JOIN LATERAL (
+        VALUES (1, 'status', before.status, %(status)s::text),
+               (2, 'branch', before.branch, %(branch)s::text),
+               (3, 'commit', before.commit, %(commit)s::text)
+    ) AS asked (position, field, old, new)
+    WHERE field = ANY(%(given)s::text[]) AND old IS DISTINCT FROM new
+), unlinked AS (
+    DELETE FROM task_link AS link
+    USING change
+    WHERE link.task_id = %(id)s AND link.kind = change.field AND change.new IS NULL
+), linked AS (
+    INSERT INTO task_link (task_id, kind, value, linked_at)
+    SELECT before.id, change.field, change.new,
+           greatest(
+               before.now,
+               (SELECT max(link.linked_at) + interval '1 microsecond'
+                FROM task_link AS link
+                WHERE link.task_id = before.id AND link.kind = change.field))
+    FROM change
+    CROSS JOIN before
+    WHERE change.field <> 'status' AND change.new IS NOT NULL
+    ON CONFLICT (task_id, kind, value) DO UPDATE
+    SET linked_at = excluded.linked_at
+), event AS (
+    INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
+    SELECT before.id, coalesce(before.last_ordinal, 0) + coalesce(change.position, 1), before.now,
+           coalesce(change.field, 'text'), change.old, change.new, before.session_id
+    FROM before
+    LEFT JOIN change ON true
+    WHERE change.field IS NOT NULL OR (before.is_edited AND before.session_id IS NOT NULL)
+)
+UPDATE task
+SET title = CASE WHEN 'title' = ANY(%(given)s::text[]) THEN %(title)s ELSE title END,
+    description = CASE
+        WHEN 'description' = ANY(%(given)s::text[]) THEN %(description)s ELSE description END,
+    notes = CASE WHEN 'notes' = ANY(%(given)s::text[]) THEN %(notes)s ELSE notes END,
+    status = CASE WHEN 'status' = ANY(%(given)s::text[]) THEN %(status)s ELSE task.status END,
+    planning_references = CASE
+        WHEN 'planning_references' = ANY(%(given)s::text[]) THEN %(planning_references)s::text[]
+        ELSE planning_references END,
+    updated_at = before.now
+FROM before
+WHERE task.id = before.id AND (before.is_edited OR EXISTS (SELECT FROM change));

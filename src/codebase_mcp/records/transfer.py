@@ -1,0 +1,295 @@
+"""How do a project's records leave it, and come into another one?
+
+Export streams one line after another from one state of the database. Import reads a file twice:
+first every line is checked by itself, then all are stored in one transaction, kind by kind. What is
+there already, word for word, is passed over; anything else that cannot be stored refuses the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any, BinaryIO
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.embedder import Embedder
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records import portable
+from codebase_mcp.records.entities import folded, schema_problems
+from codebase_mcp.records.memory import store_prepared
+from codebase_mcp.records.schemas import accept_schema
+from codebase_mcp.records.work_items import LEVELS
+
+_SQL = load_queries("codebase_mcp.records", "transfer.sql")
+
+_BATCH = 500
+_FIRST_ID = "00000000-0000-0000-0000-000000000000"
+
+# So many problems are named; a file with more is hardly mended line by line.
+MAX_PROBLEMS = 20
+
+_REFUSED: Mapping[str, str] = {
+    "session": "a session of this id is there already, and differs",
+    "agent": "an agent of this id or name is there already, and differs",
+    "agent_execution": "its agent is neither here nor in the file, or its id is taken",
+    "task": "a task of this id is there already, and differs",
+    "observation": "an observation of this id or content is there already, and differs",
+    "entity_type": "an entity type of this id or name is there already, and differs",
+    "entity": "an entity of this id or name is there already, and differs",
+    "work_item": "its parent is not there or does not stand above it, or its id is taken",
+    "anchor": "its record is neither here nor in the file, or its id or place is taken",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How many records of each kind were stored, and how many were there already."""
+
+    added: dict[str, int]
+    unchanged: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where a line is: its number, from 1, and where it begins (bytes)."""
+
+    number: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Survey:
+    """Where the lines of each kind are, and what turned out to be wrong with them."""
+
+    spots: defaultdict[str, list[_Spot]] = field(default_factory=lambda: defaultdict(list))
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, number: int, problem: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append((number, problem))
+
+    def refuse(self) -> None:
+        """Raise what is wrong, if anything is."""
+        if not self.problems:
+            return
+        first, why = self.problems[0]
+        raise InvalidInput(
+            f"Nothing was imported: line {first}: {why}",
+            hint="Correct these lines and import again; lines that are here already do no harm.",
+            details={"fields": [_as_field(*problem) for problem in sorted(self.problems)]},
+        )
+
+
+def _as_field(number: int, problem: str) -> dict[str, str]:
+    message = f"line {number}: {problem}"
+    return {"field": f"line {number}", "constraint": problem, "message": message}
+
+
+async def export_lines(
+    tx: Transaction, project_id: str | None, exported_at: datetime
+) -> AsyncIterator[str]:
+    """Every record as a line of JSON without its end, the header first."""
+    header = {
+        "kind": "header",
+        "format": portable.FORMAT,
+        "version": portable.VERSION,
+        "project_id": project_id,
+        "exported_at": exported_at.isoformat(),
+    }
+    yield json.dumps(header)
+    for kind in portable.LINES:
+        after = _beginning(kind)
+        while rows := await tx.fetch_all(_SQL[f"export_{kind}"], **after, ids=None, limit=_BATCH):
+            for _, _, line in rows:
+                yield line
+            after = {"after": rows[-1][0], "after_id": rows[-1][1]}
+
+
+def _beginning(kind: str) -> dict[str, object]:
+    """The place before the first line of a kind; names of sessions are texts of any form."""
+    return {"after": "-infinity", "after_id": "" if kind == "session" else _FIRST_ID}
+
+
+async def import_lines(
+    tx: Transaction, file: BinaryIO, contents: Survey, embedder: Embedder
+) -> Imported:
+    """Store every record of a file that was surveyed.
+
+    Raises:
+        InvalidInput: naming the lines; nothing is stored then, provided that the caller's
+            transaction ends with the error.
+    """
+    added: Counter[str] = Counter()
+    unchanged: Counter[str] = Counter()
+    for key in _order(contents):
+        kind = key.partition(" ")[0]
+        for batch in _batches(file, contents.spots[key]):
+            stored, same = await _store(tx, key, batch, embedder, contents)
+            added[kind] += stored
+            unchanged[kind] += same
+    contents.refuse()
+    return Imported(dict(added), dict(unchanged))
+
+
+def survey_lines(file: BinaryIO) -> Survey:
+    """Check every line by itself, and note where it is.
+
+    Raises:
+        InvalidInput: naming the lines that are none of ours.
+    """
+    contents = Survey()
+    offset, has_header = 0, False
+    for number, raw in enumerate(file, 1):
+        spot, offset = _Spot(number, offset), offset + len(raw)
+        if not raw.strip():
+            continue
+        try:
+            line = portable.read_line(raw.decode())
+        except (InvalidInput, UnicodeDecodeError) as error:
+            contents.add(number, str(error))
+            continue
+        is_header = isinstance(line, portable.HeaderLine)
+        has_header |= is_header
+        if is_header != (number == 1):
+            contents.add(number, "the header stands in the first line, and only there")
+        if not is_header:
+            contents.spots[_key(line)].append(spot)
+    if not has_header and not contents.problems:
+        contents.add(1, "the file is empty")
+    contents.refuse()
+    return contents
+
+
+def _key(line: portable.Line) -> str:
+    """What can be stored together: lines of a kind, of work items those of one level."""
+    if isinstance(line, portable.WorkItemLine):
+        return f"work_item {line.item_type}"
+    kind: str = line.kind  # type: ignore[attr-defined]
+    return kind
+
+
+def _order(contents: Survey) -> list[str]:
+    """What is named before what names it; a parent stands above its children."""
+    keys = [
+        f"{kind} {level}" if level else kind
+        for kind in portable.LINES
+        for level in (LEVELS if kind == "work_item" else ("",))
+    ]
+    return [key for key in keys if contents.spots[key]]
+
+
+def _batches(file: BinaryIO, spots: Sequence[_Spot]) -> Iterator[list[tuple[int, portable.Line]]]:
+    """The lines again, some at a time."""
+    rest = iter(spots)
+    while some := list(islice(rest, _BATCH)):
+        batch = []
+        for spot in some:
+            file.seek(spot.offset)
+            batch.append((spot.number, portable.read_line(file.readline().decode())))
+        yield batch
+
+
+async def _store(
+    tx: Transaction,
+    key: str,
+    batch: Sequence[tuple[int, portable.Line]],
+    embedder: Embedder,
+    contents: Survey,
+) -> tuple[int, int]:
+    """Store lines of one kind; how many were new, how many were there word for word."""
+    kind, _, level = key.partition(" ")
+    lines: dict[str, tuple[int, portable.Line]] = {}
+    for number, line in batch:
+        first = lines.setdefault(_id(line), (number, line))
+        if first[1] != line:
+            contents.add(number, f"{kind} {_id(line)}: the id comes twice in the file")
+    for number, problem in (*_bad_types(batch), *await _misfits(tx, batch)):
+        contents.add(number, problem)
+    if kind == "observation":
+        stored = await store_prepared(tx, [_content(line) for _, line in batch], embedder)
+    else:
+        more = {"above": list(LEVELS[: LEVELS.index(level)])} if level else {}
+        rows = await tx.fetch_all(
+            _SQL[f"import_{kind}"],
+            lines=json.dumps([_content(line) for _, line in batch]),
+            **more,
+        )
+        stored = {row[0] for row in rows}
+    left = [identity for identity in lines if identity not in stored]
+    present = await _present(tx, kind, left)
+    same = 0
+    for identity in left:
+        number, line = lines[identity]
+        if present.get(identity) == line:
+            same += 1
+        else:
+            contents.add(number, f"{kind} {identity}: {_REFUSED[kind]}")
+    return len(stored), same
+
+
+def _id(line: portable.Line) -> str:
+    return str(line.id)  # type: ignore[attr-defined]
+
+
+async def _present(tx: Transaction, kind: str, ids: Sequence[str]) -> dict[str, portable.Line]:
+    """Those of some records that are stored, as lines."""
+    if not ids:
+        return {}
+    rows = await tx.fetch_all(
+        _SQL[f"export_{kind}"], **_beginning(kind), ids=list(ids), limit=len(ids)
+    )
+    return {identity: portable.read_line(line) for _, identity, line in rows}
+
+
+def _content(line: portable.Line) -> dict[str, Any]:
+    """A line as its statement takes it."""
+    content = line.model_dump(mode="json", by_alias=True)
+    if isinstance(line, portable.EntityTypeLine):
+        content["folded"] = folded(line.name)
+        for version in content["versions"]:
+            version["schema_text"] = json.dumps(version.pop("schema"))
+    return content
+
+
+def _bad_types(batch: Sequence[tuple[int, portable.Line]]) -> list[tuple[int, str]]:
+    """Entity types with a schema that we do not accept, or without the one that is current."""
+    found = []
+    for number, line in batch:
+        if not isinstance(line, portable.EntityTypeLine):
+            continue
+        numbers = [version.version for version in line.versions]
+        if line.version != max(numbers) or len(set(numbers)) != len(numbers):
+            found.append((number, "version must be the last of versions, each of them once"))
+        try:
+            for version in line.versions:
+                accept_schema(version.schema_)
+        except InvalidInput as error:
+            found.append((number, error.message))
+    return found
+
+
+async def _misfits(
+    tx: Transaction, batch: Sequence[tuple[int, portable.Line]]
+) -> list[tuple[int, str]]:
+    """Entities whose type is missing, or whose data does not fit the schema that it names."""
+    entities = [(number, line) for number, line in batch if isinstance(line, portable.EntityLine)]
+    if not entities:
+        return []
+    types = list({line.type_id for _, line in entities})
+    schemas = {
+        (type_id, version): json.loads(schema)
+        for type_id, version, _, schema in await tx.fetch_all(_SQL["schemas_of"], types=types)
+    }
+    found = []
+    for number, line in entities:
+        schema = schemas.get((line.type_id, line.schema_version))
+        if schema is None:
+            found.append((number, "its type, or that version of its schema, is not there"))
+        elif problems := schema_problems(schema, line.data):
+            found.append((number, f"data does not fit its schema: {problems[0]}"))
+    return found

@@ -1,0 +1,250 @@
+"""Work in five levels: what is part of what, and how far is it?
+
+Each item holds its path, the ids from the root to itself, so that what is below an item is a range
+of paths, and what is above it stands in its own. Neither type nor parent of an item ever changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal, TypedDict
+from uuid import UUID, uuid4
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
+from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
+from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
+from codebase_mcp.records.page import Cursor, Page, Paging
+
+_SQL = load_queries("codebase_mcp.records", "work_items.sql")
+
+Level = Literal["project", "session", "task", "research", "subtask"]
+WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
+
+# From the highest to the lowest.
+LEVELS: tuple[Level, ...] = ("project", "session", "task", "research", "subtask")
+
+# More of a tree is of no use in one reply.
+MAX_DESCENDANTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """A piece of work, and where it stands: ``path`` leads from the root to itself."""
+
+    id: UUID
+    item_type: Level
+    title: str
+    description: str | None
+    status: WorkItemStatus
+    parent_id: UUID | None
+    path: str
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    anchors: tuple[Anchor, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many ancestors it has."""
+        return self.path.count("/") - 1
+
+
+class WorkItemChanges(TypedDict, total=False):
+    """What an update gives; None clears the description or the anchors."""
+
+    title: str
+    description: str | None
+    status: WorkItemStatus
+    anchors: Sequence[Place] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which items are asked for; of a parent its children, or with ``below`` all below it."""
+
+    status: WorkItemStatus | None = None
+    item_type: Level | None = None
+    parent_id: UUID | None = None
+    below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """An item, what is above it (the root first), and what is below it, level by level.
+
+    ``descendants_total`` may be more than are named.
+    """
+
+    item: WorkItem
+    ancestors: list[WorkItem]
+    children: list[WorkItem]
+    descendants: list[WorkItem]
+    descendants_total: int
+
+
+async def create_work_item(
+    tx: Transaction,
+    item_type: Level,
+    title: str,
+    *,
+    description: str | None = None,
+    status: WorkItemStatus = "planned",
+    parent_id: UUID | None = None,
+    places: Sequence[Place] = (),
+) -> WorkItem:
+    """Store a new item, at the root or below a parent of a higher level.
+
+    Raises:
+        NotFound: there is no such parent.
+        InvalidInput: the parent does not stand above such an item; or one of the places cannot be
+            an anchor.
+    """
+    identity = uuid4()
+    row = await tx.fetch_one(
+        _SQL["create_work_item"],
+        id=identity,
+        item_type=item_type,
+        title=title,
+        description=description,
+        status=status,
+        parent_id=parent_id,
+        above=list(LEVELS[: LEVELS.index(item_type)]),
+    )
+    assert row is not None
+    parent_type, path, created_at, completed_at = row
+    if path is None:
+        assert parent_id is not None
+        if parent_type is None:
+            raise _not_found("Parent work item not found", "parent_id", parent_id)
+        raise _not_above(parent_id, parent_type, item_type)
+    item = WorkItem(
+        identity,
+        item_type,
+        title,
+        description,
+        status,
+        parent_id,
+        path,
+        created_at=created_at,
+        updated_at=created_at,
+        completed_at=completed_at,
+    )
+    if not places:
+        return item
+    await set_anchors(tx, "work_item", identity, places)
+    return replace(item, anchors=(await anchors_of(tx, [identity]))[identity])
+
+
+async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChanges) -> WorkItem:
+    """Change what is given of an item.
+
+    Raises:
+        NotFound: there is none of this id.
+        InvalidInput: one of the places cannot be an anchor.
+    """
+    row = await tx.fetch_one(
+        _SQL["update_work_item"],
+        id=item_id,
+        given=list(changes),
+        title=changes.get("title"),
+        description=changes.get("description"),
+        status=changes.get("status"),
+    )
+    if row is None:
+        raise _not_found("Work item not found", "work_item_id", item_id)
+    if "anchors" in changes:
+        places = changes["anchors"] or ()
+        await set_anchors(tx, "work_item", item_id, places)
+        row = (*row[:-1], bool(places))
+    [item] = await _items(tx, [row])
+    return item
+
+
+async def query_work_items(tx: Transaction, wanted: Wanted, paging: Paging) -> Page[WorkItem]:
+    """A page of the items that are asked for, newest first.
+
+    Raises:
+        NotFound: there is no such parent.
+    """
+    params = {
+        **paging.parameters(),
+        "status": wanted.status,
+        "item_type": wanted.item_type,
+        "parent_id": None if wanted.below else wanted.parent_id,
+        "below": wanted.parent_id if wanted.below else None,
+    }
+    _, rows, [[total]], parent = await tx.fetch_many(
+        [
+            (_SQL["plan_for_values"], {}),
+            (_SQL["page"], params),
+            (_SQL["total"], params),
+            (_SQL["known"], {"id": wanted.parent_id}),
+        ]
+    )
+    if wanted.parent_id is not None and not parent:
+        raise _not_found("Work item not found", "parent_id", wanted.parent_id)
+    items = await _items(tx, rows)
+    return paging.page(items, total, lambda item: Cursor(item.created_at, item.id))
+
+
+async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
+    """An item with what is above and below it.
+
+    Raises:
+        NotFound: there is none of this id.
+    """
+    params = {"id": item_id, "limit": MAX_DESCENDANTS}
+    lineage, below, [[total]] = await tx.fetch_many(
+        [(_SQL[name], params) for name in ("lineage", "descendants", "count_descendants")]
+    )
+    if not lineage:
+        raise _not_found("Work item not found", "work_item_id", item_id)
+    items = await _items(tx, [*lineage, *below])
+    *ancestors, item = items[: len(lineage)]
+    descendants = items[len(lineage) :]
+    return Hierarchy(
+        item,
+        ancestors,
+        children=[child for child in descendants if child.parent_id == item.id],
+        descendants=descendants,
+        descendants_total=total,
+    )
+
+
+async def root_ids(tx: Transaction, limit: int) -> list[UUID]:
+    """The items without a parent, oldest first."""
+    return [row[0] for row in await tx.fetch_all(_SQL["roots"], limit=limit)]
+
+
+async def _items(tx: Transaction, rows: Sequence[Row]) -> list[WorkItem]:
+    """Items of rows whose last column says whether there are anchors."""
+    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
+    return [WorkItem(*(*row[:-1], anchors[row[0]])) for row in rows]
+
+
+def _not_found(message: str, field: str, item_id: UUID) -> NotFound:
+    return NotFound(
+        message,
+        hint="Take the id from query_work_items; an item is known in its own project only.",
+        details={field: str(item_id)},
+    )
+
+
+def _not_above(parent_id: UUID, parent_type: Level, item_type: Level) -> CodebaseError:
+    """Why an item cannot stand below this parent, and what can be done about it."""
+    above = LEVELS[: LEVELS.index(item_type)]
+    below = LEVELS[LEVELS.index(parent_type) + 1 :]
+    ways = [f"take a parent_id of type {' or '.join(above)}"] if above else ["omit parent_id"]
+    if below:
+        ways.append(f"make item_type {' or '.join(below)}")
+    return InvalidInput.of(
+        "parent_id",
+        str(parent_id),
+        f"An item_type {item_type!r} cannot stand below a parent_id of type {parent_type!r}",
+        rule="a child strictly below its parent: " + " > ".join(LEVELS),
+        hint=f"{', or '.join(ways).capitalize()}.",
+    )

@@ -1,0 +1,125 @@
+-- name: create_work_item
+-- A new item below a parent that may stand above it; also the parent's type, where it is there.
+-- Types and paths never change, and the foreign key keeps the parent where it is.
+WITH parent AS (
+    SELECT id, item_type, path
+    FROM work_item
+    WHERE id = %(parent_id)s
+), new AS (
+    INSERT INTO work_item (id, item_type, title, description, status, parent_id, path, created_at,
+                           updated_at, completed_at)
+    SELECT %(id)s, %(item_type)s, %(title)s, %(description)s, %(status)s, parent.id,
+           coalesce(parent.path, '') || %(id)s || '/', now, now,
+           CASE WHEN %(status)s = 'completed' THEN now END
+    FROM clock_timestamp() AS now
+    LEFT JOIN parent ON true
+    WHERE %(parent_id)s::uuid IS NULL OR parent.item_type = ANY(%(above)s)
+    RETURNING path, created_at, completed_at
+)
+SELECT (SELECT item_type FROM parent), path, created_at, completed_at
+FROM (VALUES (1)) AS always
+LEFT JOIN new ON true;
+
+-- name: update_work_item
+-- Change what is ``given`` of an item. The time of completion stays until the status leaves it.
+-- One reading of the clock for both times; whoever waited for another's change brings an old one.
+UPDATE work_item
+SET title = coalesce(%(title)s, title),
+    description = CASE
+        WHEN 'description' = ANY(%(given)s::text[]) THEN %(description)s ELSE description END,
+    status = coalesce(%(status)s, status),
+    completed_at = CASE
+        WHEN coalesce(%(status)s, status) = 'completed'
+            THEN coalesce(completed_at, now)
+        END,
+    updated_at = CASE
+        WHEN 'anchors' = ANY(%(given)s::text[])
+            OR title <> %(title)s
+            OR status <> %(status)s
+            OR ('description' = ANY(%(given)s::text[])
+                AND description IS DISTINCT FROM %(description)s)
+            THEN greatest(now, updated_at)
+        ELSE updated_at END
+FROM clock_timestamp() AS now
+WHERE id = %(id)s
+RETURNING id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+          completed_at,
+          EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored;
+
+-- name: plan_for_values
+-- Plan the statements of this transaction for the values that they are run with: a filter that is
+-- not given is none then, and each one that is finds its index.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+
+-- name: page
+-- A page of items, by all that is given: status, type, parent, or an item that they are ``below``
+-- (no code point sorts after chr(1114111)).
+SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+       completed_at,
+       EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+FROM work_item
+WHERE (%(status)s::text IS NULL OR status = %(status)s)
+  AND (%(item_type)s::text IS NULL OR item_type = %(item_type)s)
+  AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
+  AND (%(below)s::uuid IS NULL
+       OR (path > (SELECT path FROM work_item WHERE id = %(below)s)
+           AND path < (SELECT path FROM work_item WHERE id = %(below)s) || chr(1114111)))
+  AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+ORDER BY created_at DESC, id DESC
+OFFSET %(offset)s
+LIMIT %(limit)s;
+
+-- name: total
+-- How many items there are, by all that is given.
+SELECT count(*)
+FROM work_item
+WHERE (%(status)s::text IS NULL OR status = %(status)s)
+  AND (%(item_type)s::text IS NULL OR item_type = %(item_type)s)
+  AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
+  AND (%(below)s::uuid IS NULL
+       OR (path > (SELECT path FROM work_item WHERE id = %(below)s)
+           AND path < (SELECT path FROM work_item WHERE id = %(below)s) || chr(1114111)));
+
+-- name: lineage
+-- An item and its ancestors, the root first, by the ids that its path is made of.
+SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+       completed_at,
+       EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+FROM work_item
+WHERE id = ANY((
+    SELECT string_to_array(rtrim(path, '/'), '/')
+    FROM work_item
+    WHERE id = %(id)s)::uuid[])
+ORDER BY path;
+
+-- name: descendants
+-- What is below an item, level by level: the ids in a path are all of one length.
+SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+       completed_at,
+       EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+FROM work_item
+WHERE path > (SELECT path FROM work_item WHERE id = %(id)s)
+  AND path < (SELECT path FROM work_item WHERE id = %(id)s) || chr(1114111)
+ORDER BY length(path), created_at, id
+LIMIT %(limit)s;
+
+-- name: count_descendants
+-- How many items are below one.
+SELECT count(*)
+FROM work_item
+WHERE path > (SELECT path FROM work_item WHERE id = %(id)s)
+  AND path < (SELECT path FROM work_item WHERE id = %(id)s) || chr(1114111);
+
+-- name: known
+-- A row, if the item is there.
+SELECT id
+FROM work_item
+WHERE id = %(id)s;
+
+-- name: roots
+-- The oldest items without a parent.
+SELECT id
+FROM work_item
+WHERE parent_id IS NULL
+ORDER BY created_at, id
+LIMIT %(limit)s;
