@@ -10,36 +10,53 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import BinaryIO
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, DatabaseFacts, Embedded, External
+from codebase_mcp.database.connection import (
+    Database,
+    DatabaseFacts,
+    Embedded,
+    External,
+    Transaction,
+)
 from codebase_mcp.database.projects import (
     Project,
     drop_project,
-    ensure_project,
     find_project,
     list_projects,
+    page_id,
+    page_of_projects,
 )
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
-from codebase_mcp.errors import InternalError, NotFound
+from codebase_mcp.errors import DatabaseUnavailable, InternalError, NotFound, ProjectNotFound
 from codebase_mcp.index.build import Indexer, Progress, RunResult
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import profile_fingerprint
+from codebase_mcp.projects.health import Health, examine
+from codebase_mcp.projects.identity import Identity
+from codebase_mcp.projects.resolution import ProjectSource, Resolver
+from codebase_mcp.projects.workflow import WorkflowClient
+from codebase_mcp.records.following import refresh_anchors
+from codebase_mcp.records.notes import Note, fit_notes, notes_on
+from codebase_mcp.records.page import Cursor, Page, Paging
+from codebase_mcp.records.transfer import Imported, export_lines, import_lines, survey_lines
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
 
-ProjectSource = Literal["explicit", "default"]
+NOBODY = Identity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +70,26 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """The answer to a question, from which project, and how long it took (ms)."""
+    """The answer to a question, from which project, and how long it took (ms).
+
+    ``notes`` are what is known about each hit, if that was asked for.
+    """
 
     answer: Answer
     project: Project
     project_source: ProjectSource
     latency_ms: float
+    notes: tuple[tuple[Note, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InProject:
+    """A transaction in the project that a call means, and who calls."""
+
+    tx: Transaction
+    project: Project
+    source: ProjectSource
+    owner: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +98,12 @@ class ProjectFacts:
 
     project: Project
     repositories: tuple[RepositoryFacts, ...]
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, name: str) -> StaticEmbedder:
+    """The model: 30 MB of memory, and the same for all that this process opens."""
+    return StaticEmbedder.load(folder, name)
 
 
 class App:
@@ -79,9 +116,11 @@ class App:
         self._database = database
         self._pool = pool
         self._indexer = Indexer(database, embedder, pool, settings.max_file_bytes)
-        self._searcher = Searcher(database, embedder, profile_fingerprint(embedder))
+        self._profile = profile_fingerprint(embedder)
+        self._searcher = Searcher(database, embedder, self._profile)
         self.embedder = embedder
-        self._known: dict[str | None, tuple[Project, ProjectSource]] = {}
+        url = settings.workflow_url
+        self.resolver = Resolver(database, WorkflowClient(url) if url else None)
 
     @classmethod
     async def open(cls, settings: Settings | None = None) -> App:
@@ -96,7 +135,7 @@ class App:
         folder = settings.embedding_model or BUILTIN
         name = "builtin" if settings.embedding_model is None else folder.name
         source = partial(StaticEmbedder.load, folder, name)
-        embedder = await asyncio.to_thread(source)
+        embedder = await asyncio.to_thread(_loaded, folder, name)
         target = (
             External(settings.database_url, pool_size=settings.db_pool_size)
             if settings.database_url
@@ -121,6 +160,7 @@ class App:
 
     async def close(self) -> None:
         """Give everything back; the embedded database lives on while others use it."""
+        await self.resolver.close()
         await asyncio.to_thread(self._pool.close)
         await self._database.close()
 
@@ -132,8 +172,9 @@ class App:
         name: str | None = None,
         force_reindex: bool = False,
         progress: Callable[[Progress], None] = lambda _: None,
+        identity: Identity = NOBODY,
     ) -> IndexReport:
-        """Make the index of a directory equal to it.
+        """Make the index of a directory equal to it; what is anchored to its code follows.
 
         Raises:
             InvalidInput: the path is no readable directory, or the project id is none.
@@ -142,52 +183,186 @@ class App:
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
         root = await asyncio.to_thread(resolve_root, str(repo_path))
-        project, source = await self._project(project_id, create=True)
+        project, source = await self.resolver.resolve(
+            project_id, identity, repository=root, create=True
+        )
         run = await self._indexer.run(
             project, root, name=name, force=force_reindex, progress=progress
         )
+        run = await self._follow(project, run, is_rebuilt=force_reindex)
         return IndexReport(run, project, source)
 
+    async def _follow(self, project: Project, run: RunResult, *, is_rebuilt: bool) -> RunResult:
+        """Let anchors follow the code; what a run that broke off left is no state to follow."""
+        if run.status == "failed":
+            return run
+        try:
+            async with self._database.transaction(project) as tx:
+                await refresh_anchors(
+                    tx,
+                    run.repository_id,
+                    added=run.added,
+                    changed=run.changed,
+                    is_changed=is_rebuilt or run.files_indexed > 0 or run.files_removed > 0,
+                )
+        except DatabaseUnavailable as error:
+            return replace(run, status="failed", errors=[*run.errors, error.message])
+        return run
+
     async def search(
-        self, query: str, project_id: str | None = None, request: Request | None = None
+        self,
+        query: str,
+        project_id: str | None = None,
+        request: Request | None = None,
+        *,
+        identity: Identity = NOBODY,
+        with_notes: bool = False,
     ) -> SearchReport:
-        """The places of a project that answer a question best.
+        """The places of a project that answer a question best; with what is known about them.
 
         Raises:
             ProjectNotFound: unknown, or never indexed.
             DatabaseUnavailable, EmbeddingUnavailable: the index cannot be searched.
         """
         started = time.perf_counter()
-        project, source = await self._known_project(project_id)
-        try:
-            answer = await self._searcher.search(project, query, request or Request())
-        except InternalError:  # dropped by another process, perhaps: then it is not found now
-            self._known.pop(project_id, None)
-            await self._known_project(project_id)
-            raise
-        return SearchReport(answer, project, source, (time.perf_counter() - started) * 1000)
+        project, source = await self.resolver.resolve(project_id, identity)
+        async with self._still_there(project, source):
+            request = request or Request()
+            answer = await self._searcher.search(project, query, request)
+            notes: list[tuple[Note, ...]] = []
+            if with_notes:
+                async with self._database.transaction(project, readonly=True) as tx:
+                    notes = await notes_on(tx, answer.hits)
+        if request.max_chars is not None:
+            notes, is_cut = fit_notes(notes, answer.hits, request.max_chars)
+            answer = replace(answer, truncated=answer.truncated or is_cut)
+        latency_ms = (time.perf_counter() - started) * 1000
+        return SearchReport(answer, project, source, latency_ms, tuple(notes))
 
     async def rank(self, query: str, project_id: str | None, filters: Filters) -> list[RankedFile]:
         """All candidate files with their signals, best first: for measuring, not for showing."""
-        project, _ = await self._project(project_id, create=False)
+        project, _ = await self.resolver.resolve(project_id, NOBODY)
         return await self._searcher.rank(project, query, filters)
 
-    async def projects(self) -> list[ProjectFacts]:
-        """All projects with their repositories."""
+    @asynccontextmanager
+    async def enter(
+        self,
+        project_id: str | None = None,
+        identity: Identity = NOBODY,
+        *,
+        readonly: bool = False,
+    ) -> AsyncIterator[InProject]:
+        """A transaction in the project that a call means, for what is kept beside the code.
+
+        Raises:
+            ProjectNotFound: no such project.
+            DatabaseUnavailable: the database is away.
+        """
+        project, source = await self.resolver.resolve(project_id, identity)
+        async with (
+            self._still_there(project, source),
+            self._database.transaction(project, readonly=readonly) as tx,
+        ):
+            yield InProject(tx, project, source, identity.owner)
+
+    async def export_records(
+        self, project_id: str | None = None, identity: Identity = NOBODY
+    ) -> AsyncIterator[str]:
+        """What is kept beside the code, as lines of JSON, from one state of the database.
+
+        Raises:
+            ProjectNotFound: no such project.
+        """
+        async with self.enter(project_id, identity, readonly=True) as here:
+            async for line in export_lines(here.tx, here.project.project_id, datetime.now(UTC)):
+                yield line
+
+    async def import_records(
+        self,
+        file: BinaryIO,
+        project_id: str | None = None,
+        identity: Identity = NOBODY,
+        *,
+        dry_run: bool = False,
+    ) -> Imported:
+        """Store the records of such lines, all or none; a project that is not there is made.
+
+        ``file`` is read twice; with ``dry_run`` everything is done and undone.
+
+        Raises:
+            InvalidInput: lines that cannot be stored, by their numbers.
+        """
+        survey = await asyncio.to_thread(survey_lines, file)
+        try:
+            project, _ = await self.resolver.resolve(project_id, identity)
+            is_new = False
+        except ProjectNotFound:
+            project, _ = await self.resolver.resolve(project_id, identity, create=True)
+            is_new = True
+        try:
+            async with self._database.transaction(project) as tx:
+                imported = await import_lines(tx, file, survey, self.embedder)
+                if dry_run:
+                    await tx.close()
+        except BaseException:
+            dry_run = True
+            raise
+        finally:
+            if is_new and dry_run:
+                await drop_project(self._database, project)
+                self.resolver.forget(project)
+        return imported
+
+    async def projects(self, chosen: Sequence[Project] | None = None) -> list[ProjectFacts]:
+        """Some projects, or all of them, with their repositories."""
         found = []
-        for project in await list_projects(self._database):
-            async with self._database.transaction(project, readonly=True) as tx:
-                found.append(ProjectFacts(project, await load_inventory(tx)))
+        for project in await list_projects(self._database) if chosen is None else chosen:
+            with suppress(ProjectNotFound):  # dropped meanwhile
+                async with (
+                    self._still_there(project, "explicit"),
+                    self._database.transaction(project, readonly=True) as tx,
+                ):
+                    found.append(ProjectFacts(project, await load_inventory(tx)))
         return found
 
-    async def remove(self, repo_path: str | Path, project_id: str | None = None) -> UUID:
+    async def list_projects(self, paging: Paging) -> Page[Project]:
+        """A page of the projects, newest first."""
+        found, total = await page_of_projects(self._database, paging.parameters())
+        return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
+
+    async def health(self, project_id: str | None, identity: Identity = NOBODY) -> Health:
+        """What works and what does not; an answer also when the database is away.
+
+        Raises:
+            ProjectNotFound: the project that is named does not exist.
+        """
+        return await examine(
+            self._database,
+            self.resolver,
+            project_id,
+            identity,
+            profile=self._profile,
+            model=self.embedder.name,
+        )
+
+    @property
+    def workers(self) -> int:
+        """How many processes prepare what is indexed."""
+        return self._pool.workers
+
+    async def remove(
+        self,
+        repo_path: str | Path,
+        project_id: str | None = None,
+        identity: Identity = NOBODY,
+    ) -> UUID:
         """Forget a repository, which need not exist any more; its id.
 
         Raises:
             NotFound: no such repository in the project.
             ProjectNotFound: no such project.
         """
-        project, _ = await self._project(project_id, create=False)
+        project, _ = await self.resolver.resolve(project_id, identity)
         wanted = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
         async with self._database.transaction(project, readonly=True) as tx:
             known = await load_inventory(tx)
@@ -197,6 +372,8 @@ class App:
                 f"Repository not found: {repo_path}",
                 hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
             )
+        async with self._database.transaction(project) as tx:
+            await refresh_anchors(tx, match.id)
         return match.id
 
     async def drop_project(self, project_id: str) -> None:
@@ -205,8 +382,9 @@ class App:
         Raises:
             ProjectNotFound: no such project.
         """
-        self._known.pop(project_id, None)
-        await drop_project(self._database, await find_project(self._database, project_id))
+        project = await find_project(self._database, project_id)
+        await drop_project(self._database, project)
+        self.resolver.forget(project)
 
     async def database_facts(self) -> DatabaseFacts:
         """The database's version and whereabouts.
@@ -216,15 +394,11 @@ class App:
         """
         return await self._database.check()
 
-    async def _known_project(self, project_id: str | None) -> tuple[Project, ProjectSource]:
-        """A project to search, looked up once."""
-        if project_id not in self._known:
-            self._known[project_id] = await self._project(project_id, create=False)
-        return self._known[project_id]
-
-    async def _project(
-        self, project_id: str | None, *, create: bool
-    ) -> tuple[Project, ProjectSource]:
-        source: ProjectSource = "default" if project_id is None else "explicit"
-        find: Any = ensure_project if create else find_project
-        return await find(self._database, project_id), source
+    @asynccontextmanager
+    async def _still_there(self, project: Project, source: ProjectSource) -> AsyncIterator[None]:
+        """If another process dropped the project meanwhile, what fails for it is: not found."""
+        try:
+            yield
+        except InternalError:
+            await self.resolver.look_again(project, source)
+            raise

@@ -7,6 +7,7 @@ value at once with its source.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from platformdirs import user_data_path
 from codebase_mcp.errors import InvalidInput
 
 DEFAULT_TOOLSETS = ("code",)
-TOOLSETS = ("code",)
+TOOLSETS = ("code", "projects", "tasks", "memory", "agents", "entities", "work_items")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Settings:
     workers: int
     max_file_bytes: int
     idle_minutes: float
+    project_dir: Path | None
+    workflow_url: str | None
     log_level: str
 
     @classmethod
@@ -48,6 +51,8 @@ class Settings:
             flag = flags.get(setting.name)
             source = f"--{setting.name.replace('_', '-')}" if flag is not None else setting.variable
             text = flag if flag is not None else environment.get(setting.variable, "").strip()
+            if not text and setting.also in environment:
+                source, text = setting.also, environment[setting.also].strip()
             if not text:
                 values[setting.name] = setting.default()
                 continue
@@ -84,6 +89,8 @@ class Setting:
     default: Callable[[], Any]
     parse: Callable[[str], Any]
     help: str
+    also: str = ""
+    """Another program's variable that says the same, where ours is not set."""
 
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
@@ -110,9 +117,15 @@ def _path(text: str) -> Path:
 
 
 def _database_url(text: str) -> str:
-    if not text.startswith(("postgresql://", "postgres://")):
+    if not re.match(r"postgres(ql)?(\+\w+)?://", text):
         raise ValueError("must begin with postgresql:// or postgres://")
     return text
+
+
+def _http_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return text.rstrip("/")
 
 
 def _toolsets(text: str) -> tuple[str, ...]:
@@ -188,6 +201,21 @@ SETTINGS = (
         lambda: 5.0,
         _minutes,
         "The embedded database stops so long after its last user has gone.",
+    ),
+    Setting(
+        "project_dir",
+        "CODEBASE_MCP_PROJECT_DIR",
+        lambda: None,
+        _path,
+        "Directory that the client works in, if it is not the one the server was started in.",
+        also="CLAUDE_PROJECT_DIR",
+    ),
+    Setting(
+        "workflow_url",
+        "WORKFLOW_MCP_URL",
+        lambda: None,
+        _http_url,
+        "Address of a workflow-mcp that is asked for the active project.",
     ),
     Setting(
         "log_level",

@@ -21,6 +21,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from codebase_mcp.app import App, IndexReport
+from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.index.build import Progress
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_name, check_project_id
@@ -58,7 +59,12 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
                 )
 
             outcome = await app.index(
-                path, project, name=name, force_reindex=options.force, progress=report
+                path,
+                project,
+                name=name,
+                force_reindex=options.force,
+                progress=report,
+                identity=identity_here(settings),
             )
     _print(outcome, as_json=options.json)
     return 1 if outcome.run.status == "failed" else 0
@@ -67,7 +73,9 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
 async def remove(options: argparse.Namespace, settings: Settings) -> int:
     """Forget a repository."""
     async with await App.open(settings) as app:
-        removed = await app.remove(options.path, check_project_id(options.project))
+        removed = await app.remove(
+            options.path, check_project_id(options.project), identity_here(settings)
+        )
     if options.json:
         print(json.dumps({"repository_id": str(removed), "status": "removed"}))
     else:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from codebase_mcp.app import App, ProjectFacts
-from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
@@ -22,13 +22,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
     """The repositories of one project: sizes, freshness, failures."""
     project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
-        found = [p for p in await app.projects() if p.project.project_id == project_id]
-    if not found and project_id is not None:
-        raise ProjectNotFound(
-            "Project has not been indexed or does not exist",
-            hint=f"Run: codebase-mcp index PATH --project {project_id}",
-            details={"project_id": project_id},
-        )
+        project, _ = await app.resolver.resolve(project_id, identity_here(settings))
+        found = await app.projects([project])
     repositories = found[0].repositories if found else ()
     if options.json:
         print(json.dumps([_as_json(r) for r in repositories], ensure_ascii=False, indent=2))

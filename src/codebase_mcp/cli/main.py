@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from codebase_mcp.cli.record_commands import add_record_commands
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.settings import SETTINGS, Settings
 
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     from codebase_mcp.cli import tool_commands  # noqa: PLC0415
 
-    if arguments and tool_commands.is_tool(arguments[0]):
+    if tool_commands.is_tool(arguments):
         options = tool_commands.parse(arguments)
         command: Command = tool_commands.call
     else:
@@ -115,6 +116,12 @@ def build_parser() -> argparse.ArgumentParser:
     remove = _command(commands, "remove", _lazily("indexing", "remove"), "Forget a repository")
     remove.add_argument("path", help="its directory, which need not exist any more, or its id")
     _project_options(remove)
+    add_record_commands(commands, _lazily)
+    trust = _command(
+        commands, "trust", _lazily("trust", "trust"), "Let a .mcp-context.toml name its project"
+    )
+    trust.add_argument("directory", nargs="?", default=".", help="where to look for it, upward (.)")
+    trust.add_argument("--json", action="store_true", help="print JSON")
     doctor = _command(
         commands, "doctor", _lazily("doctor", "doctor"), "Check the whole way with a small canary"
     )

@@ -10,15 +10,11 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from codebase_mcp.app import App
+from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.settings import Settings
-from codebase_mcp.tools.code import CODE
-from codebase_mcp.tools.server import AppHolder, call_tool, no_progress
 
 # Of a long chunk a terminal shows the beginning.
 MAX_LINES_SHOWN = 16
-
-_SEARCH = next(tool for tool in CODE.tools if tool.name == "search_code")
 
 # Pygments' names where they differ from the grammars'.
 _LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text": "text"}
@@ -38,11 +34,8 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         "directory": options.directory,
     }
     arguments |= {name: value for name, value in optional.items() if value is not None}
-    holder = AppHolder(lambda: App.open(settings))
-    try:
-        reply = await call_tool(_SEARCH, arguments, holder.get, no_progress)
-    finally:
-        await holder.close()
+    async with open_shell(settings) as shell:
+        reply = await shell.call("search_code", arguments)
     if options.json:
         print(json.dumps(reply, ensure_ascii=False, indent=2))
     else:

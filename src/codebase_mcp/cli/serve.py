@@ -22,7 +22,7 @@ async def serve(options: argparse.Namespace, settings: Settings) -> int:
         return await App.open(settings)
 
     logging.getLogger("fastmcp").setLevel(settings.log_level)
-    server = build_server(open_app, settings.toolsets)
+    server = build_server(open_app, settings.toolsets, directory=settings.project_dir)
     if options.transport == "stdio":
         await server.run_stdio_async(show_banner=False)
     else:

@@ -10,16 +10,29 @@ from typing import Any
 from codebase_mcp.settings import Settings
 
 
-def is_tool(word: str) -> bool:
-    """Whether a first argument names a tool; tools have an underscore or are words of their own."""
-    if word.startswith("-") or word in _OTHER_COMMANDS:
+def is_tool(arguments: Sequence[str]) -> bool:
+    """Whether these arguments call a tool."""
+    if not arguments or arguments[0].startswith("-") or arguments[0] in _OTHER_COMMANDS:
+        return False
+    if arguments[0] in _SHARED_NAMES and not _names_operation(arguments):
         return False
     from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415 - heavy, and seldom needed
 
-    return any(tool.name == word for tool in all_tools())
+    return any(tool.name == arguments[0] for tool in all_tools())
 
 
-_OTHER_COMMANDS = frozenset({"serve", "index", "search", "status", "projects", "remove", "doctor"})
+# Commands whose names are no tools'; and those that are tools too, which --operation tells apart.
+_OTHER_COMMANDS = frozenset(
+    {
+        "serve", "index", "search", "status", "projects", "remove", "doctor", "tasks",
+        "work-items", "export", "import", "trust",
+    }
+)  # fmt: skip
+_SHARED_NAMES = frozenset({"memory"})
+
+
+def _names_operation(arguments: Sequence[str]) -> bool:
+    return any(a.partition("=")[0] in ("--operation", "--action") for a in arguments)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -51,14 +64,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 async def call(options: argparse.Namespace, settings: Settings) -> int:
     """Call the tool and print its result; an error comes in the contract's shape."""
-    from codebase_mcp.app import App  # noqa: PLC0415
-    from codebase_mcp.tools.server import AppHolder, call_tool, no_progress  # noqa: PLC0415
+    from codebase_mcp.cli.calling import open_shell  # noqa: PLC0415
 
-    holder = AppHolder(lambda: App.open(settings))
-    try:
-        content = await call_tool(options.spec, options.values, holder.get, no_progress)
-    finally:
-        await holder.close()
+    async with open_shell(settings) as shell:
+        content = await shell.call(options.spec.name, options.values)
     print(json.dumps(content, ensure_ascii=False, indent=2))
     return 0
 

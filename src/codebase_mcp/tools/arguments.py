@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.values import require_storable
 
 # Names that clients of the older documents use, accepted in every tool that has the canonical one.
 ALIASES: Mapping[str, str] = {
@@ -63,7 +64,7 @@ def check_arguments(
         if name not in values:
             problems.append(InvalidInput.of(name, None, f"Field required: {name}", rule="required"))
     if problems:
-        raise _together(problems)
+        raise together(problems)
     return checked
 
 
@@ -98,7 +99,7 @@ def _coerced(schema: Mapping[str, Any], value: Any) -> Any:
         return value
     try:
         parsed = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
     return value if isinstance(parsed, str) else parsed
 
@@ -114,6 +115,7 @@ def _checked(name: str, schema: Mapping[str, Any], value: Any, rule: Rule | None
         return rule(value)
     if errors:
         raise _problem(name, value, errors[0])
+    require_storable(name, value)
     return value
 
 
@@ -142,6 +144,10 @@ def _problem(name: str, value: Any, error: ValidationError) -> InvalidInput:
             low, high = error.schema.get("minLength", 0), error.schema.get("maxLength", "∞")
             message = f"{label} must have {low} to {high} characters, got {len(error.instance)}"
             rule = f"{low}..{high} characters"
+        case "minItems" | "maxItems":
+            low, high = error.schema.get("minItems", 0), error.schema.get("maxItems", "∞")
+            message = f"{label} must have {low} to {high} items, got {len(error.instance)}"
+            rule = f"{low}..{high} items"
         case "enum":
             message = f"{label} must be one of {', '.join(map(repr, rule))}"
         case "type" | "anyOf":
@@ -152,7 +158,7 @@ def _problem(name: str, value: Any, error: ValidationError) -> InvalidInput:
             message, rule = f"{label}: {error.message}", f"only: {known}"
         case _:
             message = f"{label}: {error.message}"
-    return InvalidInput.of(field, _shown(value), message, rule=str(rule))
+    return InvalidInput.of(field, shown(value), message, rule=str(rule))
 
 
 def _short(value: Any) -> str:
@@ -160,12 +166,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
     """A value to put into an error: long ones are cut."""
     return value if len(_short(value)) < 80 else _short(value)
 
 
-def _together(problems: list[InvalidInput]) -> InvalidInput:
+def together(problems: list[InvalidInput]) -> InvalidInput:
+    """The one problem, or all of them in one error."""
     if len(problems) == 1:
         return problems[0]
     fields = [

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from codebase_mcp.tools.agents import AGENTS
 from codebase_mcp.tools.code import CODE
+from codebase_mcp.tools.entities import ENTITIES
+from codebase_mcp.tools.memory import MEMORY
+from codebase_mcp.tools.projects import PROJECTS
+from codebase_mcp.tools.tasks import TASKS
 from codebase_mcp.tools.toolset import Toolset, ToolSpec
+from codebase_mcp.tools.work_items import WORK_ITEMS
 
-TOOLSETS: tuple[Toolset, ...] = (CODE,)
+TOOLSETS: tuple[Toolset, ...] = (CODE, PROJECTS, TASKS, MEMORY, AGENTS, ENTITIES, WORK_ITEMS)
 
 
 def tools_of(names: Iterable[str]) -> tuple[ToolSpec, ...]:

@@ -7,10 +7,10 @@ import json
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.fields import NoteReply, ProjectId, note_replies
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
     check_directory,
@@ -22,30 +22,10 @@ from codebase_mcp.tools.rules import (
     check_repo_path,
     check_repository_id,
 )
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec
-
-PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 # A client that shows progress, or that drops silent calls, hears from us at least so often.
 PROGRESS_INTERVAL_S = 0.5
-
-ProjectId = Annotated[
-    str | None,
-    Field(
-        description="Project workspace. Omit it to use the default workspace.",
-        json_schema_extra={
-            "anyOf": [
-                {
-                    "type": "string",
-                    "pattern": PROJECT_ID_PATTERN,
-                    "minLength": 1,
-                    "maxLength": 50,
-                },
-                {"type": "null"},
-            ]
-        },
-    ),
-]
 
 
 class IndexRepository(Arguments):
@@ -111,6 +91,7 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
             name=arguments.name,
             force_reindex=arguments.force_reindex,
             progress=lambda progress: latest.update(now=progress),
+            identity=caller.identity,
         )
     )
     try:
@@ -210,6 +191,14 @@ class SearchCode(Arguments):
         int, Field(ge=0, le=50, description="Lines to show before and after each result.")
     ] = 10
     explain: Annotated[bool, Field(description="Show what made each result's rank.")] = False
+    with_notes: Annotated[
+        bool,
+        Field(
+            description="Also list, under each result's notes, what is known about that place: "
+            "tasks, observations, entities and work items anchored to its lines or its file. A "
+            "note whose state is needs_review was written about code that has since changed."
+        ),
+    ] = False
 
 
 class OtherPlace(BaseModel):
@@ -253,6 +242,7 @@ class CodeResult(BaseModel):
     more_in_file: list[OtherPlace] = Field(default=[])
     also_at: list[SameText] = Field(default=[])
     signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
+    notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
 
 
 class BriefResult(BaseModel):
@@ -262,6 +252,7 @@ class BriefResult(BaseModel):
     content: str
     relevance_score: float
     line_number: int
+    notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
 
 
 class RepositoryName(BaseModel):
@@ -302,8 +293,9 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     the question. Prefer grep for an exact string of which every occurrence is wanted.
 
     Each file comes once, by its best chunk, with line numbers and surrounding lines;
-    `more_in_file` names its other good places. An empty list means that nothing in the code has to
-    do with the query: reword it, or drop filters. PROJECT_NOT_FOUND means that nothing is indexed:
+    `more_in_file` names its other good places, and `with_notes` adds what tasks, observations and
+    other records say about these places. An empty list means that nothing in the code has to do
+    with the query: reword it, or drop filters. PROJECT_NOT_FOUND means that nothing is indexed:
     call index_repository first. `index.state` other than "ready" means that some files are missing
     from the results. Keep `limit` small (5 to 10) and narrow by `directory` or `file_type`.
     """
@@ -337,8 +329,18 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         explain=arguments.explain,
         max_chars=arguments.max_chars,
     )
-    report = await caller.app.search(arguments.query, arguments.project_id, request)
-    return _brief_reply(report) if is_brief else _full_reply(report)
+    report = await caller.app.search(
+        arguments.query,
+        arguments.project_id,
+        request,
+        identity=caller.identity,
+        with_notes=arguments.with_notes,
+    )
+    reply = _brief_reply(report) if is_brief else _full_reply(report)
+    if arguments.with_notes:
+        for result, notes in zip(reply.results, report.notes, strict=True):
+            result.notes = note_replies(notes)
+    return reply
 
 
 def _full_reply(report: Any) -> SearchReply:
@@ -426,12 +428,7 @@ CODE = Toolset(
             arguments=IndexRepository,
             run=index_repository,
             reply=IndexReply,
-            annotations=ToolAnnotations(
-                read_only_hint=False,
-                destructive_hint=False,
-                idempotent_hint=True,
-                open_world_hint=False,
-            ),
+            annotations=hints(repeats=True),
             rules={
                 "repo_path": check_repo_path,
                 "project_id": check_project_id,
@@ -444,12 +441,7 @@ CODE = Toolset(
             arguments=SearchCode,
             run=search_code,
             reply=SearchReply,
-            annotations=ToolAnnotations(
-                read_only_hint=True,
-                destructive_hint=False,
-                idempotent_hint=True,
-                open_world_hint=False,
-            ),
+            annotations=hints(reads=True, repeats=True),
             rules={
                 "query": check_query,
                 "project_id": check_project_id,

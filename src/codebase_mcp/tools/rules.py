@@ -8,10 +8,77 @@ from uuid import UUID
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.root import resolve_root
+from codebase_mcp.tools.arguments import Rule
+from codebase_mcp.values import require_storable
 
 MAX_QUERY_CHARS = 500
 MAX_DIRECTORY_CHARS = 500
 MAX_NAME_CHARS = 200
+MAX_TAGS = 20
+MAX_TAG_CHARS = 100
+
+
+def text_of(field: str, longest: int) -> Rule:
+    """A rule for a text that must say something: trimmed, of 1 to ``longest`` characters; or null.
+
+    Whether null is allowed is the schema's to say.
+    """
+    label = field.replace("_", " ").capitalize()
+
+    def check(value: str | None) -> str | None:
+        if value is None:
+            return None
+        require_storable(field, value)
+        trimmed = value.strip()
+        if not 1 <= len(trimmed) <= longest:
+            rule = f"1..{longest} characters"
+            message = (
+                f"{label} must have 1 to {longest} characters, got {len(trimmed)}"
+                if trimmed
+                else f"{label} cannot be empty"
+            )
+            raise InvalidInput.of(field, value[:50], message, rule=rule)
+        return trimmed
+
+    return check
+
+
+def id_of(field: str, kind: str) -> Rule:
+    """A rule for the id of a record, a UUID in any of its spellings; or null."""
+
+    def check(value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            return str(UUID(value))
+        except ValueError:
+            raise InvalidInput.of(
+                field,
+                value[:100],
+                f"{kind} ID is not a valid UUID: {value[:100]}",
+                rule="UUID",
+                hint="Take it from the reply that named it.",
+            ) from None
+
+    return check
+
+
+def check_tags(tags: list[str] | None) -> list[str] | None:
+    """Tags trimmed, each once, in order; or null."""
+    if tags is None:
+        return None
+    require_storable("tags", tags)
+    if len(tags) > MAX_TAGS:
+        message = f"Tags must have 0 to {MAX_TAGS} items, got {len(tags)}"
+        raise InvalidInput.of("tags", len(tags), message, rule=f"0..{MAX_TAGS} items")
+    checked = []
+    for place, tag in enumerate(tags):
+        field = f"tags.{place}"
+        if not isinstance(tag, str):
+            message = f"{field} must be of type string"
+            raise InvalidInput.of(field, str(tag)[:50], message, rule="string")
+        checked.append(text_of(field, MAX_TAG_CHARS)(tag))
+    return list(dict.fromkeys(checked))
 
 
 def check_query(query: str) -> str:

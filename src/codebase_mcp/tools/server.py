@@ -6,28 +6,36 @@ The handshake needs neither database nor model: both are opened by the first too
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import uuid4
 
-from fastmcp import FastMCP
-from fastmcp.server.dependencies import get_context
+from fastmcp import Context, FastMCP
+from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.tools.base import Tool, ToolResult
+from mcp.server.auth.provider import principal_components
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.projects.identity import Identity
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.reply import failure, output_schema, success, unforeseen
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
+    from fastmcp.server.auth import AccessToken, AuthProvider
+
     from codebase_mcp.app import App
 
 NAME = "codebase-mcp"
 
-INSTRUCTIONS = """\
+CODE_INSTRUCTIONS = """\
 Search over the code of indexed repositories, by meaning and by words.
 
 1. search_code answers questions in plain language ("where are failed requests retried") and finds \
@@ -37,17 +45,36 @@ lines. Use grep for an exact string of which every occurrence matters.
 repository, then search again. After files changed call it again: only changes are read.
 3. An empty result means that nothing in the code has to do with the question. Reword it or drop \
 filters.
-4. Every error names the field, the rule, and under "hint" what to do next.
-Results are relative to the repository's root, which `repositories` names."""
+Results are relative to the repository's root, which `repositories` names.
+"""
+RECORD_INSTRUCTIONS = {
+    "projects": "project_id names a workspace; omit it to stay in yours (get_active_project).",
+    "tasks": "Begin with list_tasks; keep status, branch and commit true with update_task.",
+    "memory": "session start, then memory inject or search for what is known; store decisions and "
+    "what you learned, with anchors to the code.",
+    "agents": "agent tells what other agents do, and them what you do.",
+    "entities": "Records with a schema of the user's own: query_entities before create_entity.",
+    "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",
+}
+ERROR_INSTRUCTIONS = 'Every error names the field, the rule, and under "hint" what to do next.'
+
+
+def instructions_for(toolsets: Collection[str]) -> str:
+    """How to work with a server that shows these toolsets; below 2 KB for all of them."""
+    parts = [CODE_INSTRUCTIONS] if "code" in toolsets else []
+    parts += [line for name, line in RECORD_INSTRUCTIONS.items() if name in toolsets]
+    return "\n".join([*parts, ERROR_INSTRUCTIONS])
+
 
 AppFactory = Callable[[], Awaitable["App"]]
 
 
 class AppHolder:
-    """Opens the product once, when first asked."""
+    """Opens the product once, when first asked; ``directory`` is where its user works."""
 
-    def __init__(self, open_app: AppFactory) -> None:
+    def __init__(self, open_app: AppFactory, directory: Path | None = None) -> None:
         self._open_app = open_app
+        self._process = Identity(f"process {uuid4()}", directory or Path.cwd())
         self._lock = asyncio.Lock()
         self._app: App | None = None
 
@@ -58,12 +85,34 @@ class AppHolder:
                 self._app = await self._open_app()
             return self._app
 
+    def identity_of(self, context: Context) -> Identity:
+        """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""
+        call = context.request_context
+        is_remote = context.transport not in (None, "stdio")
+        if not is_remote and (call is None or call.request is None):
+            return self._process
+        token = get_access_token()
+        if token is not None:
+            return Identity(owner_of(token), is_shared=True)
+        # Without a handshake there are no sessions, and whatever a client writes into the header
+        # of theirs is checked by nobody.
+        if call is None or call.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return Identity()
+        return Identity(f"session {context.session_id}")
+
     async def close(self) -> None:
         """Close what was opened."""
         async with self._lock:
             if self._app is not None:
                 await self._app.close()
                 self._app = None
+
+
+def owner_of(token: AccessToken) -> str:
+    """The name under which a key's owner is known: its client and, where it has them, its users."""
+    client, issuer, subject = principal_components(token)
+    user = f" {quote(subject or '')} {quote(issuer or '')}".rstrip()
+    return f"key {quote(client)}{user}"
 
 
 class ContractTool(Tool):
@@ -89,8 +138,13 @@ class ContractTool(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         try:
+            context = get_context()
             content = await call_tool(
-                self._spec, arguments, self._holder.get, get_context().report_progress
+                self._spec,
+                arguments,
+                self._holder.get,
+                self._holder.identity_of(context),
+                context.report_progress,
             )
         except CodebaseError as error:
             return failure(error)
@@ -103,6 +157,7 @@ async def call_tool(
     spec: ToolSpec,
     arguments: dict[str, Any],
     open_app: AppFactory,
+    identity: Identity,
     report_progress: Callable[[float, float, str], Awaitable[None]],
 ) -> dict[str, Any]:
     """Check the arguments of a tool, call it, and return its reply as JSON values.
@@ -112,7 +167,7 @@ async def call_tool(
     """
     checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
     parsed = spec.arguments.model_validate(checked)
-    caller = Caller(await open_app(), report_progress, frozenset(arguments))
+    caller = Caller(await open_app(), report_progress, frozenset(arguments), identity)
     reply = await spec.run(caller, parsed)
     return reply.model_dump(mode="json", exclude_unset=True)
 
@@ -121,9 +176,19 @@ async def no_progress(done: float, total: float, message: str) -> None:
     """For callers whom progress does not concern."""
 
 
-def build_server(open_app: AppFactory, toolsets: Iterable[str]) -> FastMCP[None]:
-    """A server with the tools of some toolsets; it closes the product when it ends."""
-    holder = AppHolder(open_app)
+def build_server(
+    open_app: AppFactory,
+    toolsets: Iterable[str],
+    *,
+    directory: Path | None = None,
+    auth: AuthProvider | None = None,
+) -> FastMCP[None]:
+    """A server with the tools of some toolsets; it closes the product when it ends.
+
+    ``directory`` is where its user works, the working directory unless given; ``auth`` tells the
+    callers over HTTP apart.
+    """
+    holder, shown = AppHolder(open_app, directory), tuple(toolsets)
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[None]) -> AsyncIterator[None]:
@@ -134,8 +199,9 @@ def build_server(open_app: AppFactory, toolsets: Iterable[str]) -> FastMCP[None]
 
     return FastMCP(
         NAME,
-        instructions=INSTRUCTIONS,
+        instructions=instructions_for(shown),
         version=version(NAME),
-        tools=[ContractTool.of(spec, holder) for spec in tools_of(toolsets)],
+        tools=[ContractTool.of(spec, holder) for spec in tools_of(shown)],
         lifespan=lifespan,
+        auth=auth,
     )

@@ -15,7 +15,10 @@ from codebase_mcp.tools.arguments import Rule
 from codebase_mcp.tools.reply import Reply
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import App
+    from contextlib import AbstractAsyncContextManager
+
+    from codebase_mcp.app import App, InProject
+    from codebase_mcp.projects.identity import Identity
 
 
 class Arguments(BaseModel):
@@ -35,6 +38,24 @@ class Caller:
     app: App
     report_progress: Callable[[float, float, str], Awaitable[None]]
     given: frozenset[str]
+    identity: Identity
+
+    def enter(
+        self, project_id: str | None, *, readonly: bool = False
+    ) -> AbstractAsyncContextManager[InProject]:
+        """A transaction in the project that this call means."""
+        return self.app.enter(project_id, self.identity, readonly=readonly)
+
+
+def hints(*, reads: bool = False, destroys: bool = False, repeats: bool = False) -> ToolAnnotations:
+    """What clients may know before they call a tool: only reads; may overwrite or delete; called
+    again with the same arguments does nothing more. None of ours reaches out into the world."""
+    return ToolAnnotations(
+        read_only_hint=reads,
+        destructive_hint=destroys,
+        idempotent_hint=repeats,
+        open_world_hint=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

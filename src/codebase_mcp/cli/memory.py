@@ -1,0 +1,94 @@
+"""Memory, as a person sees it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.text import Text
+
+from codebase_mcp.cli.showing import (
+    console,
+    day,
+    open_desk,
+    places,
+    print_json,
+    short,
+    show_anchors,
+)
+from codebase_mcp.settings import Settings
+
+
+async def list_newest(options: argparse.Namespace, settings: Settings) -> int:
+    """The newest observations, oldest of them first, as in a log."""
+    limit = getattr(options, "limit", "10")
+    async with open_desk(options, settings) as desk:
+        reply = await desk.ask("memory", operation="timeline", depth_before=limit, depth_after=0)
+    return _show(reply, options, "Nothing is remembered. Add: codebase-mcp memory add TEXT")
+
+
+async def search(options: argparse.Namespace, settings: Settings) -> int:
+    """What answers a question, best first."""
+    async with open_desk(options, settings) as desk:
+        reply = await desk.ask(
+            "memory",
+            operation="search",
+            query=" ".join(options.query),
+            observation_type=options.type,
+            tags=options.tag,
+            limit=options.limit,
+        )
+    return _show(reply, options, "Nothing that is remembered has to do with this.")
+
+
+async def add(options: argparse.Namespace, settings: Settings) -> int:
+    """Remember a text."""
+    async with open_desk(options, settings) as desk:
+        reply = await desk.ask(
+            "memory",
+            operation="store",
+            content=" ".join(options.content),
+            observation_type=options.type,
+            tags=options.tag,
+            anchors=places(options.at),
+        )
+    if options.json:
+        return print_json(reply)
+    _show_one(reply["observations"][0])
+    if reply.get("deduplicated"):
+        console.print("  was remembered already", style="dim")
+    return 0
+
+
+async def show(options: argparse.Namespace, settings: Settings) -> int:
+    """One observation, whole."""
+    async with open_desk(options, settings) as desk:
+        identity = await desk.find("observation", options.id)
+        reply = await desk.ask("memory", operation="get", ids=[identity])
+    return _show(reply, options, "")
+
+
+def _show(reply: dict[str, Any], options: argparse.Namespace, nothing: str) -> int:
+    if options.json:
+        return print_json(reply)
+    if not reply["observations"]:
+        console.print(nothing)
+    for observation in reply["observations"]:
+        _show_one(observation)
+    return 0
+
+
+def _show_one(observation: dict[str, Any]) -> None:
+    score = observation["relevance_score"]
+    console.print(
+        Text.assemble(
+            (short(observation["id"]), "bold"),
+            f"  {observation['type']}",
+            (f"  {day(observation['created_at'])}", "dim"),
+            ("".join(f"  #{tag}" for tag in observation["tags"]), "cyan"),
+            (f"  {score:.2f}" if score is not None else "", "green"),
+        )
+    )
+    for line in observation["content"].splitlines():
+        console.print(Text(f"  {line}"))
+    show_anchors(observation["anchors"])

@@ -1,0 +1,101 @@
+"""What the commands for records have in common: calling, ids that people can type, printing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from codebase_mcp.cli.calling import Shell, open_shell
+from codebase_mcp.records.ids import Shown, whole_id
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.rules import check_project_id
+
+console = Console(highlight=False)
+
+_COLOURS = {
+    "complete": "green", "completed": "green", "in-progress": "yellow", "active": "yellow",
+    "blocked": "red", "needs_review": "red",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The tools, for one command and in the project that it names."""
+
+    shell: Shell
+    project: str | None
+
+    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """A tool's reply; what is None was not given."""
+        return await self.tell(tool, {k: v for k, v in arguments.items() if v is not None})
+
+    async def tell(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A tool's reply, where None has a meaning."""
+        given = arguments if self.project is None else {**arguments, "project_id": self.project}
+        return await self.shell.call(tool, given)
+
+    async def find(self, kind: Shown, beginning: str) -> str:
+        """The whole id of the record whose id begins so."""
+        app, project_id = await self.shell.app(), check_project_id(self.project)
+        async with app.enter(project_id, self.shell.identity, readonly=True) as here:
+            return str(await whole_id(here.tx, kind, beginning))
+
+
+@asynccontextmanager
+async def open_desk(options: argparse.Namespace, settings: Settings) -> AsyncIterator[Desk]:
+    """A desk for one command."""
+    async with open_shell(settings) as shell:
+        yield Desk(shell, options.project)
+
+
+def places(given: list[str] | None) -> list[dict[str, str]] | None:
+    """``src/a.py:Session.close`` as an anchor."""
+    if given is None:
+        return None
+    found = []
+    for text in given:
+        file, _, symbol = text.partition(":")
+        found.append({"file": file} | ({"symbol": symbol} if symbol else {}))
+    return found
+
+
+def print_json(reply: Mapping[str, Any]) -> int:
+    """A reply for programs."""
+    print(json.dumps(reply, ensure_ascii=False, indent=2))
+    return 0
+
+
+def short(identity: str) -> str:
+    """As much of an id as people need to tell records apart."""
+    return identity[:8]
+
+
+def day(time: str | None) -> str:
+    """A time as people write it, in their own zone."""
+    if time is None:
+        return ""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def coloured(status: str) -> Text:
+    """A status, in its colour."""
+    return Text(status, style=_COLOURS.get(status, ""))
+
+
+def show_anchors(anchors: list[dict[str, Any]]) -> None:
+    """The places in the code that a record is about."""
+    for anchor in anchors:
+        name = ":".join(part for part in (anchor["file"], anchor["symbol"]) if part)
+        line = f" line {anchor['start_line']}" if anchor["start_line"] else ""
+        text = Text(f"  at {name or anchor['commit']}{line}")
+        if anchor["state"] != "current":
+            text.append(f"  needs review: {anchor['reason']}", style="red")
+        console.print(text)

@@ -1,0 +1,26 @@
+"""Let a ``.mcp-context.toml`` name a project that was there before it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from codebase_mcp.app import App
+from codebase_mcp.projects.context_file import shown
+from codebase_mcp.settings import Settings
+
+
+async def trust(options: argparse.Namespace, settings: Settings) -> int:
+    """Confirm the nearest file upward from a directory."""
+    directory = Path(options.directory).expanduser().absolute()
+    async with await App.open(settings) as app:
+        context, project = await app.resolver.confirm(directory)
+    file, named = shown(context.path), context.project_id
+    if options.json:
+        print(json.dumps({"file": file, "project_id": named, "trusted": project is not None}))
+    elif project is None:
+        print(f"{file} names {named}, which does not exist yet; codebase-mcp index makes it")
+    else:
+        print(f"{file} may name {named or 'the default workspace'} from now on")
+    return 0

@@ -1,0 +1,210 @@
+"""The toolset ``agents``: what other agents do."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.tools.fields import ProjectId, ProjectReply, nullable
+from codebase_mcp.tools.operations import Operation, check_operation
+from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import InProject
+    from codebase_mcp.records.agents import Agent as AgentRecord
+
+OPERATIONS = {
+    "create_session": Operation(("agent_name",), ("session_id",)),
+    "track_execution": Operation(
+        ("agent_name",), ("tool_name", "success", "duration_ms", "summary", "error")
+    ),
+    "get_state": Operation(("agent_name",)),
+}
+
+
+class Agent(Arguments):
+    operation: Annotated[
+        Literal["create_session", "track_execution", "get_state"],
+        Field(description="What to do; which parameters each takes is said with them."),
+    ]
+    agent_name: Annotated[
+        str,
+        Field(min_length=1, max_length=100, description="The agent's name, one in the project."),
+    ]
+    project_id: ProjectId = None
+    session_id: Annotated[
+        str | None,
+        Field(
+            description="create_session: the session it works in, the one you have open unless "
+            "given.",
+            json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
+        ),
+    ] = None
+    tool_name: Annotated[
+        str | None,
+        Field(
+            description="track_execution: the tool that it used.",
+            json_schema_extra=nullable(type="string", maxLength=200),
+        ),
+    ] = None
+    success: Annotated[
+        bool | None,
+        Field(description="track_execution: whether it went well; false if only error is given."),
+    ] = None
+    duration_ms: Annotated[
+        float | None,
+        Field(
+            description="track_execution: how long it took.",
+            json_schema_extra=nullable(type="number", minimum=0),
+        ),
+    ] = None
+    summary: Annotated[
+        str | None,
+        Field(
+            description="track_execution: what was done.",
+            json_schema_extra=nullable(type="string", maxLength=5_000),
+        ),
+    ] = None
+    error: Annotated[
+        str | None,
+        Field(
+            description="track_execution: what went wrong.",
+            json_schema_extra=nullable(type="string", maxLength=5_000),
+        ),
+    ] = None
+
+
+class ExecutionReply(BaseModel):
+    """Something that an agent did."""
+
+    id: UUID
+    at: datetime
+    session_id: str | None
+    tool_name: str | None
+    success: bool | None = Field(description="null where nobody said.")
+    duration_ms: float | None
+    summary: str | None
+    error: str | None
+
+
+class AgentReply(ProjectReply):
+    agent_id: UUID | None = Field(default=None, description="The same for this name, for ever.")
+    agent_name: str = ""
+    status: Literal["active", "idle"] = Field(
+        default="idle", description="active: its session is, and it did something within the hour."
+    )
+    session_active: bool = Field(
+        default=False,
+        description="Its session has not ended; without one, it did something within the hour.",
+    )
+    session_id: str | None = None
+    execution_id: UUID | None = Field(default=None, description="Of track_execution.")
+    executions: int = Field(default=0, description="All of them; from here on, of get_state.")
+    failures: int = 0
+    success_rate: float | None = Field(
+        default=None, description="Of those whose outcome is known; null without any."
+    )
+    last_active_at: datetime | None = None
+    recent: list[ExecutionReply] = Field(default=[], description="The newest 10, newest first.")
+
+
+async def agent(caller: Caller, arguments: Agent) -> AgentReply:
+    """Keep track of the agents that work in this project: who they are, what they did, how it went.
+
+    - create_session: make an agent known by its name, once or whenever it starts again. It is
+      bound to `session_id`, or to the session that you have open (tool session); its id never
+      changes.
+    - track_execution: after an agent did something: `tool_name`, `success`, `duration_ms`,
+      `summary`, `error`, as much as is known.
+    - get_state: whether it is at work, its successes and failures, and its latest doings. Look
+      before you start an agent a second time or rely on what it should have done.
+
+    Use it when several agents share the work or one hands over to another. What was learned
+    belongs into memory, what is to be done into tasks.
+    """
+    check_operation(OPERATIONS, arguments.operation, arguments)
+    match arguments.operation:
+        case "create_session":
+            return await _create_session(caller, arguments)
+        case "track_execution":
+            return await _track_execution(caller, arguments)
+        case "get_state":
+            return await _get_state(caller, arguments)
+
+
+async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
+    # What is imported within functions here is not for the handshake.
+    from codebase_mcp.records.agents import open_agent  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id) as here:
+        opened = await open_agent(here.tx, arguments.agent_name, arguments.session_id, here.owner)
+    return _reply(here, opened)
+
+
+async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
+    from codebase_mcp.records.agents import Doing, track_execution  # noqa: PLC0415
+
+    success = arguments.success
+    if success is None and arguments.error:
+        success = False
+    doing = Doing(
+        arguments.tool_name, success, arguments.duration_ms, arguments.summary, arguments.error
+    )
+    async with caller.enter(arguments.project_id) as here:
+        tracked, execution_id = await track_execution(
+            here.tx, arguments.agent_name, doing, here.owner
+        )
+    reply = _reply(here, tracked)
+    reply.execution_id = execution_id
+    return reply
+
+
+async def _get_state(caller: Caller, arguments: Agent) -> AgentReply:
+    from codebase_mcp.records.agents import find_agent, recent_executions  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        found = await find_agent(here.tx, arguments.agent_name)
+        recent = await recent_executions(here.tx, arguments.agent_name)
+    reply = _reply(here, found)
+    reply.executions = found.executions
+    reply.failures = found.failures
+    reply.success_rate = found.success_rate
+    reply.last_active_at = found.last_active_at
+    reply.recent = [ExecutionReply.model_validate(one, from_attributes=True) for one in recent]
+    return reply
+
+
+def _reply(here: InProject, found: AgentRecord) -> AgentReply:
+    return AgentReply(
+        agent_id=found.id,
+        agent_name=found.name,
+        status="idle" if found.is_idle else "active",
+        session_active=found.session_active,
+        session_id=found.session_id,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+AGENTS = Toolset(
+    "agents",
+    (
+        ToolSpec(
+            name="agent",
+            title="Keep track of agents",
+            arguments=Agent,
+            run=agent,
+            reply=AgentReply,
+            annotations=hints(),
+            rules={
+                "project_id": check_project_id,
+                "agent_name": text_of("agent_name", 100),
+                "session_id": text_of("session_id", 200),
+            },
+        ),
+    ),
+)

@@ -1,0 +1,462 @@
+"""The toolset ``entities``: typed records with schemas of the user's own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from codebase_mcp.tools.fields import (
+    AnchorReply,
+    Anchors,
+    Offset,
+    PageCursor,
+    ProjectId,
+    ProjectReply,
+    Tag,
+    anchor_replies,
+    nullable,
+    places_of,
+    publish_no_defaults,
+)
+from codebase_mcp.tools.rules import (
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    check_project_id,
+    check_tags,
+    id_of,
+    text_of,
+)
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import InProject
+    from codebase_mcp.records.entities import Entity
+
+MAX_TYPE_NAME_CHARS = 100
+MAX_NAME_CHARS = 200
+
+TypeName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_TYPE_NAME_CHARS,
+        description="Name of the entity type; upper and lower case count as the same.",
+    ),
+]
+Tags = Annotated[
+    list[Tag] | None,
+    Field(
+        json_schema_extra=nullable(
+            type="array",
+            items={"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARS},
+            maxItems=MAX_TAGS,
+        )
+    ),
+]
+Data = Annotated[
+    dict[str, Any],
+    Field(description="The entity's data: an object that fits its type's schema."),
+]
+
+
+class RegisterEntityType(Arguments):
+    type_name: TypeName
+    schema_: Annotated[
+        dict[str, Any],
+        Field(
+            alias="schema",
+            description="JSON Schema of the entities' data, which is an object: Draft 7, or "
+            "2020-12 where $schema says so. Nothing outside it is fetched; format is an annotation "
+            "and not checked; patterns have no look-around and no back-references.",
+        ),
+    ]
+    description: Annotated[
+        str | None,
+        Field(
+            description="What such entities are.",
+            json_schema_extra=nullable(type="string", maxLength=2_000),
+        ),
+    ] = None
+    project_id: ProjectId = None
+
+
+class CreateEntity(Arguments):
+    entity_type: TypeName
+    name: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=MAX_NAME_CHARS, description="Its name, one of its type's own."
+        ),
+    ]
+    data: Data
+    tags: Annotated[Tags, Field(description="Words to find it by.")] = None
+    anchors: Anchors = None
+    project_id: ProjectId = None
+
+
+class QueryEntities(Arguments):
+    entity_type: TypeName
+    filter: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description='Only entities whose data contains this: {"owner": "ops"}. Objects may be '
+            "nested; a list is contained if all its items are.",
+        ),
+    ] = None
+    tags: Annotated[Tags, Field(description="Only entities with all of these tags.")] = None
+    include_deleted: Annotated[bool, Field(description="Deleted ones too.")] = False
+    limit: Annotated[int, Field(ge=1, le=100, description="How many entities at most.")] = 10
+    offset: Offset = 0
+    cursor: PageCursor = None
+    project_id: ProjectId = None
+
+
+class UpdateEntity(Arguments):
+    model_config = ConfigDict(json_schema_extra=publish_no_defaults)
+
+    entity_id: Annotated[UUID, Field(description="The entity's id, from query_entities.")]
+    data: Annotated[
+        dict[str, Any], Field(description="The new data, whole: it replaces the old one.")
+    ]
+    version: Annotated[
+        int, Field(ge=1, le=2**31 - 1, description="The version that you read and change.")
+    ]
+    tags: Annotated[Tags, Field(description="The new tags; null removes all.")] = None
+    anchors: Anchors = None
+    project_id: ProjectId = None
+
+
+class DeleteEntity(Arguments):
+    entity_id: Annotated[UUID, Field(description="The entity's id, from query_entities.")]
+    confirmed: Annotated[
+        bool, Field(description="true: yes, delete it. Otherwise the call is refused.")
+    ] = False
+    project_id: ProjectId = None
+
+
+class UpdateEntityTypeSchema(Arguments):
+    type_name: TypeName
+    new_schema: Annotated[
+        dict[str, Any], Field(description="The new JSON Schema, whole; see register_entity_type.")
+    ]
+    validate_existing: Annotated[
+        bool,
+        Field(description="Hold all entities against it, and refuse it if any does not fit."),
+    ] = False
+    allow_breaking: Annotated[
+        bool,
+        Field(description="Let it remove or require fields, change types, shrink enumerations."),
+    ] = False
+    project_id: ProjectId = None
+
+
+class EntityTypeReply(ProjectReply):
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    type_id: UUID
+    type_name: str
+    schema_: dict[str, Any] = Field(default={}, alias="schema")
+    schema_version: int = 1
+    description: str | None = None
+    created_at: datetime
+
+
+class EntityItem(BaseModel):
+    """An entity. ``schema_version`` is what its data was last held against."""
+
+    id: UUID
+    entity_type: str
+    name: str
+    data: dict[str, Any]
+    tags: list[str]
+    version: int = Field(description="Pass it to update_entity.")
+    schema_version: int
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    anchors: list[AnchorReply]
+
+
+class EntityReply(ProjectReply, EntityItem):
+    pass
+
+
+class EntitiesReply(ProjectReply):
+    entities: list[EntityItem] = Field(default=[], description="Newest change first.")
+    total: int = Field(default=0, description="Matching entities in all, whatever the limit.")
+    next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
+
+
+class DeletionReply(ProjectReply):
+    entity_id: UUID
+    deleted: bool = True
+    deleted_at: datetime
+
+
+class ChangeReply(BaseModel):
+    path: str = Field(description="JSON pointer into the schema.")
+    change: str
+    breaking: bool
+
+
+class SchemaReply(ProjectReply):
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    type_name: str = ""
+    schema_version: int = Field(default=1, description="As before where nothing changed.")
+    previous_version: int = 1
+    changes: list[ChangeReply] = Field(default=[])
+    entities_checked: int | None = Field(
+        default=None, description="With validate_existing: how many fit, which is all."
+    )
+
+
+async def register_entity_type(caller: Caller, arguments: RegisterEntityType) -> EntityTypeReply:
+    """Make a type of records of your own, with a JSON Schema that every one of them must fit.
+
+    Use it once for each kind of thing that you want to keep and look up by its fields: services,
+    vendors, test environments, API contracts. For plain work use tasks or work items, for findings
+    and decisions memory. Next: create_entity. A name that exists already is CONFLICT, whatever its
+    case; to change a schema use update_entity_type_schema.
+    """
+    from codebase_mcp.records.entities import register_entity_type as register  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id) as here:
+        kind = await register(
+            here.tx, arguments.type_name, arguments.schema_, arguments.description
+        )
+    return EntityTypeReply.model_validate(
+        {
+            "type_id": kind.id,
+            "type_name": kind.name,
+            "schema": kind.document,
+            "schema_version": kind.version,
+            "description": kind.description,
+            "created_at": kind.created_at,
+            "project_id": here.project.project_id,
+            "project_source": here.source,
+        }
+    )
+
+
+async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
+    """Store a record of a type that was registered.
+
+    The data must fit the type's schema: all problems are reported at once, by their place in the
+    data. The name is unique within the type; CONFLICT means that there is one: query_entities
+    finds it, update_entity changes it.
+    """
+    from codebase_mcp.records.entities import create_entity as create  # noqa: PLC0415
+
+    places = places_of(arguments.anchors)
+    async with caller.enter(arguments.project_id) as here:
+        entity = await create(
+            here.tx,
+            arguments.entity_type,
+            arguments.name,
+            arguments.data,
+            tags=arguments.tags or (),
+            places=places,
+        )
+    return _reply(entity, here)
+
+
+async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesReply:
+    """Find records of a type by what their data contains and by tags, the newest change first.
+
+    Use it before create_entity, and to read the version that update_entity asks for. `filter` is
+    containment: {"config": {"port": 80}} finds whatever has that and more. `total` says how many
+    match in all; for the next page pass `next_cursor` as `cursor`, with the same filters.
+    """
+    from codebase_mcp.records.entities import query_entities as query  # noqa: PLC0415
+    from codebase_mcp.records.page import Paging  # noqa: PLC0415
+
+    paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        page = await query(
+            here.tx,
+            arguments.entity_type,
+            paging,
+            filter=arguments.filter,
+            tags=arguments.tags,
+            include_deleted=arguments.include_deleted,
+        )
+    return EntitiesReply(
+        entities=[EntityItem(**_fields(entity)) for entity in page.items],
+        total=page.total,
+        next_cursor=page.next_cursor,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
+    """Replace a record's data, if nobody changed it since you read it.
+
+    Pass the version that you read. CONFLICT means that somebody was faster, and names both
+    versions: read it again, apply your change to what is there now, and try with the new version.
+    `data` replaces the old data whole; tags and anchors stay unless they are given.
+    """
+    from codebase_mcp.records.entities import update_entity as update  # noqa: PLC0415
+
+    given = arguments.model_fields_set
+    tags = (arguments.tags or ()) if "tags" in given else None
+    places = places_of(arguments.anchors) if "anchors" in given else None
+    async with caller.enter(arguments.project_id) as here:
+        entity = await update(
+            here.tx,
+            arguments.entity_id,
+            arguments.data,
+            arguments.version,
+            tags=tags,
+            places=places,
+        )
+    return _reply(entity, here)
+
+
+async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionReply:
+    """Delete a record: it is marked, no longer found, and its name is free again.
+
+    Refused unless confirmed is true; the refusal says what would be deleted. query_entities with
+    include_deleted still shows it.
+    """
+    from codebase_mcp.records.entities import delete_entity as delete  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id) as here:
+        entity = await delete(here.tx, arguments.entity_id, confirmed=arguments.confirmed)
+    assert entity.deleted_at is not None
+    return DeletionReply(
+        entity_id=entity.id,
+        deleted=True,
+        deleted_at=entity.deleted_at,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def update_entity_type_schema(
+    caller: Caller, arguments: UpdateEntityTypeSchema
+) -> SchemaReply:
+    """Give a type a new schema; all versions are kept.
+
+    Adding optional fields, relaxing what is required and extending enumerations pass. Adding
+    required fields, removing fields, changing types and shrinking enumerations break what others
+    rely on: they are refused, with a list, unless allow_breaking is true. validate_existing holds
+    all entities against the new schema first and refuses it if any does not fit; without it they
+    stay as they are, and `schema_version` says what each was last held against.
+    """
+    from codebase_mcp.records.entities import (  # noqa: PLC0415
+        update_entity_type_schema as update,
+    )
+
+    async with caller.enter(arguments.project_id) as here:
+        done = await update(
+            here.tx,
+            arguments.type_name,
+            arguments.new_schema,
+            validate_existing=arguments.validate_existing,
+            allow_breaking=arguments.allow_breaking,
+        )
+    reply = SchemaReply(
+        type_name=done.type.name,
+        schema_version=done.type.version,
+        previous_version=done.previous_version,
+        changes=[ChangeReply.model_validate(c, from_attributes=True) for c in done.changes],
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+    if done.checked is not None:
+        reply.entities_checked = done.checked
+    return reply
+
+
+def _fields(entity: Entity) -> dict[str, Any]:
+    return {
+        "id": entity.id,
+        "entity_type": entity.entity_type,
+        "name": entity.name,
+        "data": entity.data,
+        "tags": list(entity.tags),
+        "version": entity.version,
+        "schema_version": entity.schema_version,
+        "created_at": entity.created_at,
+        "updated_at": entity.updated_at,
+        "deleted_at": entity.deleted_at,
+        "anchors": anchor_replies(entity.anchors),
+    }
+
+
+def _reply(entity: Entity, here: InProject) -> EntityReply:
+    return EntityReply(
+        **_fields(entity), project_id=here.project.project_id, project_source=here.source
+    )
+
+
+_TYPE_NAME = {"type_name": text_of("type_name", MAX_TYPE_NAME_CHARS)}
+_ENTITY_TYPE = {"entity_type": text_of("entity_type", MAX_TYPE_NAME_CHARS)}
+_ENTITY_ID = {"entity_id": id_of("entity_id", "Entity")}
+_TAGS = {"tags": check_tags}
+_PROJECT_ID = {"project_id": check_project_id}
+
+ENTITIES = Toolset(
+    "entities",
+    (
+        ToolSpec(
+            name="register_entity_type",
+            title="Make a type of entities",
+            arguments=RegisterEntityType,
+            run=register_entity_type,
+            reply=EntityTypeReply,
+            annotations=hints(),
+            rules=_TYPE_NAME | _PROJECT_ID,
+        ),
+        ToolSpec(
+            name="create_entity",
+            title="Create an entity",
+            arguments=CreateEntity,
+            run=create_entity,
+            reply=EntityReply,
+            annotations=hints(),
+            rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID | {"name": text_of("name", MAX_NAME_CHARS)},
+        ),
+        ToolSpec(
+            name="query_entities",
+            title="Find entities",
+            arguments=QueryEntities,
+            run=query_entities,
+            reply=EntitiesReply,
+            annotations=hints(reads=True, repeats=True),
+            rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID,
+        ),
+        ToolSpec(
+            name="update_entity",
+            title="Change an entity",
+            arguments=UpdateEntity,
+            run=update_entity,
+            reply=EntityReply,
+            annotations=hints(destroys=True),
+            rules=_ENTITY_ID | _TAGS | _PROJECT_ID,
+        ),
+        ToolSpec(
+            name="delete_entity",
+            title="Delete an entity",
+            arguments=DeleteEntity,
+            run=delete_entity,
+            reply=DeletionReply,
+            annotations=hints(destroys=True, repeats=True),
+            rules=_ENTITY_ID | _PROJECT_ID,
+        ),
+        ToolSpec(
+            name="update_entity_type_schema",
+            title="Change the schema of a type",
+            arguments=UpdateEntityTypeSchema,
+            run=update_entity_type_schema,
+            reply=SchemaReply,
+            annotations=hints(destroys=True, repeats=True),
+            rules=_TYPE_NAME | _PROJECT_ID,
+        ),
+    ),
+)

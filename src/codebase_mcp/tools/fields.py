@@ -1,0 +1,226 @@
+"""Parameters and replies that several toolsets share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.reply import Reply
+
+if TYPE_CHECKING:
+    from codebase_mcp.records.anchors import Anchor, Place
+    from codebase_mcp.records.notes import Note
+
+PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
+
+
+def nullable(**schema: Any) -> dict[str, Any]:
+    """JSON Schema of a value with these limits, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def publish_no_defaults(schema: dict[str, Any]) -> None:
+    """For tools that change only what is given: clients that fill in defaults would clear the rest.
+
+    As ``json_schema_extra`` of the arguments' model.
+    """
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+ProjectId = Annotated[
+    str | None,
+    Field(
+        description="Project workspace. Omit it to use the one you work in (see project_source "
+        "in the reply).",
+        json_schema_extra=nullable(
+            type="string", pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50
+        ),
+    ),
+]
+
+Offset = Annotated[
+    int, Field(ge=0, le=2**31 - 1, description="How many to pass over; prefer cursor for pages.")
+]
+
+PageCursor = Annotated[
+    str | None,
+    Field(
+        description="next_cursor of the reply before: the page after it, whatever was added "
+        "meanwhile. Leave offset out then.",
+        json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
+    ),
+]
+
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class AnchorArgument(BaseModel):
+    """A place in the code: at least one of file, symbol and commit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    file: Annotated[
+        str | None,
+        Field(
+            description="Path relative to the repository's root.",
+            json_schema_extra=nullable(type="string", minLength=1, maxLength=4096),
+        ),
+    ] = None
+    symbol: Annotated[
+        str | None,
+        Field(
+            description="Name of a definition, qualified where needed: Session.close.",
+            json_schema_extra=nullable(type="string", minLength=1, maxLength=500),
+        ),
+    ] = None
+    commit: Annotated[
+        str | None,
+        Field(
+            description="Full commit hash (40 hex digits).",
+            json_schema_extra=nullable(type="string", pattern="^[a-f0-9]{40}$"),
+        ),
+    ] = None
+    repository_id: Annotated[
+        str | None,
+        Field(
+            description="Only needed where several repositories hold such a file.",
+            json_schema_extra=nullable(type="string", format="uuid"),
+        ),
+    ] = None
+
+
+Anchors = Annotated[
+    list[AnchorArgument] | None,
+    Field(
+        description="Places in the code that this is about. They follow renames and moves, and "
+        "turn to needs_review when the code there changes. Given again, they replace the old "
+        "ones and count as reviewed; null or [] removes them.",
+        json_schema_extra={"maxItems": 10},
+    ),
+]
+
+
+class AnchorReply(BaseModel):
+    """A place in the code as it is now."""
+
+    repository_id: UUID | None
+    file: str | None
+    symbol: str | None
+    commit: str | None
+    start_line: int | None
+    end_line: int | None
+    state: Literal["current", "needs_review"]
+    reason: str | None = Field(description="Why it needs review.")
+    moved_from: str | None = Field(description="The file in which it was before.")
+
+
+class NoteReply(BaseModel):
+    """A record about the lines of a result, or about its whole file (symbol is null)."""
+
+    record_kind: Literal["task", "observation", "entity", "work_item"]
+    id: UUID
+    title: str = Field(description="A title or name; of an observation the first words.")
+    status: str | None = Field(default=None, description="Of a task or work item.")
+    type: str | None = Field(default=None, description="Of an observation, entity or work item.")
+    state: Literal["current", "needs_review"]
+    reason: str | None = Field(description="Why it needs review.")
+    symbol: str | None
+    start_line: int | None
+    end_line: int | None
+
+
+def places_of(anchors: Sequence[AnchorArgument] | None) -> list[Place]:
+    """The places that a client names; none for null.
+
+    Raises:
+        InvalidInput: naming the anchor by its position, from 0.
+    """
+    return [_place(f"anchors.{position}", anchor) for position, anchor in enumerate(anchors or ())]
+
+
+def anchor_replies(anchors: Iterable[Anchor]) -> list[AnchorReply]:
+    """Places as clients see them."""
+    return [AnchorReply.model_validate(anchor, from_attributes=True) for anchor in anchors]
+
+
+def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
+    """Notes as clients see them; a status or type only where there is one."""
+    return [
+        NoteReply.model_validate(
+            {
+                name: value
+                for name in NoteReply.model_fields
+                if (value := getattr(note, name)) is not None or name not in ("status", "type")
+            }
+        )
+        for note in notes
+    ]
+
+
+def _place(field: str, anchor: AnchorArgument) -> Place:
+    from codebase_mcp.records.anchors import Place  # noqa: PLC0415 - not for the handshake
+
+    if anchor.file is None and anchor.symbol is None and anchor.commit is None:
+        raise InvalidInput.of(
+            field,
+            anchor.model_dump(exclude_none=True),
+            "An anchor must name a file, a symbol or a commit",
+            rule="at least one of file, symbol, commit",
+        )
+    if anchor.symbol is not None and not anchor.symbol.strip():
+        message = "An anchor's symbol cannot be empty"
+        raise InvalidInput.of(f"{field}.symbol", anchor.symbol, message, rule="a name")
+    if anchor.commit is not None and not re.fullmatch("[a-f0-9]{40}", anchor.commit):
+        message = "An anchor's commit must be a full hash, 40 hex digits in lower case"
+        raise InvalidInput.of(f"{field}.commit", anchor.commit, message, rule="[a-f0-9]{40}")
+    return Place(
+        file=None if anchor.file is None else _clean_path(f"{field}.file", anchor.file),
+        symbol=anchor.symbol and anchor.symbol.strip(),
+        commit=anchor.commit,
+        repository_id=_repository_id(f"{field}.repository_id", anchor.repository_id),
+    )
+
+
+def _clean_path(field: str, path: str) -> str:
+    """A path without empty and ``.`` steps; an absolute one is made relative where it is stored."""
+    steps = [step for step in path.split("/") if step not in ("", ".")]
+    if ".." in steps or not "".join(steps).strip():
+        raise InvalidInput.of(
+            field,
+            path[:200],
+            "An anchor's file must be the path of a file, relative to the repository's root",
+            rule="relative path without ..",
+            hint="Take it from search_code's file_path.",
+        )
+    return "/" * path.startswith("/") + "/".join(steps)
+
+
+def _repository_id(field: str, value: str | None) -> UUID | None:
+    if value is None:
+        return None
+    try:
+        return UUID(value)
+    except ValueError:
+        raise InvalidInput.of(
+            field,
+            value[:100],
+            f"Repository ID is not a valid UUID: {value[:100]}",
+            rule="UUID",
+            hint="Take it from index_repository's reply, or leave it out.",
+        ) from None
+
+
+class ProjectReply(Reply):
+    """A reply from one project."""
+
+    project_id: str | None = Field(default=None, description="null is the default workspace.")
+    project_source: str = Field(
+        default="",
+        description="Where the project came from: explicit, config, active, workflow or default.",
+    )

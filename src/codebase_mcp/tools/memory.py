@@ -1,0 +1,364 @@
+"""The toolset ``memory``: what was decided, done and learned, by session."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.arguments import shown
+from codebase_mcp.tools.fields import (
+    Anchors,
+    ProjectId,
+    ProjectReply,
+    Tag,
+    nullable,
+    places_of,
+)
+from codebase_mcp.tools.observations import (
+    Detail,
+    ObservationReply,
+    ObservationTypeName,
+    observation_reply,
+)
+from codebase_mcp.tools.operations import Operation, check_operation
+from codebase_mcp.tools.rules import (
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    check_project_id,
+    check_query,
+    check_tags,
+    id_of,
+    text_of,
+)
+from codebase_mcp.tools.sessions import SESSION
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.values import require_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codebase_mcp.app import InProject
+    from codebase_mcp.records.memory import Observation, Upkeep
+
+MAX_CONTENT_CHARS = 20_000
+MAX_IDS = 100
+
+OPERATIONS = {
+    "store": Operation(
+        ("content", "observation_type"), ("tags", "session_id", "anchors", "detail")
+    ),
+    "search": Operation(("query",), ("tags", "observation_type", "session_id", "limit", "detail")),
+    "timeline": Operation(
+        optional=("anchor_id", "depth_before", "depth_after", "session_id", "detail")
+    ),
+    "get": Operation(("ids",)),
+    "inject": Operation(optional=("session_id", "query", "tags", "max_tokens")),
+}
+
+
+class Memory(Arguments):
+    operation: Annotated[
+        Literal["store", "search", "timeline", "get", "inject"],
+        Field(description="What to do; which parameters each takes is said with them."),
+    ]
+    project_id: ProjectId = None
+    content: Annotated[
+        str | None,
+        Field(
+            description="store: what to remember, in words that make sense without this "
+            "conversation.",
+            json_schema_extra=nullable(type="string", minLength=1, maxLength=MAX_CONTENT_CHARS),
+        ),
+    ] = None
+    observation_type: Annotated[
+        ObservationTypeName | None,
+        Field(
+            description="store: what it is, a Decision with its reason, an Execution with its "
+            "outcome, a Summary, an Insight, or a Pattern to follow. search: only these."
+        ),
+    ] = None
+    tags: Annotated[
+        list[Tag] | None,
+        Field(
+            description="store: what it is about, in single words. search, inject: only what "
+            "has all of them.",
+            json_schema_extra=nullable(
+                type="array",
+                items={"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARS},
+                maxItems=MAX_TAGS,
+            ),
+        ),
+    ] = None
+    session_id: Annotated[
+        str | None,
+        Field(
+            description="store: the session it belongs to, the one you have open unless given. "
+            "search, timeline: only of this session. inject: this session's first.",
+            json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
+        ),
+    ] = None
+    anchors: Anchors = None
+    query: Annotated[
+        str | None,
+        Field(
+            description="search, inject: a question or words, 1 to 500 characters.",
+            json_schema_extra=nullable(type="string", minLength=1, maxLength=500),
+        ),
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=100, description="search: how many at most.")] = 10
+    anchor_id: Annotated[
+        str | None,
+        Field(
+            description="timeline: the observation in the middle; without it the newest come.",
+            json_schema_extra=nullable(type="string", format="uuid"),
+        ),
+    ] = None
+    depth_before: Annotated[
+        int, Field(ge=0, le=50, description="timeline: how many before the middle.")
+    ] = 5
+    depth_after: Annotated[
+        int, Field(ge=0, le=50, description="timeline: how many after the middle.")
+    ] = 5
+    ids: Annotated[
+        list[str] | None,
+        Field(
+            description="get: ids of observations.",
+            json_schema_extra=nullable(
+                type="array",
+                items={"type": "string", "format": "uuid"},
+                minItems=1,
+                maxItems=MAX_IDS,
+            ),
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int,
+        Field(ge=1, le=100_000, description="inject: the most that the context may take."),
+    ] = 2_000
+    detail: Annotated[
+        Detail,
+        Field(
+            description="store, search, timeline: whole contents, or the first 200 characters of "
+            "each."
+        ),
+    ] = "full"
+
+
+class MemoryReply(ProjectReply):
+    observations: list[ObservationReply] = Field(
+        default=[], description="store: the one. search: best first. timeline: oldest first."
+    )
+    deduplicated: bool = Field(
+        default=False, description="store: the same content was there; tags were added to it."
+    )
+    missing: list[UUID] = Field(default=[], description="get: ids that are unknown.")
+    context: str = Field(default="", description="inject: Markdown to put into a prompt.")
+    observation_ids: list[UUID] = Field(default=[], description="inject: what it holds, in order.")
+    estimated_tokens: int = Field(default=0, description="inject: of the whole context.")
+    token_method: str = Field(
+        default="",
+        description="inject: how tokens are estimated, bytes of UTF-8 divided by four, rounded up.",
+    )
+    omitted: int = Field(
+        default=0, description="inject: how many more would be worth it and did not fit."
+    )
+
+
+async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
+    """Remember what was decided, done or learned in this project, and recall it later.
+
+    - store: keep one observation (`content`, `observation_type`). Do so when a decision is made,
+      when something was tried and how it went, when you find out what the code does not say. One
+      thing at a time, with its reason. The same content twice is one observation. `anchors` tie it
+      to places in the code: it turns to needs_review when the code there changes.
+    - search: ask in plain language before you decide something that may have been decided, or
+      when you wonder why something is as it is. An empty list means that nothing stored has to do
+      with it.
+    - inject: at the start of work, one call gives the observations worth knowing as Markdown,
+      never above `max_tokens`: by `query` if given, by age and type.
+    - timeline: what happened around one observation (`anchor_id`), or the newest.
+    - get: some observations whole (`ids`), after previews (`detail="preview"`).
+
+    It is for what you learned, not for code: use search_code for that, and tasks for what is
+    still to be done.
+    """
+    check_operation(OPERATIONS, arguments.operation, arguments)
+    match arguments.operation:
+        case "store":
+            return await _store(caller, arguments)
+        case "search":
+            return await _search(caller, arguments)
+        case "timeline":
+            return await _timeline(caller, arguments)
+        case "get":
+            return await _get(caller, arguments)
+        case "inject":
+            return await _inject(caller, arguments)
+
+
+async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
+    # What is imported within functions here is heavy, and not for the handshake.
+    from codebase_mcp.records import memory as records  # noqa: PLC0415
+    from codebase_mcp.records.anchors import set_anchors  # noqa: PLC0415
+    from codebase_mcp.records.sessions import session_for  # noqa: PLC0415
+
+    assert arguments.content is not None
+    assert arguments.observation_type is not None
+    places = places_of(arguments.anchors)
+    embedder = caller.app.embedder
+    said = records.Said(arguments.content, tuple(arguments.tags or ()))
+    [prepared] = await asyncio.to_thread(records.prepare, embedder, [said])
+    async with caller.enter(arguments.project_id) as here:
+        session_id = await session_for(here.tx, arguments.session_id, here.owner)
+        identity, is_new = await records.store_observation(
+            here.tx, embedder, prepared, arguments.observation_type, session_id
+        )
+        if "anchors" in arguments.model_fields_set:
+            await set_anchors(here.tx, "observation", identity, places)
+        stored = await records.load_observations(here.tx, [identity])
+        upkeep = await records.look_after(here.tx, embedder)
+    await _keep_up(caller, here, upkeep)
+    reply = _observations(here, stored, arguments.detail)
+    reply.deduplicated = not is_new
+    return reply
+
+
+async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
+    from codebase_mcp.records.memory import look_after  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import Filters, search_observations  # noqa: PLC0415
+
+    assert arguments.query is not None
+    filters = Filters(tuple(arguments.tags or ()), arguments.observation_type, arguments.session_id)
+    embedder = caller.app.embedder
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        found = await search_observations(
+            here.tx, embedder, arguments.query, filters, limit=arguments.limit
+        )
+        upkeep = await look_after(here.tx, embedder)
+    await _keep_up(caller, here, upkeep)
+    return _observations(here, found, arguments.detail)
+
+
+async def _timeline(caller: Caller, arguments: Memory) -> MemoryReply:
+    from codebase_mcp.records.memory import newest, timeline  # noqa: PLC0415
+
+    before, after, of = arguments.depth_before, arguments.depth_after, arguments.session_id
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        if arguments.anchor_id is not None:
+            found = await timeline(here.tx, UUID(arguments.anchor_id), before, after, of)
+        else:
+            found = (await newest(here.tx, before + after, session_id=of))[::-1]
+    return _observations(here, found, arguments.detail)
+
+
+async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
+    from codebase_mcp.records.memory import get_observations  # noqa: PLC0415
+
+    ids = [UUID(identity) for identity in arguments.ids or ()]
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        found, missing = await get_observations(here.tx, ids)
+    reply = _observations(here, found, "full")
+    reply.missing = missing
+    return reply
+
+
+async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
+    from codebase_mcp.records.memory_search import worth_injecting  # noqa: PLC0415
+    from codebase_mcp.records.recall import TOKEN_METHOD, pack  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        candidates = await worth_injecting(
+            here.tx,
+            caller.app.embedder,
+            query=arguments.query,
+            tags=tuple(arguments.tags or ()),
+            session_id=arguments.session_id,
+        )
+    packed = pack(candidates, arguments.max_tokens, datetime.now(UTC))
+    return MemoryReply(
+        context=packed.context,
+        observation_ids=packed.ids,
+        estimated_tokens=packed.estimated_tokens,
+        token_method=TOKEN_METHOD,
+        omitted=packed.omitted,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def _keep_up(caller: Caller, here: InProject, upkeep: Upkeep) -> None:
+    """What a memory needs now and then, in transactions of its own, after the reply is known."""
+    from codebase_mcp.records import memory as records  # noqa: PLC0415
+
+    embedder, project_id = caller.app.embedder, here.project.project_id or DEFAULT_ID
+    if upkeep.index:
+        async with caller.enter(project_id) as again:
+            await records.tend_index(again.tx, embedder)
+    if upkeep.renew:
+        async with caller.enter(project_id, readonly=True) as again:
+            old = await records.outdated(again.tx, embedder)
+        prepared = await asyncio.to_thread(records.prepare, embedder, list(old.values()))
+        async with caller.enter(project_id) as again:
+            await records.renew(again.tx, dict(zip(old, prepared, strict=True)))
+
+
+def _observations(here: InProject, found: Iterable[Observation], detail: Detail) -> MemoryReply:
+    return MemoryReply(
+        observations=[observation_reply(observation, detail) for observation in found],
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+def _check_query(query: str | None) -> str | None:
+    return None if query is None else check_query(query)
+
+
+def _check_ids(ids: list[str] | None) -> list[str] | None:
+    """Ids of observations, UUIDs in any of their spellings."""
+    if ids is None:
+        return None
+    if not 1 <= len(ids) <= MAX_IDS:
+        message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
+        raise InvalidInput.of("ids", len(ids), message, rule=f"1..{MAX_IDS} ids")
+    check = id_of("ids", "Observation")
+    for place, identity in enumerate(ids):
+        _require_text(f"ids.{place}", identity)
+    return [check(identity) for identity in ids]
+
+
+def _require_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidInput.of(field, shown(value), f"{field} must be a string", rule="string")
+    require_storable(field, value)
+
+
+MEMORY = Toolset(
+    "memory",
+    (
+        ToolSpec(
+            name="memory",
+            title="Remember and recall",
+            arguments=Memory,
+            run=memory,
+            reply=MemoryReply,
+            annotations=hints(repeats=True),
+            rules={
+                "project_id": check_project_id,
+                "content": text_of("content", MAX_CONTENT_CHARS),
+                "tags": check_tags,
+                "session_id": text_of("session_id", 200),
+                "query": _check_query,
+                "anchor_id": id_of("anchor_id", "Observation"),
+                "ids": _check_ids,
+            },
+        ),
+        SESSION,
+    ),
+)

@@ -1,0 +1,55 @@
+"""How does a client see an observation?"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.tools.fields import AnchorReply, anchor_replies
+
+if TYPE_CHECKING:
+    from codebase_mcp.records.memory import Observation
+
+ObservationTypeName = Literal["Decision", "Execution", "Summary", "Insight", "Pattern"]
+Detail = Literal["full", "preview"]
+
+
+class ObservationReply(BaseModel):
+    """Something that was observed."""
+
+    id: UUID
+    content: str
+    type: ObservationTypeName
+    relevance_score: float | None = Field(
+        description="How surely it answers the query, 0 to 1; null where nothing was asked."
+    )
+    created_at: datetime
+    tags: list[str]
+    session_id: str | None
+    anchors: list[AnchorReply]
+    truncated: bool = Field(default=False, description="The content goes on: get shows all.")
+
+
+def observation_reply(observation: Observation, detail: Detail) -> ObservationReply:
+    """An observation, whole or by its beginning."""
+    from codebase_mcp.records.recall import preview  # noqa: PLC0415 - not for the handshake
+
+    content, cut, relevance = observation.content, False, observation.relevance
+    if detail == "preview":
+        content, cut = preview(content)
+    reply = ObservationReply(
+        id=observation.id,
+        content=content,
+        type=observation.type,
+        relevance_score=None if relevance is None else round(relevance, 4),
+        created_at=observation.created_at,
+        tags=list(observation.tags),
+        session_id=observation.session_id,
+        anchors=anchor_replies(observation.anchors),
+    )
+    if cut:
+        reply.truncated = True
+    return reply

@@ -1,0 +1,256 @@
+"""The tool ``project``: what projects hold, and whether everything works."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.database.naming import DEFAULT_ID, Project
+from codebase_mcp.records.page import Page, Paging
+from codebase_mcp.tools.fields import Offset, PageCursor, ProjectId, ProjectReply
+from codebase_mcp.tools.operations import Operation, check_operation
+from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import ProjectFacts
+    from codebase_mcp.index.inventory import RepositoryFacts
+    from codebase_mcp.projects.resolution import Current
+
+
+class ProjectEntry(BaseModel):
+    """A project workspace; everything it holds is in a schema of its own."""
+
+    project_id: str | None = Field(description="null is the default workspace.")
+    name: str
+    description: str | None
+    schema_name: str
+    created_at: datetime
+
+
+class PageOfProjects(Arguments):
+    project_id: ProjectId = None
+    limit: Annotated[int, Field(ge=1, le=100, description="How many projects at most.")] = 20
+    offset: Offset = 0
+    cursor: PageCursor = None
+
+
+class ProjectQuestion(PageOfProjects):
+    operation: Annotated[
+        Literal["list", "get_stats", "get_health"], Field(description="What to ask for.")
+    ]
+
+
+OPERATIONS = {
+    "list": Operation(optional=("limit", "offset", "cursor")),
+    "get_stats": Operation(),
+    "get_health": Operation(),
+}
+
+
+class RepositoryEntry(BaseModel):
+    """A repository; ``bytes`` of source, ``languages`` with their files."""
+
+    id: UUID
+    name: str
+    root: str
+    files: int
+    chunks: int
+    bytes: int
+    languages: dict[str, int]
+    indexed_at: datetime | None
+    state: Literal["ready", "incomplete"]
+
+
+class ProjectWithRepositories(ProjectEntry):
+    repositories: list[RepositoryEntry]
+
+
+class RecordCountsEntry(BaseModel):
+    """How many records there are; tasks and work items by status, the others by type."""
+
+    tasks: dict[str, int]
+    observations: dict[str, int]
+    sessions: int
+    agents: int
+    entities: dict[str, int]
+    work_items: dict[str, int]
+
+
+class DatabaseEntry(BaseModel):
+    """PostgreSQL; null where it does not answer."""
+
+    version: str | None
+    embedded: bool | None
+    latency_ms: float | None
+
+
+class EmbedderEntry(BaseModel):
+    name: str
+    fingerprint: str
+    dimension: int
+
+
+class IndexEntry(BaseModel):
+    repositories: int
+    files_pending: int
+    files_failed: int
+    last_indexed_at: datetime | None
+
+
+class ProjectQuestionReply(ProjectReply):
+    projects: list[ProjectWithRepositories] = Field(
+        default=[], description="list: newest first, with what is indexed."
+    )
+    total: int = Field(default=0, description="list: how many there are in all.")
+    next_cursor: str | None = Field(default=None, description="list: null on the last page.")
+    repositories: int = Field(default=0, description="get_stats: how many.")
+    files: int = Field(default=0, description="get_stats: files in the index.")
+    chunks: int = Field(default=0, description="get_stats: chunks in the index.")
+    bytes: int = Field(default=0, description="get_stats: bytes of source.")
+    languages: dict[str, int] = Field(default={}, description="get_stats: files of each.")
+    last_indexed_at: datetime | None = None
+    records: RecordCountsEntry | None = Field(default=None, description="get_stats.")
+    status: Literal["healthy", "degraded", "unhealthy"] = Field(
+        default="healthy", description="get_health: unhealthy means that calls fail."
+    )
+    database: DatabaseEntry | None = Field(default=None, description="get_health.")
+    embedder: EmbedderEntry | None = Field(default=None, description="get_health.")
+    workers: int = Field(default=0, description="get_health: processes that prepare an index.")
+    index: IndexEntry | None = Field(default=None, description="get_health: of this project.")
+    problems: list[str] = Field(default=[], description="get_health: in words, with the way out.")
+
+
+async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    """See what projects hold and whether everything works.
+
+    - list: projects, newest first, with their repositories, sizes, languages and freshness; with
+      project_id only that one. list_projects is the short form.
+    - get_stats: the sums of one project, and how many tasks, observations, sessions, agents,
+      entities and work items it holds.
+    - get_health: database, embedding model and index. Use it when other calls fail or results
+      are missing: `problems` says what is wrong and the way out.
+    """
+    check_operation(OPERATIONS, arguments.operation, arguments)
+    match arguments.operation:
+        case "list":
+            return await _list(caller, arguments)
+        case "get_stats":
+            return await _get_stats(caller, arguments)
+        case "get_health":
+            return await _get_health(caller, arguments)
+
+
+async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    page, now = await page_of_projects(caller, arguments)
+    facts = await caller.app.projects(page.items)
+    return ProjectQuestionReply(
+        projects=[_with_repositories(found) for found in facts],
+        total=page.total,
+        next_cursor=page.next_cursor,
+        project_id=now.project_id,
+        project_source=now.source,
+    )
+
+
+async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    from codebase_mcp.projects.stats import load_stats  # noqa: PLC0415 - not for the handshake
+
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        sums, records = await load_stats(here.tx)
+    return ProjectQuestionReply(
+        repositories=sums.repositories,
+        files=sums.files,
+        chunks=sums.chunks,
+        bytes=sums.size,
+        languages=sums.languages,
+        last_indexed_at=sums.last_indexed_at,
+        records=RecordCountsEntry.model_validate(records, from_attributes=True),
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    app = caller.app
+    health = await app.health(arguments.project_id, caller.identity)
+    index = health.index
+    reply = ProjectQuestionReply(
+        status=health.status,
+        database=DatabaseEntry.model_validate(health.database, from_attributes=True),
+        embedder=EmbedderEntry.model_validate(app.embedder, from_attributes=True),
+        workers=app.workers,
+        index=None if index is None else IndexEntry.model_validate(index, from_attributes=True),
+        problems=health.problems,
+    )
+    if health.source is not None:
+        reply.project_id, reply.project_source = health.project_id, health.source
+    return reply
+
+
+async def page_of_projects(
+    caller: Caller, arguments: PageOfProjects
+) -> tuple[Page[Project], Current]:
+    """The projects that are asked for, and what calls without a project mean now.
+
+    Raises:
+        ProjectNotFound: the one that is named does not exist.
+    """
+    from codebase_mcp.projects.resolution import Current  # noqa: PLC0415 - not for the handshake
+
+    resolver = caller.app.resolver
+    if arguments.project_id is not None:
+        only, source = await resolver.resolve(arguments.project_id, caller.identity)
+        await resolver.look_again(only, source)
+        return Page([only], 1, None), Current(only.project_id, source)
+    page = await caller.app.list_projects(
+        Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
+    )
+    return page, await resolver.current(caller.identity)
+
+
+def entry_of(found: Project) -> ProjectEntry:
+    """A project as clients see it."""
+    return ProjectEntry(
+        project_id=found.project_id,
+        name=found.name or found.project_id or DEFAULT_ID,
+        description=found.description,
+        schema_name=found.schema_name,
+        created_at=found.created_at,
+    )
+
+
+def _with_repositories(found: ProjectFacts) -> ProjectWithRepositories:
+    return ProjectWithRepositories(
+        **entry_of(found.project).model_dump(),
+        repositories=[_repository(repository) for repository in found.repositories],
+    )
+
+
+def _repository(found: RepositoryFacts) -> RepositoryEntry:
+    is_whole = found.indexed_at is not None and not found.files_pending
+    return RepositoryEntry(
+        id=found.id,
+        name=found.name,
+        root=found.root,
+        files=found.files,
+        chunks=found.chunks,
+        bytes=found.size,
+        languages=found.languages,
+        indexed_at=found.indexed_at,
+        state="ready" if is_whole else "incomplete",
+    )
+
+
+PROJECT = ToolSpec(
+    name="project",
+    title="Look at projects",
+    arguments=ProjectQuestion,
+    run=project,
+    reply=ProjectQuestionReply,
+    annotations=hints(reads=True, repeats=True),
+    rules={"project_id": check_project_id},
+)

@@ -1,0 +1,213 @@
+"""The toolset ``projects``: which projects there are, and which one the caller works in."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id
+from codebase_mcp.tools.fields import PROJECT_ID_PATTERN, ProjectId, ProjectReply, nullable
+from codebase_mcp.tools.project_overview import (
+    PROJECT,
+    PageOfProjects,
+    ProjectEntry,
+    entry_of,
+    page_of_projects,
+)
+from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+
+MAX_NAME_CHARS = 100
+MAX_DESCRIPTION_CHARS = 2_000
+
+
+class CreateProject(Arguments):
+    name: Annotated[
+        str, Field(min_length=1, max_length=MAX_NAME_CHARS, description="What people call it.")
+    ]
+    description: Annotated[
+        str | None,
+        Field(
+            description="What it is about.",
+            json_schema_extra=nullable(type="string", maxLength=MAX_DESCRIPTION_CHARS),
+        ),
+    ] = None
+    project_id: Annotated[
+        str | None,
+        Field(
+            description="Its identifier, made from the name unless given: lower case letters, "
+            "digits, hyphens, underscores.",
+            json_schema_extra=nullable(
+                type="string", pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50
+            ),
+        ),
+    ] = None
+
+
+class CreateProjectReply(ProjectReply):
+    name: str = ""
+    description: str | None = None
+    schema_name: str = ""
+    created_at: datetime | None = None
+
+
+async def create_project(caller: Caller, arguments: CreateProject) -> CreateProjectReply:
+    """Make a new, empty project workspace, whose code and records no other project sees.
+
+    Rarely needed for code alone: index_repository makes the project that it is given. Use it to
+    give a project a name and a description, or to keep tasks and memory before there is any code.
+    CONFLICT means that the identifier is taken (my-app and my_app count as the same): look at
+    list_projects, or pass another project_id. It does not become the active project: next,
+    switch_project with the project_id of the reply, or pass that with each call.
+    """
+    project = await caller.app.resolver.create(
+        arguments.project_id or nearest_valid_id(arguments.name),
+        caller.identity,
+        name=arguments.name,
+        description=(arguments.description or "").strip() or None,
+    )
+    return CreateProjectReply(**entry_of(project).model_dump(), project_source="explicit")
+
+
+class SwitchProject(Arguments):
+    project_id: Annotated[
+        str,
+        Field(
+            pattern=PROJECT_ID_PATTERN,
+            min_length=1,
+            max_length=50,
+            description='The project to work in; "default" is the default workspace.',
+        ),
+    ]
+
+
+class SwitchProjectReply(ProjectReply):
+    name: str = ""
+    description: str | None = None
+    schema_name: str = ""
+    created_at: datetime | None = None
+    note: str = Field(
+        default="", description="Why calls without project_id still mean another project."
+    )
+
+
+async def switch_project(caller: Caller, arguments: SwitchProject) -> SwitchProjectReply:
+    """Work in this project from now on: calls without project_id mean it.
+
+    It counts for you alone: over stdio until the server ends, over HTTP for your key or session.
+    `note` says when a .mcp-context.toml near your files names another project, which comes first.
+    For a single call in another project pass project_id instead. PROJECT_NOT_FOUND: see
+    list_projects, or make it with create_project or index_repository.
+    """
+    project = await caller.app.resolver.switch(arguments.project_id, caller.identity)
+    now = await caller.app.resolver.current(caller.identity)
+    reply = SwitchProjectReply(**entry_of(project).model_dump(), project_source=now.source)
+    if now.problem is not None:
+        reply.note = f"Calls without project_id fail: {now.problem}"
+    elif now.project_id != project.project_id:
+        reply.note = (
+            f"Calls without project_id still mean {now.project_id or 'the default workspace'}, "
+            f"named by the .mcp-context.toml nearest to your files. Change that file, or pass "
+            f"project_id={project.project_id or DEFAULT_ID} with each call."
+        )
+    return reply
+
+
+class GetActiveProject(Arguments):
+    project_id: ProjectId = None
+
+
+class ActiveProjectReply(ProjectReply):
+    project: ProjectEntry | None = Field(
+        default=None, description="The one you switched to; null if none, or if it was dropped."
+    )
+    note: str = Field(default="", description="Why calls without project_id fail, if they do.")
+
+
+async def get_active_project(caller: Caller, arguments: GetActiveProject) -> ActiveProjectReply:
+    """See which project you switched to, and which one calls without project_id mean now.
+
+    `project` is null until you call switch_project. `project_id` and `project_source` say what a
+    call without project_id uses: a .mcp-context.toml (config) comes before the project you
+    switched to (active), then workflow-mcp's (workflow), then the default workspace. `note` says
+    why such calls fail, if they do.
+    """
+    project = await caller.app.resolver.active(caller.identity)
+    now = await caller.app.resolver.current(caller.identity, arguments.project_id)
+    reply = ActiveProjectReply(
+        project=None if project is None else entry_of(project),
+        project_id=now.project_id,
+        project_source=now.source,
+    )
+    if now.problem is not None:
+        reply.note = now.problem
+    return reply
+
+
+class ListProjectsReply(ProjectReply):
+    projects: list[ProjectEntry] = Field(default=[], description="Newest first.")
+    total: int = Field(default=0, description="How many there are in all.")
+    next_cursor: str | None = Field(default=None, description="null on the last page.")
+
+
+async def list_projects(caller: Caller, arguments: PageOfProjects) -> ListProjectsReply:
+    """See which projects there are, newest first, by page.
+
+    Use it to find the project_id for other calls; with project_id only that one is listed.
+    `project` with operation "list" also says what is indexed in each. `project_id` and
+    `project_source` of the reply say which one calls without project_id mean.
+    """
+    page, now = await page_of_projects(caller, arguments)
+    return ListProjectsReply(
+        projects=[entry_of(project) for project in page.items],
+        total=page.total,
+        next_cursor=page.next_cursor,
+        project_id=now.project_id,
+        project_source=now.source,
+    )
+
+
+PROJECTS = Toolset(
+    "projects",
+    (
+        PROJECT,
+        ToolSpec(
+            name="create_project",
+            title="Create a project",
+            arguments=CreateProject,
+            run=create_project,
+            reply=CreateProjectReply,
+            annotations=hints(),
+            rules={"name": text_of("name", MAX_NAME_CHARS), "project_id": check_project_id},
+        ),
+        ToolSpec(
+            name="switch_project",
+            title="Switch to a project",
+            arguments=SwitchProject,
+            run=switch_project,
+            reply=SwitchProjectReply,
+            annotations=hints(repeats=True),
+            rules={"project_id": check_project_id},
+        ),
+        ToolSpec(
+            name="get_active_project",
+            title="See the active project",
+            arguments=GetActiveProject,
+            run=get_active_project,
+            reply=ActiveProjectReply,
+            annotations=hints(reads=True, repeats=True),
+            rules={"project_id": check_project_id},
+        ),
+        ToolSpec(
+            name="list_projects",
+            title="List projects",
+            arguments=PageOfProjects,
+            run=list_projects,
+            reply=ListProjectsReply,
+            annotations=hints(reads=True, repeats=True),
+            rules={"project_id": check_project_id},
+        ),
+    ),
+)

@@ -1,0 +1,201 @@
+"""The tool ``session`` of the toolset ``memory``: stretches of work, and what was done in each."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.tools.fields import ProjectId, ProjectReply
+from codebase_mcp.tools.observations import ObservationReply, observation_reply
+from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
+
+if TYPE_CHECKING:
+    from codebase_mcp.records.memory import Observation
+    from codebase_mcp.records.sessions import AgentActivity, TouchedTask
+    from codebase_mcp.records.sessions import Session as SessionRecord
+    from codebase_mcp.source.git import Head
+
+OBSERVATIONS_SHOWN = 20
+
+
+class Session(Arguments):
+    operation: Annotated[
+        Literal["start", "end", "get_context"], Field(description="What to do with the session.")
+    ]
+    session_id: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="A name of your choosing, unique in the project: auth-refactor-2.",
+        ),
+    ]
+    project_id: ProjectId = None
+
+
+class TaskTouched(BaseModel):
+    """A task as it is now, and when the session last changed it."""
+
+    id: UUID
+    title: str
+    status: str
+    touched_at: datetime
+
+
+class AgentSeen(BaseModel):
+    """What an agent did in the session."""
+
+    agent_id: UUID
+    agent_name: str
+    executions: int
+    failures: int
+    last_active_at: datetime | None
+
+
+class SessionContext(BaseModel):
+    """What was done in a session, and where it stands."""
+
+    observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
+    tasks: list[TaskTouched] = Field(description="Last touched first.")
+    agents: list[AgentSeen] = Field(description="Last active first.")
+    branch: str | None = Field(description="Checked out now; if that is unknown, at the start.")
+    commit: str | None
+    start_branch: str | None
+    start_commit: str | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class SessionReply(ProjectReply):
+    session_id: str = ""
+    status: Literal["started", "ended", "active"] = Field(
+        default="started", description="get_context: active or ended."
+    )
+    context: SessionContext | None = Field(default=None, description="Only of get_context.")
+    timestamp: datetime | None = Field(
+        default=None, description="When it was started, or ended; of get_context: now."
+    )
+
+
+async def session(caller: Caller, arguments: Session) -> SessionReply:
+    """Tie together what is done in one stretch of work: observations, tasks, agents' doings.
+
+    - start: at the beginning, with a name of your choosing. What you store afterwards (memory,
+      tasks, agents) belongs to it without saying so. Starting it again goes on with it, even after
+      its end.
+    - end: when the work is done or handed over. Store a Summary with memory first.
+    - get_context: what was done in a session so far, yours or another's: the newest observations,
+      the tasks touched, what agents did, and the branch and commit then and now. Use it to pick up
+      where somebody left off; memory(operation="inject", session_id=...) gives the same
+      observations whole, as text for a prompt.
+
+    Not needed for single notes: memory works without a session.
+    """
+    match arguments.operation:
+        case "start":
+            return await _start(caller, arguments)
+        case "end":
+            return await _end(caller, arguments)
+        case "get_context":
+            return await _get_context(caller, arguments)
+
+
+async def _start(caller: Caller, arguments: Session) -> SessionReply:
+    from codebase_mcp.records.sessions import start_session  # noqa: PLC0415 - not for the
+    # handshake, as all that is imported within functions here
+
+    directory = caller.identity.directory
+    head = await _head_of(directory)
+    async with caller.enter(arguments.project_id) as here:
+        started = await start_session(here.tx, arguments.session_id, here.owner, directory, head)
+    return SessionReply(
+        session_id=started.id,
+        status="started",
+        timestamp=started.started_at,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def _end(caller: Caller, arguments: Session) -> SessionReply:
+    from codebase_mcp.records.sessions import end_session  # noqa: PLC0415
+
+    head = await _head_of(caller.identity.directory)
+    async with caller.enter(arguments.project_id) as here:
+        ended = await end_session(here.tx, arguments.session_id, head)
+    return SessionReply(
+        session_id=ended.id,
+        status="ended",
+        timestamp=ended.ended_at,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def _get_context(caller: Caller, arguments: Session) -> SessionReply:
+    from codebase_mcp.records.memory import newest  # noqa: PLC0415
+    from codebase_mcp.records.sessions import activity_in, find_session  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        found = await find_session(here.tx, arguments.session_id)
+        observations = await newest(here.tx, OBSERVATIONS_SHOWN, session_id=found.id)
+        tasks, agents = await activity_in(here.tx, found.id)
+    # Where a session was started is for those to look at who work on this machine.
+    local = caller.identity.directory is not None and found.directory is not None
+    head = await _head_of(Path(found.directory) if local and found.directory else None)
+    return SessionReply(
+        session_id=found.id,
+        status="active" if found.ended_at is None else "ended",
+        context=_context(found, head, observations, tasks, agents),
+        timestamp=datetime.now(UTC),
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+def _context(
+    found: SessionRecord,
+    head: Head,
+    observations: list[Observation],
+    tasks: list[TouchedTask],
+    agents: list[AgentActivity],
+) -> SessionContext:
+    is_known = head.branch is not None or head.commit is not None
+    return SessionContext(
+        observations=[observation_reply(one, "preview") for one in observations],
+        tasks=[TaskTouched.model_validate(task, from_attributes=True) for task in tasks],
+        agents=[AgentSeen.model_validate(agent, from_attributes=True) for agent in agents],
+        branch=head.branch if is_known else found.start_branch,
+        commit=head.commit if is_known else found.start_commit,
+        start_branch=found.start_branch,
+        start_commit=found.start_commit,
+        started_at=found.started_at,
+        ended_at=found.ended_at,
+    )
+
+
+async def _head_of(directory: Path | None) -> Head:
+    """What is checked out there; nothing where that is unknown."""
+    from codebase_mcp.source.git import Head, head_of  # noqa: PLC0415
+
+    nothing = Head(None, None)
+    if directory is None:
+        return nothing
+    return await asyncio.to_thread(head_of, directory) or nothing
+
+
+SESSION = ToolSpec(
+    name="session",
+    title="Work in a session",
+    arguments=Session,
+    run=session,
+    reply=SessionReply,
+    annotations=hints(repeats=True),
+    rules={"project_id": check_project_id, "session_id": text_of("session_id", 200)},
+)

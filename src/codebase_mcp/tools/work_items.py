@@ -1,0 +1,340 @@
+"""The toolset ``work_items``: work in five levels."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from codebase_mcp.tools.fields import (
+    AnchorReply,
+    Anchors,
+    Offset,
+    PageCursor,
+    ProjectId,
+    ProjectReply,
+    anchor_replies,
+    nullable,
+    places_of,
+    publish_no_defaults,
+)
+from codebase_mcp.tools.rules import check_project_id, id_of, text_of
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import InProject
+    from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
+
+Level = Literal["project", "session", "task", "research", "subtask"]
+WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
+
+MAX_TITLE_CHARS = 200
+
+WorkItemId = Annotated[
+    UUID, Field(description="The item's id, from query_work_items or create_work_item.")
+]
+Title = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_TITLE_CHARS, description="What it is about, in short."),
+]
+Description = Annotated[
+    str | None,
+    Field(
+        description="What belongs to it, and how one sees that it is done.",
+        json_schema_extra=nullable(type="string", maxLength=2_000),
+    ),
+]
+
+
+class CreateWorkItem(Arguments):
+    item_type: Annotated[
+        Level,
+        Field(
+            description="Its level, from the highest: project, session, task, research, subtask."
+        ),
+    ]
+    title: Title
+    description: Description = None
+    status: Annotated[WorkItemStatus, Field(description="How far it is.")] = "planned"
+    parent_id: Annotated[
+        UUID | None,
+        Field(
+            description="The item that this is a part of, of a higher level; levels may be "
+            "skipped. Omit it for a root, which may be of any level.",
+            json_schema_extra=nullable(type="string", format="uuid"),
+        ),
+    ] = None
+    anchors: Anchors = None
+    project_id: ProjectId = None
+
+
+class UpdateWorkItem(Arguments):
+    model_config = ConfigDict(json_schema_extra=publish_no_defaults)
+
+    work_item_id: WorkItemId
+    title: Title = ""
+    description: Description = None
+    status: Annotated[WorkItemStatus, Field(description="How far it is.")] = "planned"
+    anchors: Anchors = None
+    project_id: ProjectId = None
+
+
+class QueryWorkItems(Arguments):
+    status: Annotated[
+        WorkItemStatus | None,
+        Field(
+            description="Only items that are so far.",
+            json_schema_extra=nullable(
+                type="string", enum=["planned", "active", "completed", "blocked"]
+            ),
+        ),
+    ] = None
+    item_type: Annotated[
+        Level | None,
+        Field(
+            description="Only items of this level.",
+            json_schema_extra=nullable(
+                type="string", enum=["project", "session", "task", "research", "subtask"]
+            ),
+        ),
+    ] = None
+    parent_id: Annotated[
+        UUID | None,
+        Field(
+            description="Only the children of this item.",
+            json_schema_extra=nullable(type="string", format="uuid"),
+        ),
+    ] = None
+    include_descendants: Annotated[
+        bool, Field(description="With parent_id: everything below it, not only its children.")
+    ] = False
+    limit: Annotated[int, Field(ge=1, le=100, description="How many items at most.")] = 50
+    offset: Offset = 0
+    cursor: PageCursor = None
+    project_id: ProjectId = None
+
+
+class GetWorkItemHierarchy(Arguments):
+    work_item_id: WorkItemId
+    project_id: ProjectId = None
+
+
+class WorkItemPart(BaseModel):
+    """A piece of work, and where in the tree it stands."""
+
+    id: UUID
+    item_type: Level
+    title: str
+    description: str | None
+    status: WorkItemStatus
+    parent_id: UUID | None
+    path: str = Field(description="The ids from the root to itself, each followed by a slash.")
+    depth: int = Field(description="How many ancestors it has.")
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None = Field(description="null unless its status is completed.")
+    anchors: list[AnchorReply]
+
+
+class WorkItemReply(ProjectReply, WorkItemPart):
+    """One piece of work."""
+
+
+class WorkItemsReply(ProjectReply):
+    work_items: list[WorkItemPart] = Field(default=[], description="Newest first.")
+    total: int = Field(default=0, description="Matching items in all, whatever the limit.")
+    next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
+
+
+class HierarchyReply(ProjectReply):
+    work_item: WorkItemPart
+    ancestors: list[WorkItemPart] = Field(description="The root first.")
+    children: list[WorkItemPart] = Field(description="Oldest first.")
+    descendants: list[WorkItemPart] = Field(
+        description="All that is below it, the children too: level by level, oldest first."
+    )
+    descendants_total: int = Field(description="How many are below it in all.")
+    truncated: bool = Field(description="Whether that is more than are named.")
+
+
+async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkItemReply:
+    """Add a piece of work to a tree of five levels: project, session, task, research, subtask.
+
+    Use it to lay out work that has parts: first the whole, then its parts with `parent_id`. A child
+    stands on a lower level than its parent (levels may be skipped); type and parent cannot be
+    changed afterwards. For a flat list of things to do with branches and commits use create_task,
+    where that tool is there.
+
+    Next: update_work_item as work goes on; get_work_item_hierarchy shows the tree.
+    """
+    from codebase_mcp.records.work_items import create_work_item as create  # noqa: PLC0415
+
+    places = places_of(arguments.anchors)
+    async with caller.enter(arguments.project_id) as here:
+        item = await create(
+            here.tx,
+            arguments.item_type,
+            arguments.title,
+            description=arguments.description,
+            status=arguments.status,
+            parent_id=arguments.parent_id,
+            places=places,
+        )
+    return _reply(item, here)
+
+
+async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkItemReply:
+    """Change a piece of work: its title, its description, how far it is.
+
+    Only what you give changes; null clears the description. With status "completed" the time of
+    completion is kept in `completed_at`; with another status it is removed. Parents and children
+    keep their status: complete each by itself. Giving what is there already changes nothing.
+    """
+    from codebase_mcp.records.work_items import update_work_item as update  # noqa: PLC0415
+
+    given = arguments.model_fields_set - {"work_item_id", "project_id"}
+    changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
+    if "anchors" in changes:
+        changes["anchors"] = places_of(arguments.anchors)
+    async with caller.enter(arguments.project_id) as here:
+        item = await update(here.tx, arguments.work_item_id, cast("WorkItemChanges", changes))
+    return _reply(item, here)
+
+
+async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
+    """List pieces of work, newest first: by status, by level, or those below another one.
+
+    Use it to find an item and its id, or what is open: status "active" or "blocked". With
+    `parent_id` come its direct children, with `include_descendants` everything below it. For a
+    whole tree with its ancestors call get_work_item_hierarchy. `total` says how many match in all;
+    for the next page pass `next_cursor` as `cursor`, with the same filters.
+    """
+    from codebase_mcp.records.page import Paging  # noqa: PLC0415
+    from codebase_mcp.records.work_items import Wanted  # noqa: PLC0415
+    from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
+
+    paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
+    wanted = Wanted(
+        arguments.status,
+        arguments.item_type,
+        arguments.parent_id,
+        below=arguments.include_descendants,
+    )
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        page = await find(here.tx, wanted, paging)
+    return WorkItemsReply(
+        work_items=_parts(page.items),
+        total=page.total,
+        next_cursor=page.next_cursor,
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+async def get_work_item_hierarchy(
+    caller: Caller, arguments: GetWorkItemHierarchy
+) -> HierarchyReply:
+    """Show where a piece of work belongs: what it is part of, and everything below it.
+
+    Use it before you work on an item, to see why it is there and what of it is left. `ancestors`
+    begin with the root, `descendants` come level by level; at most 1,000 are named, and where
+    `truncated` is true query_work_items with `parent_id` and `include_descendants` pages through
+    all.
+    """
+    from codebase_mcp.records.work_items import get_hierarchy  # noqa: PLC0415
+
+    async with caller.enter(arguments.project_id, readonly=True) as here:
+        found = await get_hierarchy(here.tx, arguments.work_item_id)
+    return HierarchyReply(
+        work_item=_parts([found.item])[0],
+        ancestors=_parts(found.ancestors),
+        children=_parts(found.children),
+        descendants=_parts(found.descendants),
+        descendants_total=found.descendants_total,
+        truncated=found.descendants_total > len(found.descendants),
+        project_id=here.project.project_id,
+        project_source=here.source,
+    )
+
+
+def _fields(item: WorkItem) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "item_type": item.item_type,
+        "title": item.title,
+        "description": item.description,
+        "status": item.status,
+        "parent_id": item.parent_id,
+        "path": item.path,
+        "depth": item.depth,
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+        "completed_at": item.completed_at,
+        "anchors": anchor_replies(item.anchors),
+    }
+
+
+def _parts(items: list[WorkItem]) -> list[WorkItemPart]:
+    return [WorkItemPart(**_fields(item)) for item in items]
+
+
+def _reply(item: WorkItem, here: InProject) -> WorkItemReply:
+    return WorkItemReply(
+        **_fields(item), project_id=here.project.project_id, project_source=here.source
+    )
+
+
+WORK_ITEMS = Toolset(
+    "work_items",
+    (
+        ToolSpec(
+            name="create_work_item",
+            title="Create a work item",
+            arguments=CreateWorkItem,
+            run=create_work_item,
+            reply=WorkItemReply,
+            annotations=hints(),
+            rules={
+                "title": text_of("title", MAX_TITLE_CHARS),
+                "parent_id": id_of("parent_id", "Parent"),
+                "project_id": check_project_id,
+            },
+        ),
+        ToolSpec(
+            name="update_work_item",
+            title="Change a work item",
+            arguments=UpdateWorkItem,
+            run=update_work_item,
+            reply=WorkItemReply,
+            annotations=hints(destroys=True, repeats=True),
+            rules={
+                "work_item_id": id_of("work_item_id", "Work item"),
+                "title": text_of("title", MAX_TITLE_CHARS),
+                "project_id": check_project_id,
+            },
+        ),
+        ToolSpec(
+            name="query_work_items",
+            title="List work items",
+            arguments=QueryWorkItems,
+            run=query_work_items,
+            reply=WorkItemsReply,
+            annotations=hints(reads=True, repeats=True),
+            rules={"parent_id": id_of("parent_id", "Parent"), "project_id": check_project_id},
+        ),
+        ToolSpec(
+            name="get_work_item_hierarchy",
+            title="Show a work item's tree",
+            arguments=GetWorkItemHierarchy,
+            run=get_work_item_hierarchy,
+            reply=HierarchyReply,
+            annotations=hints(reads=True, repeats=True),
+            rules={
+                "work_item_id": id_of("work_item_id", "Work item"),
+                "project_id": check_project_id,
+            },
+        ),
+    ),
+)
