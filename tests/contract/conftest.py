@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,22 @@ from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import build_server
 
 
+@pytest.fixture
+def toolsets() -> list[str]:
+    """The toolsets that the server shows; a module that tests another one overrides this."""
+    return ["code"]
+
+
 @pytest.fixture(params=["auto", "legacy"])
 async def client(
-    request: pytest.FixtureRequest, anyio_backend: str, settings: Settings
+    request: pytest.FixtureRequest,
+    anyio_backend: str,
+    settings: Settings,
+    toolsets: list[str],
+    tmp_path: Path,
 ) -> AsyncIterator[Client[Any]]:
     """A client of the newest revision (``auto``) and of the older handshake (``legacy``)."""
-    server = build_server(lambda: App.open(settings), ["code"])
+    server = build_server(lambda: App.open(settings), toolsets, directory=tmp_path)
     async with Client(server, mode=request.param) as client:
         yield client
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 from fastmcp import Client
 
+from codebase_mcp.settings import TOOLSETS as TOOLSETS_SHOWN
 from codebase_mcp.tools.catalog import TOOLSETS
-from codebase_mcp.tools.server import INSTRUCTIONS, build_server
+from codebase_mcp.tools.server import RECORD_INSTRUCTIONS, build_server, instructions_for
 
 pytestmark = pytest.mark.anyio
 
@@ -18,10 +21,11 @@ async def test_the_default_toolset_shows_exactly_the_two_tools(client: Client[An
     assert [tool.name for tool in await client.list_tools()] == ["index_repository", "search_code"]
 
 
-async def test_every_tool_has_a_title_all_hints_and_a_short_description(
-    client: Client[Any],
-) -> None:
-    for tool in await client.list_tools():
+async def test_every_tool_has_a_title_all_hints_and_a_short_description() -> None:
+    async with Client(build_server(refuse, TOOLSETS_SHOWN)) as client:
+        tools = await client.list_tools()
+    assert len(tools) == 24
+    for tool in tools:
         assert tool.title
         assert tool.description
         assert len(tool.description.encode()) < 2048
@@ -35,26 +39,42 @@ async def test_every_tool_has_a_title_all_hints_and_a_short_description(
         )
 
 
-async def test_only_searching_is_announced_as_reading(client: Client[Any]) -> None:
-    hints = {tool.name: tool.annotations for tool in await client.list_tools()}
-    assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == {"search_code"}
+async def test_what_only_reads_is_announced_as_reading() -> None:
+    async with Client(build_server(refuse, TOOLSETS_SHOWN)) as client:
+        hints = {tool.name: tool.annotations for tool in await client.list_tools()}
+    assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == {
+        "search_code", "project", "get_active_project", "list_projects", "get_task", "list_tasks",
+        "query_entities", "query_work_items", "get_work_item_hierarchy",
+    }  # fmt: skip
 
 
 async def test_the_instructions_are_short_and_reach_the_client(client: Client[Any]) -> None:
-    assert len(INSTRUCTIONS.encode()) < 2048
-    assert client.instructions == INSTRUCTIONS
+    assert client.instructions == instructions_for(["code"])
+    assert len(instructions_for(TOOLSETS_SHOWN).encode()) < 2048
+    assert all(line in instructions_for(TOOLSETS_SHOWN) for line in RECORD_INSTRUCTIONS.values())
+    assert RECORD_INSTRUCTIONS.keys() | {"code"} == set(TOOLSETS_SHOWN)
     assert client.server_info is not None
     assert client.server_info.name == "codebase-mcp"
     assert client.server_info.version == version("codebase-mcp")
 
 
-async def test_listing_the_tools_opens_neither_database_nor_model() -> None:
-    async def refuse() -> Any:
-        raise AssertionError("opened")
+async def refuse() -> Any:
+    """Open the product: nothing that only lists tools may do so."""
+    raise AssertionError("opened")
 
+
+async def test_listing_the_tools_opens_neither_database_nor_model() -> None:
     for mode in ("auto", "legacy"):
-        async with Client(build_server(refuse, ["code"]), mode=mode) as client:
+        async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
             assert await client.list_tools()
+
+
+def test_the_handshake_loads_neither_driver_nor_arrays() -> None:
+    program = "import sys, codebase_mcp.tools.server; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not {"psycopg", "numpy", "tree_sitter", "tokenizers"} & set(done.stdout.split())
 
 
 def test_names_of_tools_are_unique_across_toolsets() -> None:

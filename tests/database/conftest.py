@@ -1,4 +1,5 @@
-"""Servers of a test's own: embedded ones that may be killed, and plain ones behind a URL."""
+"""Servers of a test's own, embedded ones that may be killed and plain ones behind a URL; and a
+project whose records are anchored to its code."""
 
 from __future__ import annotations
 
@@ -13,13 +14,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
+from codebase_mcp.app import App
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.server import Embedded, EmbeddedServer
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
 
 CLIENT = """
 import sys
@@ -233,3 +238,97 @@ def processes_in(home: Path) -> list[str]:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
     return found
+
+
+SESSION = """\
+class Session:
+    def open(self):
+        self.state = "open"
+        return self.state
+
+    def close(self):
+        for handler in self.handlers:
+            handler.flush()
+        self.state = "closed"
+
+
+def connect(address):
+    session = Session()
+    session.address = address
+    return session
+"""
+RETRY = """\
+def backoff(attempt):
+    delay = 2 ** attempt
+    return min(delay, 30)
+"""
+
+
+class AnchoredProject:
+    """A project with one repository, and the records that are about it."""
+
+    def __init__(self, app: App, project_id: str, root: Path) -> None:
+        self.app = app
+        self.project_id = project_id
+        self.root = root
+
+    async def index(self, *, force: bool = False, root: Path | None = None) -> UUID:
+        report = await self.app.index(root or self.root, self.project_id, force_reindex=force)
+        assert report.run.status == "success"
+        return report.run.repository_id
+
+    async def anchor(self, *places: Place, record_id: UUID | None = None) -> UUID:
+        """Let a record, a new one unless named, be about these places."""
+        record_id = record_id or uuid4()
+        async with self.app.enter(self.project_id) as here:
+            await set_anchors(here.tx, "task", record_id, places)
+        return record_id
+
+    async def anchors(self, record_id: UUID) -> tuple[Anchor, ...]:
+        async with self.app.enter(self.project_id, readonly=True) as here:
+            return (await anchors_of(here.tx, [record_id]))[record_id]
+
+    async def only(self, record_id: UUID) -> Anchor:
+        [anchor] = await self.anchors(record_id)
+        return anchor
+
+    async def refused(self, *places: Place) -> InvalidInput:
+        with pytest.raises(InvalidInput) as caught:
+            await self.anchor(*places)
+        return caught.value
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+    def write(self, path: str, content: str) -> None:
+        """Write a file with a time that no earlier version of it had."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        before = file.stat().st_mtime_ns if file.exists() else 10**18
+        file.write_text(content)
+        os.utime(file, ns=(before, before + 10**9))
+
+    def move(self, old: str, new: str) -> None:
+        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / old).rename(self.root / new)
+
+
+@pytest.fixture
+def make_project(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> Callable[..., AnchoredProject]:
+    """Make a project of some files; not indexed yet."""
+
+    def make(files: dict[str, str] | None = None) -> AnchoredProject:
+        default = {"src/session.py": SESSION, "src/retry.py": RETRY, "README.md": "# Sample\n"}
+        return AnchoredProject(app, project_id, make_repo(files or default))
+
+    return make
+
+
+@pytest.fixture
+async def anchored(make_project: Callable[..., AnchoredProject]) -> AnchoredProject:
+    """A project with three files, indexed."""
+    project = make_project()
+    await project.index()
+    return project

@@ -192,10 +192,27 @@ def test_the_nearest_valid_id_of_any_text_is_valid_and_fits_a_schema(text: str) 
 
 async def test_statements_are_loaded_by_name_without_their_comments() -> None:
     queries = load_queries("codebase_mcp.database", "projects.sql")
-    assert set(queries) == {"find_project", "add_project", "list_projects", "remove_project"}
-    assert queries["remove_project"].startswith("DELETE FROM project")
+    assert {"find_project", "add_project", "list_projects", "remove_project"} <= set(queries)
+    assert queries["find_project"].startswith("SELECT project_id")
 
 
 async def test_a_statement_of_another_name_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         load_queries("codebase_mcp.database", "projects.sql")["no_such_statement"]
+
+
+async def test_a_schema_with_another_programs_tables_is_left_alone(database: Database) -> None:
+    project_id = f"old-{uuid.uuid4().hex[:8]}"
+    schema = schema_of(project_id)
+    async with database.catalogue() as tx:
+        await tx.run_script(f'CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".code_chunk ()')
+    try:
+        with pytest.raises(Conflict, match="tables that this program did not make"):
+            await ensure_project(database, project_id)
+        async with database.catalogue() as tx:
+            row = await tx.fetch_one("SELECT to_regclass(%(name)s)::text", name=f"{schema}.task")
+        assert row == (None,)
+        assert project_id not in {p.project_id for p in await list_projects(database)}
+    finally:
+        async with database.catalogue() as tx:
+            await tx.run_script(f'DROP SCHEMA "{schema}" CASCADE')

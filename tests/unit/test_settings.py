@@ -32,9 +32,19 @@ def test_all_wrong_values_are_named_at_once_with_their_source() -> None:
     assert fields == ["DATABASE_URL", "DB_POOL_SIZE", "--toolsets", "CODEBASE_MCP_WORKERS"]
 
 
-@pytest.mark.parametrize("text", ["all", ",".join(TOOLSETS), " code "])
-def test_toolsets_are_named_or_all(text: str) -> None:
-    assert Settings.load({"CODEBASE_MCP_TOOLSETS": text}).toolsets == TOOLSETS
+@pytest.mark.parametrize(
+    ("text", "toolsets"),
+    [("all", TOOLSETS), (",".join(TOOLSETS), TOOLSETS), (" tasks, code ", ("tasks", "code"))],
+)
+def test_toolsets_are_named_or_all(text: str, toolsets: tuple[str, ...]) -> None:
+    assert Settings.load({"CODEBASE_MCP_TOOLSETS": text}).toolsets == toolsets
+
+
+def test_another_programs_variable_counts_where_ours_is_not_set() -> None:
+    theirs = {"CLAUDE_PROJECT_DIR": "/theirs"}
+    assert Settings.load(theirs).project_dir == Path("/theirs")
+    ours = theirs | {"CODEBASE_MCP_PROJECT_DIR": "/ours"}
+    assert Settings.load(ours).project_dir == Path("/ours")
 
 
 def test_the_toolsets_of_the_settings_are_those_of_the_catalogue() -> None:

@@ -1,0 +1,230 @@
+"""Records leave a project as lines and come into another one: whole, checked, all or nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from codebase_mcp.app import NOBODY, App
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records import agents, entities, memory, tasks, work_items
+from codebase_mcp.records.anchors import Place
+
+pytestmark = pytest.mark.anyio
+
+NOW = "2026-01-02T03:04:05.678901+00:00"
+HEADER = {"kind": "header", "format": "codebase-mcp-records", "version": 1}
+KINDS = {
+    "session", "agent", "agent_execution", "task", "observation", "entity_type", "entity",
+    "work_item", "anchor",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def other_id(anyio_backend: str, app: App) -> AsyncIterator[str]:
+    """A second project, not there yet."""
+    project_id = f"test-{uuid4().hex[:12]}"
+    yield project_id
+    if project_id in {p.project.project_id for p in await app.projects()}:
+        await app.drop_project(project_id)
+
+
+@pytest.fixture
+async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> str:
+    """A project with records of every kind."""
+    await app.index(make_repo(), project_id)
+    async with app.enter(project_id) as here:
+        tx = here.tx
+        await tx.execute(
+            "INSERT INTO session (id, owner, directory) VALUES ('morning', 'me', '/src')"
+        )
+        agent = await agents.open_agent(tx, "reviewer", "morning", None)
+        await agents.track_execution(
+            tx, agent.name, agents.Doing(tool_name="grep", success=False, error="none ☂"), "me"
+        )
+        task = await tasks.create_task(
+            tx, "Fix the login", notes="two\nlines", places=[Place(file="src/auth.py")], owner="me"
+        )
+        await tasks.update_task(
+            tx, task.id, {"status": "complete", "branch": "fix/login", "commit": "a" * 40}
+        )
+        [prepared] = memory.prepare(app.embedder, [memory.Said("Passwords are hashed", ("auth",))])
+        await memory.store_observation(tx, app.embedder, prepared, "Decision", "morning")
+        await entities.register_entity_type(
+            tx, "Service", {"type": "object", "properties": {"port": {"type": "integer"}}}, None
+        )
+        made = await entities.create_entity(tx, "service", "mail", {"port": 25})
+        await entities.create_entity(tx, "Service", "gone", {})
+        await entities.delete_entity(tx, made.id, confirmed=True)
+        root = await work_items.create_work_item(tx, "project", "All")
+        await work_items.create_work_item(tx, "task", "Part", parent_id=root.id)
+    return project_id
+
+
+async def exported(app: App, project_id: str) -> list[dict[str, Any]]:
+    """A project's lines but for the header."""
+    header, *lines = [json.loads(line) async for line in app.export_records(project_id)]
+    assert header["format"] == "codebase-mcp-records"
+    assert header["project_id"] == project_id
+    return lines
+
+
+def file_of(*lines: Any) -> io.BytesIO:
+    """A file of these lines; a header is put before them."""
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in (HEADER, *lines)]
+    return io.BytesIO("\n".join(texts).encode("utf-8", "surrogatepass") + b"\n")
+
+
+async def test_what_was_exported_arrives_as_it_was(app: App, filled: str, other_id: str) -> None:
+    lines = await exported(app, filled)
+    assert {line["kind"] for line in lines} == KINDS
+    imported = await app.import_records(file_of(*lines), other_id)
+    assert sum(imported.added.values()) == len(lines)
+    assert not any(imported.unchanged.values())
+    arrived = await exported(app, other_id)
+    for line in (*lines, *arrived):
+        if line["kind"] == "anchor":  # that repository is not indexed there
+            line["repository"] = None
+    assert arrived == lines
+    async with app.enter(other_id, readonly=True) as here:
+        rows = await here.tx.fetch_all("SELECT path FROM work_item ORDER BY length(path)")
+        assert rows[1][0].startswith(rows[0][0])
+
+
+async def test_importing_again_changes_nothing(app: App, filled: str) -> None:
+    lines = await exported(app, filled)
+    imported = await app.import_records(file_of(*lines), filled)
+    assert not any(imported.added.values())
+    assert sum(imported.unchanged.values()) == len(lines)
+    assert await exported(app, filled) == lines
+
+
+async def test_lines_may_come_in_any_order(app: App, filled: str, other_id: str) -> None:
+    lines = await exported(app, filled)
+    imported = await app.import_records(file_of(*reversed(lines)), other_id)
+    assert sum(imported.added.values()) == len(lines)
+
+
+async def test_a_dry_run_stores_nothing_and_makes_no_project(
+    app: App, filled: str, other_id: str
+) -> None:
+    lines = await exported(app, filled)
+    imported = await app.import_records(file_of(*lines), other_id, dry_run=True)
+    assert sum(imported.added.values()) == len(lines)
+    assert other_id not in {p.project.project_id for p in await app.projects()}
+
+
+def task(**changes: Any) -> dict[str, Any]:
+    """A task that would be accepted."""
+    line = {
+        "kind": "task", "id": str(uuid4()), "title": "T", "status": "complete", "created_at": NOW,
+        "updated_at": NOW,
+    }  # fmt: skip
+    return {**line, **changes}
+
+
+def item(**changes: Any) -> dict[str, Any]:
+    """A work item that would be accepted."""
+    return task(kind="work_item", item_type="task", status="planned") | changes
+
+
+def entity_type(**changes: Any) -> dict[str, Any]:
+    """An entity type that would be accepted."""
+    version = {"version": 1, "schema": {"type": "object"}, "created_at": NOW}
+    return {
+        "kind": "entity_type", "id": str(uuid4()), "name": "T", "version": 1, "created_at": NOW,
+        "updated_at": NOW, "versions": [version],
+    } | changes  # fmt: skip
+
+
+LOOP = str(uuid4())
+TYPE = str(uuid4())
+STRICT = {
+    "version": 1,
+    "schema": {"type": "object", "required": ["port"]},
+    "created_at": NOW,
+}
+ENTITY = {
+    "kind": "entity", "id": str(uuid4()), "type_id": TYPE, "name": "e", "data": {}, "version": 1,
+    "schema_version": 1, "created_at": NOW, "updated_at": NOW,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        (["{nonsense"], 2),
+        (["[]"], 2),
+        (["{" * 5000], 2),
+        ([{"kind": "wish"}], 2),
+        ([task(), task(title="")], 3),
+        ([task(title="x" * 201)], 2),
+        ([task(status="done")], 2),
+        ([task(id="1")], 2),
+        ([task(created_at="yesterday")], 2),
+        ([task(created_at="2026-01-02T03:04:05")], 2),
+        ([task(title="a\0b")], 2),
+        ([task(title="\ud800")], 2),
+        ([task(colour="red")], 2),
+        ([task(), HEADER], 3),
+        ([task(id=LOOP), task(id=LOOP, title="other")], 3),
+        ([item(parent_id=str(uuid4()))], 2),
+        ([item(id=LOOP, parent_id=LOOP)], 2),
+        ([item(id=LOOP, item_type="subtask"), item(parent_id=LOOP)], 3),
+        ([ENTITY], 2),
+        ([entity_type(id=TYPE, versions=[STRICT]), ENTITY], 3),
+        ([entity_type(versions=[STRICT | {"schema": {"$ref": "http://example.org/x"}}])], 2),
+        ([entity_type(versions=[STRICT | {"schema": {"type": "wish"}}])], 2),
+        ([entity_type(version=2)], 2),
+        ([entity_type(name="Same"), entity_type(name="same")], 3),
+        ([{"kind": "agent_execution", "id": LOOP, "agent_id": LOOP, "at": NOW}], 2),
+        ([{"kind": "anchor", "id": LOOP, "record_kind": "task", "record_id": LOOP, "ordinal": 0,
+           "file": "a.py", "created_at": NOW}], 2),
+    ],
+    ids=lambda value: str(value)[:60],
+)  # fmt: skip
+async def test_a_bad_line_is_named_and_nothing_is_stored(
+    app: App, project_id: str, lines: list[Any], number: int
+) -> None:
+    await app.resolver.resolve(project_id, NOBODY, create=True)
+    with pytest.raises(InvalidInput) as refused:
+        await app.import_records(file_of(task(title="good"), *lines), project_id)
+    assert f"line {number + 1}:" in refused.value.message
+    assert await exported(app, project_id) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b'{"kind": "task"}\n', b"\xff\xfe\n"])
+async def test_a_file_that_is_none_of_ours_is_refused(
+    app: App, project_id: str, content: bytes
+) -> None:
+    with pytest.raises(InvalidInput, match="line 1"):
+        await app.import_records(io.BytesIO(content), project_id)
+    assert project_id not in {p.project.project_id for p in await app.projects()}
+
+
+async def test_another_record_of_the_same_id_is_not_overwritten(app: App, project_id: str) -> None:
+    first = task()
+    await app.import_records(file_of(first), project_id)
+    with pytest.raises(InvalidInput, match="there already, and differs"):
+        await app.import_records(file_of(task(), {**first, "title": "other"}), project_id)
+    [kept] = await exported(app, project_id)
+    assert kept["title"] == "T"
+
+
+async def test_an_imported_observation_is_found_by_its_meaning(
+    app: App, filled: str, other_id: str
+) -> None:
+    from codebase_mcp.records.memory_search import Filters, search_observations  # noqa: PLC0415
+
+    await app.import_records(file_of(*await exported(app, filled)), other_id)
+    async with app.enter(other_id, readonly=True) as here:
+        [found] = await search_observations(
+            here.tx, app.embedder, "how are passwords hashed", Filters(), limit=5
+        )
+    assert found.content == "Passwords are hashed"

@@ -1,0 +1,297 @@
+"""Two agents never end up in each other's project: over stdio, over HTTP, with and without keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from fastmcp.server.auth import AccessToken
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.utilities.tests import ASGIServer, asgi_server
+from mcp import MCPError
+
+from codebase_mcp.app import App
+from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.projects.context_file import FILE_NAME
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.server import build_server, owner_of
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
+TOOLSETS = ["code", "projects", "tasks"]
+ROUNDS = 10
+
+
+@pytest.fixture
+async def new_id(anyio_backend: str, app: App) -> AsyncIterator[Callable[[], str]]:
+    """Ids of projects that do not exist yet; what was made of them is dropped in the end."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(f"test-{uuid.uuid4().hex[:12]}")
+        return made[-1]
+
+    yield make
+    for project_id in made:
+        with suppress(ProjectNotFound):
+            await app.drop_project(project_id)
+
+
+@pytest.fixture
+def environment(settings: Settings) -> dict[str, str]:
+    return {**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir)}
+
+
+async def ok(client: Client[Any], tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured content of a call that must succeed."""
+    result = await client.call_tool(tool, arguments, raise_on_error=False)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def error_of(client: Client[Any], tool: str, **arguments: Any) -> dict[str, Any]:
+    """The error of a call that must fail."""
+    result = await client.call_tool(tool, arguments, raise_on_error=False)
+    assert result.is_error
+    assert result.structured_content is not None
+    error: dict[str, Any] = result.structured_content["error"]
+    return error
+
+
+async def work(client: Client[Any], agent: str, mine: list[str]) -> None:
+    """What an agent does: switch to its projects in turn, and keep tasks in each."""
+    for number in range(ROUNDS):
+        project_id = mine[number % len(mine)]
+        await ok(client, "switch_project", project_id=project_id)
+        now = await ok(client, "get_active_project")
+        assert (now["project"]["project_id"], now["project_id"]) == (project_id, project_id)
+        assert now["project_source"] == "active"
+        stored = await ok(client, "create_task", title=f"{agent} {project_id} {number}")
+        assert (stored["project_id"], stored["project_source"]) == (project_id, "active")
+
+
+async def require_only_own(client: Client[Any], agent: str, project_id: str) -> None:
+    listed = await ok(client, "list_tasks", project_id=project_id, limit=100)
+    titles = [task["title"] for task in listed["tasks"]]
+    assert titles
+    assert all(title.startswith(f"{agent} {project_id} ") for title in titles)
+
+
+async def test_two_server_processes_work_in_two_projects(
+    environment: dict[str, str], new_id: Callable[[], str], tmp_path: Path
+) -> None:
+    command = [*COMMAND[1:], "serve", "--toolsets", "all"]
+    one, two = (
+        StdioTransport(COMMAND[0], command, env=environment, cwd=str(tmp_path), keep_alive=False)
+        for _ in range(2)
+    )
+    async with Client(one) as first, Client(two, mode="legacy") as second:
+        agents = {"first": first, "second": second}
+        projects = {agent: [new_id(), new_id()] for agent in agents}
+        for agent, client in agents.items():
+            for project_id in projects[agent]:
+                await ok(client, "create_project", name=agent, project_id=project_id)
+        await asyncio.gather(*(work(agents[a], a, projects[a]) for a in agents))
+        for agent, client in agents.items():
+            for project_id in projects[agent]:
+                await require_only_own(client, agent, project_id)
+            now = await ok(client, "get_active_project")
+            assert now["project_id"] == projects[agent][(ROUNDS - 1) % 2]
+
+
+@asynccontextmanager
+async def http_server(
+    settings: Settings, tokens: dict[str, dict[str, Any]] | None = None, transport: Any = "http"
+) -> AsyncIterator[ASGIServer]:
+    auth = StaticTokenVerifier(tokens) if tokens else None
+    server = build_server(lambda: App.open(settings), TOOLSETS, auth=auth)
+    async with asgi_server(server, transport=transport) as running:
+        yield running
+
+
+def keys(*owners: str) -> dict[str, dict[str, Any]]:
+    return {f"secret-{owner}": {"client_id": owner, "scopes": []} for owner in owners}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_two_keys_on_one_http_server_work_in_two_projects(
+    settings: Settings, new_id: Callable[[], str], mode: Any
+) -> None:
+    owners = [f"alice-{uuid.uuid4()}", f"bob-{uuid.uuid4()}"]
+    projects = {owner: [new_id(), new_id()] for owner in owners}
+    async with http_server(settings, keys(*owners)) as server:
+        alice, bob = (server.client(auth=f"secret-{owner}", mode=mode) for owner in owners)
+        async with alice, bob:
+            agents = dict(zip(owners, (alice, bob), strict=True))
+            for agent, client in agents.items():
+                for project_id in projects[agent]:
+                    await ok(client, "create_project", name=agent[:5], project_id=project_id)
+            await asyncio.gather(*(work(agents[a], a, projects[a]) for a in owners))
+            for agent, client in agents.items():
+                for project_id in projects[agent]:
+                    await require_only_own(client, agent, project_id)
+
+
+async def test_a_key_finds_its_project_again_in_both_protocols_and_on_another_server(
+    settings: Settings, new_id: Callable[[], str]
+) -> None:
+    owner, project_id = f"alice-{uuid.uuid4()}", new_id()
+    async with (
+        http_server(settings, keys(owner)) as server,
+        server.client(auth=f"secret-{owner}") as client,
+    ):
+        await ok(client, "create_project", name="Mine", project_id=project_id)
+        await ok(client, "switch_project", project_id=project_id)
+    async with http_server(settings, keys(owner, "somebody")) as server:
+        for mode in ("auto", "legacy"):
+            async with server.client(auth=f"secret-{owner}", mode=mode) as client:
+                assert (await ok(client, "get_active_project"))["project_id"] == project_id
+            async with server.client(auth="secret-somebody", mode=mode) as client:
+                assert (await ok(client, "get_active_project"))["project"] is None
+
+
+async def test_users_of_one_client_are_told_apart() -> None:
+    def owner(client: str, subject: str | None = None, issuer: str | None = None) -> str:
+        claims = {} if issuer is None else {"iss": issuer}
+        return owner_of(
+            AccessToken(token="t", client_id=client, scopes=[], subject=subject, claims=claims)
+        )
+
+    owners = [
+        owner("app"),
+        owner("app", "alice"),
+        owner("app", "bob"),
+        owner("app alice"),
+        owner("app", "alice", "https://one.example"),
+        owner("app", "alice", "https://two.example"),
+        owner("app", None, "alice"),
+    ]
+    assert len(set(owners)) == len(owners)
+    assert owners[0] == "key app"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("key", [None, "secret-mallory"])
+async def test_without_a_key_nobody_gets_in_where_keys_are_asked_for(
+    settings: Settings, mode: Any, key: str | None
+) -> None:
+    async with http_server(settings, keys("alice")) as server:
+        with pytest.raises(MCPError, match="error response"):
+            async with server.client(auth=key, mode=mode) as client:
+                await client.list_tools()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        async with server.http_client(headers=headers) as http:
+            assert (await http.post(server.url, json={})).status_code == 401
+
+
+async def test_an_anonymous_caller_of_the_newest_protocol_cannot_switch(
+    settings: Settings, new_id: Callable[[], str]
+) -> None:
+    project_id = new_id()
+    async with http_server(settings) as server, server.client() as client:
+        await ok(client, "create_project", name="Mine", project_id=project_id)
+        error = await error_of(client, "switch_project", project_id=project_id)
+        assert error["code"] == "PERMISSION_DENIED"
+        assert error["hint"] == "Pass project_id with each call."
+        now = await ok(client, "get_active_project")
+        assert (now["project"], now["project_source"]) == (None, "default")
+        assert (await ok(client, "list_tasks", project_id=project_id))["tasks"] == []
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_each_session_of_the_older_protocol_has_a_project_of_its_own(
+    settings: Settings, new_id: Callable[[], str], transport: Any
+) -> None:
+    async with http_server(settings, transport=transport) as server:
+        one, two, three = (server.client(mode="legacy") for _ in range(3))
+        async with one, two, three:
+            agents = {"one": one, "two": two}
+            projects = {agent: [new_id(), new_id()] for agent in agents}
+            for agent, client in agents.items():
+                for project_id in projects[agent]:
+                    await ok(client, "create_project", name=agent, project_id=project_id)
+            await asyncio.gather(*(work(agents[a], a, projects[a]) for a in agents))
+            assert (await ok(three, "get_active_project"))["project"] is None
+
+
+async def test_the_session_of_another_cannot_be_borrowed_with_its_header(
+    settings: Settings, new_id: Callable[[], str]
+) -> None:
+    project_id = new_id()
+    async with http_server(settings) as server, server.client(mode="legacy") as victim:
+        await ok(victim, "create_project", name="Mine", project_id=project_id)
+        await ok(victim, "switch_project", project_id=project_id)
+        session = victim.transport.get_session_id()  # type: ignore[attr-defined]
+        assert session
+        async with server.client(headers={"mcp-session-id": session}) as thief:
+            now = await ok(thief, "get_active_project")
+            assert (now["project"], now["project_source"]) == (None, "default")
+            error = await error_of(thief, "switch_project", project_id="default")
+            assert error["code"] == "PERMISSION_DENIED"
+        assert (await ok(victim, "get_active_project"))["project_id"] == project_id
+
+
+async def test_over_http_the_files_of_the_server_steer_nobody(
+    settings: Settings, new_id: Callable[[], str], make_repo: MakeRepo
+) -> None:
+    root = make_repo()
+    (root / FILE_NAME).write_text(f'project = "{new_id()}"')
+    server = build_server(lambda: App.open(settings), TOOLSETS, directory=root)
+    async with asgi_server(server) as running, running.client() as client:
+        now = await ok(client, "get_active_project")
+        assert (now["project_id"], now["project_source"]) == (None, "default")
+        target = new_id()
+        indexed = await ok(client, "index_repository", repo_path=str(root), project_id=target)
+        assert (indexed["project_id"], indexed["project_source"]) == (target, "explicit")
+
+
+def test_a_single_command_cannot_switch_and_the_shell_confirms_files(
+    environment: dict[str, str], make_repo: MakeRepo, new_id: Callable[[], str]
+) -> None:
+    def shell(*arguments: str, cwd: Path) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            env=environment,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    name = new_id()
+    home, clone = make_repo(), make_repo(name="clone")
+    code, out, _ = shell("trust", cwd=home)
+    assert (code, out) == (1, "")
+    for root in (home, clone):
+        (root / FILE_NAME).write_text(f'project = "{name}"\n')
+    code, out, _ = shell("trust", str(home), cwd=clone)
+    assert (code, "does not exist yet" in out) == (0, True)
+    assert shell("index", ".", cwd=home)[0] == 0
+    assert shell("search", "user", "login", cwd=home)[0] == 0
+    assert "9 files" in shell("status", cwd=home)[1]
+    code, out, err = shell("index", ".", cwd=clone)
+    assert (code, out) == (1, "")
+    assert f"{clone / FILE_NAME} names the project {name}, which it did not create" in err
+    code, out, _ = shell("switch_project", "--project_id", name, cwd=clone)
+    assert (code, json.loads(out)["error"]["code"]) == (1, "PERMISSION_DENIED")
+    code, out, _ = shell("trust", "--json", cwd=clone)
+    confirmed = {"file": str(clone / FILE_NAME), "project_id": name, "trusted": True}
+    assert (code, json.loads(out)) == (0, confirmed)
+    code, out, _ = shell("index", ".", "--json", cwd=clone)
+    assert (json.loads(out)["project_id"], json.loads(out)["project_source"]) == (name, "config")
+    assert shell("remove", str(clone), cwd=clone)[0] == 0
