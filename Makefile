@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REPO ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit bench-index bench-search bench-quality clean
+.PHONY: help install demo test lint unit bench-index bench-search bench-records bench-memory clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,12 @@ bench-index: $(VENV)/dev ## Measure indexing (SOURCE=/path, HA=1 for Home Assist
 
 bench-search: $(VENV)/dev ## Measure search latency
 	$(BIN)/python benchmarks/searching.py $(ARGS)
+
+bench-records: $(VENV)/dev ## Measure what is kept beside the code (ARGS=--small to try it)
+	$(BIN)/python benchmarks/records.py $(ARGS)
+
+bench-memory: $(VENV)/dev ## Measure how well memory is found again
+	$(BIN)/python benchmarks/memory_quality.py $(ARGS)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
