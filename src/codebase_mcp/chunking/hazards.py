@@ -21,6 +21,17 @@ _LONG_HEREDOC = re.compile(r"<<[~-]?[\"'`]?[^\s\"'`]{200}")
 _OPEN_TYPE_ARGUMENTS = re.compile(r"(?:<[^<>;{}()]{0,80}){300}")
 
 
+# These scanners put any character through C's isdigit() and its like, which look it up in a table
+# of 256: far enough above, that reads memory which is not there and may kill the process.
+_ASCII_ONLY = frozenset({"bash", "markdown", "perl"})
+_NOT_ASCII = bytes(range(128)) + b"x" * 128
+
+
+def bearable(source: bytes, language: str) -> bytes:
+    """What the grammar of this language may see of a text: byte for byte as long, row for row."""
+    return source.translate(_NOT_ASCII) if language in _ASCII_ONLY else source
+
+
 def is_hazardous(text: str, language: str) -> bool:
     """Must the grammar of this language not see this text?"""
     is_hazard = _HAZARDS.get(language)

@@ -32,6 +32,7 @@ from semble_grammars import (
 )
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
+from codebase_mcp.chunking.hazards import bearable
 from codebase_mcp.errors import IndexingFailed
 
 # Languages whose query is another's, or builds upon another's.
@@ -102,7 +103,7 @@ def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | No
     parser = Parser(grammar.language)
     if ranges:
         parser.included_ranges = ranges
-    root = _root_within_budget(parser, source)
+    root = _root_within_budget(parser, bearable(source, language))
     if root is None or _has_long_token_run(root):
         return None
     return Syntax(root, source, _matches(grammar.query, root, source))

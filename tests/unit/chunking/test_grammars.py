@@ -20,6 +20,20 @@ for language in sys.argv[1:]:
     assert split("x = 1\\n", language).chunks, language
 """
 
+SPLIT_RARE_CHARACTERS = """
+import random, sys
+from codebase_mcp.chunking.split import split
+for language in sys.argv[1:]:
+    print(language, flush=True)
+    chance = random.Random(7)
+    for _ in range(120):
+        split("".join(chance.choice((
+            chr(chance.randrange(128)),
+            chance.choice("(){}[]<>\\"'`#/*-:;,.=|@$!? \\n"),
+            chr(chance.randrange(0xE000, 0x110000)),
+        )) for _ in range(chance.randrange(1, 300))), language)
+"""
+
 
 def _start(cache: Path, *languages: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -48,6 +62,29 @@ def test_a_grammar_that_cannot_be_unpacked_is_an_error_with_a_way_out(tmp_path: 
     assert process.returncode == 1
     assert "The grammar for python cannot be loaded" in errors
     assert IndexingFailed.__name__ in errors
+
+
+def test_characters_from_far_planes_kill_no_grammar() -> None:
+    """Scanners in C look characters up in tables; in a process of its own, as it may die."""
+    snippets = Path(__file__).parent / "snippets"
+    languages = sorted(path.stem for path in snippets.glob("*.txt"))
+    command = [sys.executable, "-c", SPLIT_RARE_CHARACTERS, *languages]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout.split()[-1:]}: {done.stderr}"
+    assert done.stdout.split() == languages
+
+
+@pytest.mark.parametrize("language", ["bash", "markdown", "perl"])
+def test_scanners_that_look_characters_up_see_only_ascii(language: str) -> None:
+    text = "{5ä\U000e7aad}\n"
+    seen = hazards.bearable(text.encode(), language)
+    assert seen == b"{5xxxxxx}\n"
+
+
+def test_what_a_grammar_must_not_see_leaves_names_and_lines_as_they_are() -> None:
+    outline = split("# Größe \U000e7aad\n\nä\n\n## Maß\n", "markdown")
+    assert [symbol.name for symbol in outline.symbols] == ["Größe \U000e7aad", "Maß"]
+    assert [symbol.start_line for symbol in outline.symbols] == [1, 5]
 
 
 HAZARDS = [
