@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REPO ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit bench-index bench-search bench-records bench-memory clean
+.PHONY: help install demo test lint unit protocol bench-index bench-search bench-records bench-memory bench-http clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -15,7 +15,7 @@ $(BIN)/codebase-mcp: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/dev: $(BIN)/codebase-mcp
+$(VENV)/dev: $(BIN)/codebase-mcp requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	@touch $@
 
@@ -24,7 +24,7 @@ install: $(BIN)/codebase-mcp ## Make .venv with the command codebase-mcp
 demo: $(BIN)/codebase-mcp ## Index a repository (REPO=/path) and ask three questions over MCP
 	$(BIN)/python -m codebase_mcp.cli.demo $(REPO)
 
-test: lint unit ## Run everything that must pass
+test: lint unit protocol ## Run everything that must pass
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -33,7 +33,10 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/protocol
+
+protocol: $(VENV)/dev ## Let the official conformance suite and Inspector ask the server
+	$(BIN)/python -m pytest tests/protocol
 
 bench-index: $(VENV)/dev ## Measure indexing (SOURCE=/path, HA=1 for Home Assistant)
 	$(BIN)/python benchmarks/indexing.py $(ARGS)
@@ -47,5 +50,8 @@ bench-records: $(VENV)/dev ## Measure what is kept beside the code (ARGS=--small
 bench-memory: $(VENV)/dev ## Measure how well memory is found again
 	$(BIN)/python benchmarks/memory_quality.py $(ARGS)
 
+bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="--soak 10")
+	$(BIN)/python benchmarks/load.py $(ARGS)
+
 clean: ## Remove what was made here
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

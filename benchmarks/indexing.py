@@ -13,72 +13,15 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
-import threading
 import time
 from pathlib import Path
 
 from codebase_mcp import App
 from codebase_mcp.settings import Settings
+from processes import PeakMemory
 from sources import on_a_tree
 
 REPEATS = 5
-
-
-class PeakMemory:
-    """Watches the processes of this program and of its database, until told to stop."""
-
-    def __init__(self, marker: str) -> None:
-        self._marker = marker.encode()
-        self._stop = threading.Event()
-        self.peak_mb = 0.0
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> float:
-        """The highest sum seen, in MB."""
-        self._stop.set()
-        self._thread.join()
-        return self.peak_mb
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.2):
-            self.peak_mb = max(self.peak_mb, sum(map(pss_mb, self._ours())))
-
-    def _ours(self) -> list[int]:
-        """This process, its descendants, and whatever names the data directory or descends so."""
-        parents: dict[int, int] = {}
-        roots = {os.getpid()}
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
-            try:
-                pid = int(folder.name)
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-                parents[pid] = int(fields[1])
-                if self._marker in (folder / "cmdline").read_bytes():
-                    roots.add(pid)
-            except OSError:
-                continue
-        return [pid for pid in parents if self._descends(pid, roots, parents)]
-
-    @staticmethod
-    def _descends(pid: int, roots: set[int], parents: dict[int, int]) -> bool:
-        while pid in parents:
-            if pid in roots:
-                return True
-            pid = parents[pid]
-        return False
-
-
-def pss_mb(pid: int) -> float:
-    """A process's proportional share of memory."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    return 0.0
 
 
 async def measure(source: Path, data_dir: Path) -> None:
