@@ -1,73 +1,171 @@
 """What did the user ask for? One table of settings; nothing else reads the environment.
 
-Loading is pure: it looks at names and values, never at files or services, and reports every wrong
-value at once with its source.
+Loading is pure but for files that variables like ``DATABASE_URL_FILE`` name: it looks at names and
+values, never at services, and reports every wrong value at once with its source.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_data_path
-
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings_table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS, Setting
 
-DEFAULT_TOOLSETS = ("code",)
-TOOLSETS = ("code", "projects", "tasks", "memory", "agents", "entities", "work_items")
+__all__ = ["DEFAULT_TOOLSETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
+
+Problem = dict[str, str]
+"""What is wrong with a value: where it was said, what it is, and the rule."""
+
+DEFAULT = "default"
+HIDDEN = "…"
+
+_MAX_SECRET_BYTES = 64 * 1024
+_MAX_VALUE_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Settings:
-    """Every setting with its value; see `SETTINGS` for names, defaults and help."""
+    """Every setting with its value; see `SETTINGS` for names, defaults and help.
+
+    ``sources`` says of each where it was said: a flag, a variable, or ``default``. ``warnings``
+    are what looks like a mistake but stops nothing.
+    """
 
     data_dir: Path
-    database_url: str | None
-    db_pool_size: int
-    embedding_model: Path | None
     toolsets: tuple[str, ...]
-    workers: int
-    max_file_bytes: int
-    idle_minutes: float
     project_dir: Path | None
     workflow_url: str | None
     log_level: str
+    log_format: str
+    otlp_endpoint: str | None
+    database_url: str | None
+    direct_database_url: str | None
+    db_pool_size: int
+    db_max_overflow: int
+    idle_minutes: float
+    embedding_provider: str | None
+    embedding_model: str | None
+    ollama_url: str | None
+    openai_url: str | None
+    openai_api_key: str | None
+    embedding_batch_size: int
+    embedding_timeout_s: float
+    embedding_query_prefix: str | None
+    embedding_passage_prefix: str | None
+    workers: int
+    transport: str
+    host: str
+    port: int
+    sse: bool
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    http_workers: int
+    project: str | None
+    ignore_patterns: tuple[str, ...]
+    include_submodules: bool
+    max_file_bytes: int
+    git_depth: int
+    git_branches: tuple[str, ...]
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def load(cls, environment: Mapping[str, str] | None = None, **flags: str | None) -> Settings:
+    def load(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        others: Iterable[Problem] = (),
+        **flags: str | None,
+    ) -> Settings:
         """Settings from command-line flags, then the environment, then defaults.
+
+        ``flags`` go by the settings' names; an empty one means the default, whatever the
+        environment says. ``others`` is what is wrong elsewhere, so that all is said at once.
 
         Raises:
             InvalidInput: values that do not fit, all of them, each with where it came from.
         """
         environment = os.environ if environment is None else environment
         values: dict[str, Any] = {}
-        problems: list[dict[str, str]] = []
+        sources: dict[str, str] = {}
+        problems: list[Problem] = []
         for setting in SETTINGS:
-            flag = flags.get(setting.name)
-            source = f"--{setting.name.replace('_', '-')}" if flag is not None else setting.variable
-            text = flag if flag is not None else environment.get(setting.variable, "").strip()
-            if not text and setting.also in environment:
-                source, text = setting.also, environment[setting.also].strip()
-            if not text:
-                values[setting.name] = setting.default()
-                continue
             try:
-                values[setting.name] = setting.parse(text)
-            except ValueError as error:
-                problems.append({"field": source, "value": text, "constraint": str(error)})
+                said = _said(setting, environment, flags.get(setting.name))
+                values[setting.name] = said.value(setting)
+                sources[setting.name] = said.source
+            except _Wrong as wrong:
+                problems.append(wrong.problem)
+        problems += _contradictions(values, sources)
+        warnings = [*_unknown(environment), *_idle(values, sources)]
+        problems += others
         if problems:
-            listed = "; ".join(f"{p['field']}={p['value']!r}: {p['constraint']}" for p in problems)
-            raise InvalidInput(
-                f"Wrong settings: {listed}",
-                hint="Correct or unset them, then start again.",
-                details={"fields": problems},
-            )
-        return cls(**values)
+            raise wrong_settings(problems)
+        return cls(**values, sources=sources, warnings=tuple(warnings))
+
+    def chosen(self) -> dict[str, str]:
+        """The settings that somebody set, with their values fit to be shown."""
+        return {
+            setting.name: text_of(setting, getattr(self, setting.name))
+            for setting in SETTINGS
+            if self.sources.get(setting.name, DEFAULT) != DEFAULT
+        }
+
+    @property
+    def provider(self) -> str:
+        """Who embeds what is new; Ollama where its address is all that was said."""
+        return self.embedding_provider or ("ollama" if self.ollama_url else "static")
+
+    def secrets(self) -> list[str]:
+        """What no log may show."""
+        values = (getattr(self, setting.name) for setting in SETTINGS if setting.is_secret)
+        return [value for value in values if value]
+
+    def __repr__(self) -> str:
+        """Only what may be shown."""
+        listed = (f"{s.name}={text_of(s, getattr(self, s.name))!r}" for s in SETTINGS)
+        return f"Settings({', '.join(listed)})"
+
+
+def text_of(setting: Setting, value: Any) -> str:
+    """A value as text, without anything secret; empty where nothing is set."""
+    if value is None or value == ():
+        return ""
+    if setting.is_secret:
+        return HIDDEN
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return without_credentials(str(value))
+
+
+def without_credentials(text: str) -> str:
+    """A text in which no address holds a user's name and password."""
+    return re.sub(r"//[^/@\s]*@", f"//{HIDDEN}@", text)
+
+
+def wrong_settings(problems: list[Problem], then: str = "start again") -> InvalidInput:
+    """One error for all values that do not fit."""
+    listed = "; ".join(f"{p['field']}={p['value']!r}: {p['constraint']}" for p in problems)
+    return InvalidInput(
+        f"Wrong settings: {listed}",
+        hint=f"Correct or unset them, then {then}.",
+        details={"fields": problems},
+    )
+
+
+def problem(setting: Setting, source: str, value: object, constraint: str) -> Problem:
+    """What is wrong with a value, without showing a secret."""
+    text = HIDDEN if setting.is_secret else without_credentials(str(value))[:_MAX_VALUE_CHARS]
+    return {"field": source, "value": text, "constraint": constraint}
 
 
 def keep_caches_in(data_dir: Path) -> None:
@@ -75,153 +173,123 @@ def keep_caches_in(data_dir: Path) -> None:
     os.environ.setdefault("SEMBLE_GRAMMARS_CACHE_DIR", str(data_dir / "grammars"))
 
 
+def share_metrics_in(folder: Path | None) -> None:
+    """Let processes that we start keep their numbers here; with None nobody shares any.
+
+    It has to be said before prometheus-client is imported.
+    """
+    os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    if folder is not None:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+
+
 def environment_for_child() -> dict[str, str]:
     """The environment to hand on to a process of ours."""
     return dict(os.environ)
 
 
+class _Wrong(Exception):
+    """A value that does not fit."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
+class _Said:
+    """What was said of a setting, and where; an empty text where nothing was."""
 
-    name: str
-    variable: str
-    default: Callable[[], Any]
-    parse: Callable[[str], Any]
-    help: str
-    also: str = ""
-    """Another program's variable that says the same, where ours is not set."""
+    source: str = DEFAULT
+    text: str = ""
 
-
-def _integer(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.lstrip("-").isdigit() or not low <= int(text) <= high:
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        return int(text)
-
-    return parse
+    def value(self, setting: Setting) -> Any:
+        text = self.text if setting.rule.verbatim else self.text.strip()
+        if not text.strip():
+            return setting.default()
+        try:
+            return setting.rule.parse(text)
+        except ValueError as error:
+            raise _Wrong(problem(setting, self.source, self.text, str(error))) from None
 
 
-def _minutes(text: str) -> float:
+def _said(setting: Setting, environment: Mapping[str, str], flag: str | None) -> _Said:
+    """The strongest that was said of a setting: by a flag, our variable, a file, another's."""
+    if flag is not None:
+        return _Said(setting.flag, flag)
+    text = environment.get(setting.variable, "")
+    path = setting.is_secret and environment.get(setting.file_variable, "").strip()
+    if path:
+        if text.strip():
+            rule = f"must not be set together with {setting.variable}"
+            raise _Wrong({"field": setting.file_variable, "value": path, "constraint": rule})
+        return _Said(setting.file_variable, _secret_in(setting.file_variable, path))
+    for variable in (setting.variable, setting.also):
+        if variable and environment.get(variable, "").strip():
+            return _Said(variable, environment[variable])
+    return _Said()
+
+
+def _secret_in(variable: str, path: str) -> str:
+    """The value that a file holds."""
     try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 1440:
-        raise ValueError("must be a number of minutes above 0, 1440 at most")
-    return value
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser().absolute()
-
-
-def _database_url(text: str) -> str:
-    if not re.match(r"postgres(ql)?(\+\w+)?://", text):
-        raise ValueError("must begin with postgresql:// or postgres://")
+        with Path(path).expanduser().open(encoding="utf-8") as file:
+            text = file.read(_MAX_SECRET_BYTES).strip()
+        rule = "" if text else "must name a file that is not empty"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        text, rule = "", f"must name a file that can be read ({reason})"
+    if rule:
+        raise _Wrong({"field": variable, "value": path, "constraint": rule})
     return text
 
 
-def _http_url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise ValueError("must begin with http:// or https://")
-    return text.rstrip("/")
+def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+    """Values that fit by themselves and not together."""
+    found = []
+    asks_openai = values.get("embedding_provider") == "openai"
+    if asks_openai and not values.get("openai_url") and not values.get("openai_api_key"):
+        rule = "needs CODEBASE_MCP_OPENAI_API_KEY, or CODEBASE_MCP_OPENAI_BASE_URL of another"
+        source = sources["embedding_provider"]
+        found.append({"field": source, "value": "openai", "constraint": rule})
+    speaks_stdio = values.get("transport", "http") != "http"
+    said_both = {"http_workers", "transport"} <= {n for n, s in sources.items() if s != DEFAULT}
+    is_flag = sources.get("http_workers", "").startswith("--")
+    if values.get("http_workers", 1) > 1 and speaks_stdio and (said_both or is_flag):
+        # A variable alone may be meant for another command of the same container.
+        rule = "must be 1 unless the transport is http: stdio belongs to one process"
+        source, value = sources["http_workers"], str(values["http_workers"])
+        found.append({"field": source, "value": value, "constraint": rule})
+    return found
 
 
-def _toolsets(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if names == ("all",):
-        return TOOLSETS
-    unknown = [name for name in names if name not in TOOLSETS]
-    if unknown or not names:
-        raise ValueError(f"must be 'all' or some of: {', '.join(TOOLSETS)}")
-    return names
+def _idle(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
+    """Warnings of what was said and has no effect."""
+    found = []
+    if values.get("transport") == "stdio":
+        found += [
+            f"{sources[s.name]} has no effect on stdio; add --transport http"
+            for s in SETTINGS
+            if s.section == "Server" and sources.get(s.name, "").startswith("--")
+            if s.name not in ("transport", "http_workers") and values.get(s.name) != s.default()
+        ]
+    if values.get("direct_database_url") and not values.get("database_url"):
+        found.append(f"{sources['direct_database_url']} has no effect without DATABASE_URL")
+    return found
 
 
-def _log_level(text: str) -> str:
-    levels = ("DEBUG", "INFO", "WARNING", "ERROR")
-    if text.upper() not in levels:
-        raise ValueError(f"must be one of {', '.join(levels)}")
-    return text.upper()
+def _unknown(environment: Mapping[str, str]) -> list[str]:
+    """Warnings of variables that look like ours and are not."""
+    known = {v for s in SETTINGS for v in (s.variable, s.also, s.file_variable) if v}
+    return [
+        f"{name} is no setting" + nearest(name, known)
+        for name in sorted(environment)
+        if name.startswith("CODEBASE_MCP_") and name not in known
+    ]
 
 
-SETTINGS = (
-    Setting(
-        "data_dir",
-        "CODEBASE_MCP_DATA_DIR",
-        lambda: user_data_path("codebase-mcp", appauthor=False),
-        _path,
-        "Folder for all data: the embedded database and its log.",
-    ),
-    Setting(
-        "database_url",
-        "DATABASE_URL",
-        lambda: None,
-        _database_url,
-        "A PostgreSQL (15 or newer, pgvector 0.8 or newer) to use instead of the embedded one.",
-    ),
-    Setting(
-        "db_pool_size",
-        "DB_POOL_SIZE",
-        lambda: 20,
-        _integer(1, 1000),
-        "Connections kept to the PostgreSQL of DATABASE_URL.",
-    ),
-    Setting(
-        "embedding_model",
-        "CODEBASE_MCP_EMBEDDING_MODEL",
-        lambda: None,
-        _path,
-        "Folder with a Model2Vec model to use instead of the built-in one.",
-    ),
-    Setting(
-        "toolsets",
-        "CODEBASE_MCP_TOOLSETS",
-        lambda: DEFAULT_TOOLSETS,
-        _toolsets,
-        "Toolsets to show, separated by commas, or 'all'.",
-    ),
-    Setting(
-        "workers",
-        "CODEBASE_MCP_WORKERS",
-        lambda: os.cpu_count() or 1,
-        _integer(1, 256),
-        "Processes that read and embed while indexing.",
-    ),
-    Setting(
-        "max_file_bytes",
-        "CODEBASE_MCP_MAX_FILE_BYTES",
-        lambda: 1 << 20,
-        _integer(1, 1 << 30),
-        "Larger files are not indexed.",
-    ),
-    Setting(
-        "idle_minutes",
-        "CODEBASE_MCP_IDLE_MINUTES",
-        lambda: 5.0,
-        _minutes,
-        "The embedded database stops so long after its last user has gone.",
-    ),
-    Setting(
-        "project_dir",
-        "CODEBASE_MCP_PROJECT_DIR",
-        lambda: None,
-        _path,
-        "Directory that the client works in, if it is not the one the server was started in.",
-        also="CLAUDE_PROJECT_DIR",
-    ),
-    Setting(
-        "workflow_url",
-        "WORKFLOW_MCP_URL",
-        lambda: None,
-        _http_url,
-        "Address of a workflow-mcp that is asked for the active project.",
-    ),
-    Setting(
-        "log_level",
-        "CODEBASE_MCP_LOG_LEVEL",
-        lambda: "WARNING",
-        _log_level,
-        "How much is logged to standard error: DEBUG, INFO, WARNING or ERROR.",
-    ),
-)
+def nearest(name: str, known: set[str]) -> str:
+    """A question whether another name was meant, if one is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - seldom needed
+
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""

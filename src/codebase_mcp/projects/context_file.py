@@ -5,8 +5,8 @@ Its ``.mcp-context.toml`` says so, or the nearest one above it that names a proj
     project = "my-app"
 
 ``project_id = "my-app"``, ``collection = "my-app"`` and a table ``[project]`` with ``id`` say the
-same. Whatever else such a file holds is others' to read. Whether a file may be followed to a
-project that was there before it is `trust.py`'s question.
+same. What else such a file says about its repository is `repository_settings.py`'s to read. Whether
+a file may be followed to a project that was there before it is `trust.py`'s question.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.telemetry.calls import looked_up
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,14 @@ class ContextFile:
     def directory(self) -> str:
         """The directory that it speaks for."""
         return shown(self.path.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextText:
+    """What a file says, unread."""
+
+    path: Path
+    text: bytes
 
 
 class ContextFiles:
@@ -76,14 +85,10 @@ class ContextFiles:
 
     def _at(self, path: Path) -> ContextFile | None:
         """What the file at this path names; None where there is none that counts."""
-        try:
-            entry = path.lstat()
-        except OSError:
+        found = _entry_at(path)
+        if found is None:
             return None
-        try:
-            target = path.stat() if stat.S_ISLNK(entry.st_mode) else entry
-        except OSError as error:
-            raise _unreadable(path, error) from None
+        entry, target = found
         if not is_ours(entry.st_uid) or not is_ours(target.st_uid):
             if path not in self._foreign:
                 self._foreign.add(path)
@@ -91,12 +96,33 @@ class ContextFiles:
             return None
         state = (target.st_ino, target.st_size, target.st_mtime_ns, target.st_ctime_ns)
         known = self._read.get(path)
+        looked_up("context_file", hit=known is not None and known[0] == state)
         if known is not None and known[0] == state:
             return known[1]
         named = read_context_file(path)
         if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - _RACY_NS:
             self._read[path] = (state, named)
         return named
+
+
+def context_of(repository: Path) -> ContextText | None:
+    """The nearest file upward from a repository's root: its settings are the repository's.
+
+    One in the root counts whoever owns it, as the repository's other files do: it can only say what
+    of the repository is read. One above counts only if it is the current user's or root's.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    start = Path(os.path.realpath(repository))
+    for place in (start, *start.parents):
+        path = place / FILE_NAME
+        found = _entry_at(path)
+        if found is None:
+            continue
+        if place == start or all(is_ours(status.st_uid) for status in found):
+            return ContextText(path, _text_of(path))
+    return None
 
 
 def is_ours(owner: int) -> bool:
@@ -110,13 +136,17 @@ def read_context_file(path: Path) -> ContextFile | None:
     Raises:
         InvalidInput: it cannot be read, is no TOML, or names no valid project.
     """
-    text = _text_of(path)
-    try:
-        content = tomllib.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        reason = str(error)[:_MAX_REASON_CHARS]
-        raise _broken(path, f"it is not TOML: {reason}", rule="TOML") from None
-    given = _named_in(path, content)
+    return project_in(ContextText(path, _text_of(path)))
+
+
+def project_in(context: ContextText) -> ContextFile | None:
+    """The project that a text names, or None.
+
+    Raises:
+        InvalidInput: it is no TOML, or names no valid project.
+    """
+    path = context.path
+    given = _named_in(path, read_toml(context))
     if not given:
         return None
     (key, value), *others = given.items()
@@ -131,6 +161,19 @@ def read_context_file(path: Path) -> ContextFile | None:
         way = f"Write {key} = {nearest_valid_id(value)!r} there, or pass project_id."
         raise _broken(path, error.message, key=key, value=value[:100], way=way) from None
     return ContextFile(path, None if project_id == DEFAULT_ID else project_id)
+
+
+def read_toml(context: ContextText) -> dict[str, Any]:
+    """The content of a file.
+
+    Raises:
+        InvalidInput: it is no TOML.
+    """
+    try:
+        return tomllib.loads(context.text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        reason = str(error)[:_MAX_REASON_CHARS]
+        raise _broken(context.path, f"it is not TOML: {reason}", rule="TOML") from None
 
 
 def shown(path: Path) -> str:
@@ -152,6 +195,18 @@ def _named_in(path: Path, content: Mapping[str, Any]) -> dict[str, str]:
             raise _broken(path, problem, key=name, value=str(value)[:100])
         given[name] = value
     return given
+
+
+def _entry_at(path: Path) -> tuple[os.stat_result, os.stat_result] | None:
+    """What lies at a path and what it leads to; None where nothing lies."""
+    try:
+        entry = path.lstat()
+    except OSError:
+        return None
+    try:
+        return entry, path.stat() if stat.S_ISLNK(entry.st_mode) else entry
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def _text_of(path: Path) -> bytes:

@@ -62,14 +62,15 @@ class GitFiles:
     """The paths git lists below one directory, as bytes relative to it.
 
     ``untracked`` leaves out what is ignored. ``nested`` are directories that are repositories of
-    their own, ``unreadable`` those that git could not look into.
+    their own, ``submodules`` those tracked as such, ``unreadable`` those that git could not look
+    into.
     """
 
     tracked: list[bytes] = field(default_factory=list)
     untracked: list[bytes] = field(default_factory=list)
     nested: list[bytes] = field(default_factory=list)
+    submodules: list[bytes] = field(default_factory=list)
     unreadable: list[bytes] = field(default_factory=list)
-    submodules: int = 0
 
 
 def work_tree_of(directory: Path) -> Path | None:
@@ -121,7 +122,7 @@ def list_with_git(directory: Path, top: Path) -> GitFiles | None:
             continue
         previous = path
         if details.startswith(_SUBMODULE):
-            files.submodules += 1
+            files.submodules.append(path)
         elif details:
             files.tracked.append(path)
         elif path.endswith(b"/"):

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.ignore import IgnoreFiles
+from codebase_mcp.source.ignore import IgnoreFiles, Rules, parse_rules
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
+from codebase_mcp.source.selection import Selection
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class Survey:
     """
 
     root: Path
-    max_file_bytes: int
+    selection: Selection
     own_rules: IgnoreFiles
     prefix: bytes
     pending: list[bytes] = field(default_factory=lambda: [b""])
@@ -36,18 +37,27 @@ class Survey:
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
     _start: bytes = field(init=False)
+    _patterns: list[tuple[bytes, Rules]] = field(default_factory=list)
     _folders: dict[bytes, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
+        for patterns in self.selection.patterns:
+            text = os.fsencode("\n".join(patterns.lines))
+            self._patterns.append((way_down(patterns.directory, self.root), parse_rules(text)))
 
     def at(self, path: bytes) -> bytes:
         """Where the operating system finds a path."""
         return self._start + path
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
-        """Whether ``.mcpignore`` says so of the path itself."""
-        return self.own_rules.ignores(self.prefix + path, is_dir=is_dir)
+        """Whether ``.mcpignore`` or a pattern of the selection says so of the path itself."""
+        if self.own_rules.ignores(self.prefix + path, is_dir=is_dir):
+            return True
+        name = path[path.rfind(b"/") + 1 :]
+        return any(
+            rules.verdict(lead + path, name, is_dir=is_dir) for lead, rules in self._patterns
+        )
 
     def skip(self, reason: str, count: int = 1) -> None:
         if count:
@@ -73,7 +83,7 @@ class Survey:
             self.skip("binary")
         elif path in self.files:
             self.skip("name_clash")  # names that differ only in how broken bytes are shown
-        elif status.st_size <= self.max_file_bytes:
+        elif status.st_size <= self.selection.max_file_bytes:
             self.files[path] = SourceFile(
                 path,
                 self._location(raw),
@@ -106,6 +116,12 @@ class Survey:
             dict(sorted(self.skipped.items())),
             tuple(sorted(self.failures, key=lambda failure: failure.path)),
         )
+
+
+def way_down(outer: Path, directory: Path) -> bytes:
+    """The way from ``outer`` down to the directory, with a slash at its end if there is one."""
+    relative = os.fsencode(directory.relative_to(outer))
+    return b"" if relative == b"." else relative + b"/"
 
 
 def shown(path: bytes) -> str:

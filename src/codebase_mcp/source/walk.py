@@ -22,11 +22,10 @@ from codebase_mcp.source.git import (
     work_tree_of,
 )
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
-from codebase_mcp.source.survey import Survey
+from codebase_mcp.source.selection import EVERYTHING, Selection
+from codebase_mcp.source.survey import Survey, way_down
 
 log = logging.getLogger(__name__)
-
-MAX_FILE_BYTES = 1 << 20
 
 # The records of version control are never source, whether or not they are ignored.
 _VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
@@ -38,18 +37,18 @@ _INSTALLED = frozenset(
 )
 
 
-def list_files(root: Path, *, max_file_bytes: int = MAX_FILE_BYTES) -> Listing:
+def list_files(root: Path, selection: Selection = EVERYTHING) -> Listing:
     """The files of a tree, sorted by path.
 
-    ``root`` is an existing directory; a file over ``max_file_bytes`` is left out. A directory that
-    an outer work tree ignores as a whole is listed by itself, since somebody asked for it.
+    ``root`` is an existing directory. One that an outer work tree ignores as a whole is listed by
+    itself, since somebody asked for it.
     """
     if in_git_directory(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
-    prefix = _below(root, outer)
+    prefix = way_down(outer, root)
     own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
-    survey = Survey(root, max_file_bytes, own_rules, prefix)
+    survey = Survey(root, selection, own_rules, prefix)
     while survey.pending:
         _list_tree(survey, survey.pending.pop())
     return survey.listing()
@@ -85,9 +84,10 @@ def _take_listed(survey: Survey, tree: bytes, found: GitFiles) -> None:
             _take_path(survey, lead + path, standing)
     for path in found.nested:
         _take_nested(survey, lead + path, standing.of(lead + path))
+    for path in found.submodules:
+        _take_submodule(survey, lead + path, standing.of(lead + path))
     for path in found.unreadable:
         survey.fail(lead + path, PermissionError())
-    survey.skip("submodule", found.submodules)
 
 
 def _take_nested(survey: Survey, path: bytes, directory: _Directory) -> None:
@@ -97,6 +97,16 @@ def _take_nested(survey: Survey, path: bytes, directory: _Directory) -> None:
         survey.skip("installed")
     elif directory is _Directory.OPEN:
         survey.pending.append(path)
+
+
+def _take_submodule(survey: Survey, path: bytes, directory: _Directory) -> None:
+    is_wanted = survey.selection.include_submodules
+    if directory is _Directory.IGNORED:
+        survey.skip("ignored")
+    elif is_wanted and directory is _Directory.OPEN and _is_repository(survey.at(path)):
+        survey.pending.append(path)
+    else:
+        survey.skip("submodule")
 
 
 def _take_path(survey: Survey, path: bytes, standing: _Standing) -> None:
@@ -159,7 +169,7 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
     ``top`` is the work tree that it lies in and whose rules apply, if any.
     """
     outer = top or directory
-    prefix = _below(directory, outer)
+    prefix = way_down(outer, directory)
     excludes: Chain = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
     rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes)
     lead = len(tree) + 1 if tree else 0
@@ -178,7 +188,7 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
                 survey.skip("ignored")
             elif not is_dir:
                 _take_entry(survey, path, entry)
-            elif _is_repository(entry):
+            elif _is_repository(entry.path):
                 survey.pending.append(path)
             else:
                 waiting.append(path)
@@ -204,10 +214,10 @@ def _take_entry(survey: Survey, path: bytes, entry: os.DirEntry[bytes]) -> None:
         survey.fail(path, error)
 
 
-def _is_repository(entry: os.DirEntry[bytes]) -> bool:
-    if not os.path.lexists(entry.path + b"/.git"):
+def _is_repository(location: bytes) -> bool:
+    if not os.path.lexists(location + b"/.git"):
         return False
-    directory = Path(os.fsdecode(entry.path))
+    directory = Path(os.fsdecode(location))
     return work_tree_of(directory) == directory
 
 
@@ -217,9 +227,3 @@ def _is_installed(path: bytes) -> bool:
 
 def _parent(path: bytes) -> bytes:
     return path[: max(path.rfind(b"/"), 0)]
-
-
-def _below(directory: Path, outer: Path) -> bytes:
-    """The way from ``outer`` down to the directory, with a slash at its end if there is one."""
-    relative = os.fsencode(directory.relative_to(outer))
-    return b"" if relative == b"." else relative + b"/"

@@ -15,6 +15,8 @@ from codebase_mcp.projects.context_file import (
     MAX_BYTES,
     ContextFile,
     ContextFiles,
+    ContextText,
+    context_of,
     is_ours,
     read_context_file,
 )
@@ -216,3 +218,38 @@ def test_a_directory_whose_name_is_no_text_can_be_shown(
     found = files.nearest(directory)
     assert found == ContextFile(path, "my-app")
     assert found.directory == f"{tmp_path}/caf\\xe9"
+
+
+# The file that says what of a repository is read
+
+
+def test_the_settings_of_a_repository_are_in_the_nearest_file_whatever_it_says(
+    tmp_path: Path,
+) -> None:
+    above = write(tmp_path, NAMES_ONE)
+    assert context_of(tmp_path / "a" / "b") == ContextText(above, NAMES_ONE.encode())
+    near = write(tmp_path / "a", "# nothing\n")
+    assert context_of(tmp_path / "a" / "b") == ContextText(near, b"# nothing\n")
+    assert context_of(tmp_path / "a") == ContextText(near, b"# nothing\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_in_its_root_a_repositorys_file_counts_whoever_owns_it(tmp_path: Path) -> None:
+    above = write(tmp_path, NAMES_ONE)
+    path = write(tmp_path / "a", "max_file_bytes = 1")
+    os.lchown(path, SOMEBODY, SOMEBODY)
+    assert context_of(tmp_path / "a") == ContextText(path, b"max_file_bytes = 1")
+    assert context_of(tmp_path / "a" / "b") == ContextText(above, NAMES_ONE.encode())
+
+
+@pytest.mark.parametrize("kind", ["large", "directory", "dangling"])
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / FILE_NAME
+    if kind == "large":
+        write(tmp_path, "#" * (MAX_BYTES + 1))
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    with pytest.raises(InvalidInput, match=FILE_NAME):
+        context_of(tmp_path)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.model import FileFailure, FileKind, Listing
+from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
@@ -208,7 +209,7 @@ def test_a_large_file_fails_if_its_name_promises_source_and_is_counted_otherwise
     large = "x" * 101
     write(either, "large.json", "notes", "package-lock.json", "vendor/a.js", content=large)
     write(either, "fits.json", content="x" * 100)
-    listing = list_files(either, max_file_bytes=100)
+    listing = list_files(either, Selection(max_file_bytes=100))
     assert paths_of(listing) == ["fits.json"]
     assert listing.failures == (FileFailure("large.json", "File exceeds size limit"),)
     assert str(listing.failures[0]) == "Failed to process large.json: File exceeds size limit"

@@ -1,0 +1,118 @@
+"""Show every setting, its value, and where that was said."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, shown
+from codebase_mcp.repository_settings import RepositorySettings, repository_at
+from codebase_mcp.settings import DEFAULT, SETTINGS, Setting, Settings, text_of
+
+# Wide enough for a path a line where nobody's window sets the limit.
+_FILE_COLUMNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    setting: Setting
+    value: Any
+    source: str
+
+    @property
+    def text(self) -> str:
+        """The value fit to be shown, in words where it depends on what else there is."""
+        return text_of(self.setting, self.value) or self.setting.default_words or "-"
+
+
+async def settings_command(options: argparse.Namespace, settings: Settings) -> int:
+    """Show the settings that hold in a directory."""
+    root = Path(options.path).expanduser().absolute()
+    repository = repository_at(settings, root.resolve())
+    rows = _rows(settings, repository, _project_in(root, settings))
+    if options.json:
+        print(json.dumps(_as_json(rows, settings, repository), ensure_ascii=False, indent=2))
+    else:
+        _print(rows, repository)
+    return 0
+
+
+def _rows(
+    settings: Settings, repository: RepositorySettings, project: tuple[str | None, str]
+) -> list[_Row]:
+    rows = []
+    for setting in SETTINGS:
+        name = setting.name
+        value, source = getattr(settings, name), settings.sources[name]
+        if name in repository.sources:
+            value, source = getattr(repository, name), repository.sources[name]
+        elif name == "project" and source == DEFAULT:
+            value, source = project
+        rows.append(_Row(setting, value, source))
+    return rows
+
+
+def _project_in(root: Path, settings: Settings) -> tuple[str | None, str]:
+    """The project that a context file names here, and which file."""
+    named = None if settings.project else ContextFiles().nearest(root)
+    if named is None:
+        return None, DEFAULT
+    return named.project_id or "default", f"{shown(named.path)}: project"
+
+
+def _as_json(
+    rows: list[_Row], settings: Settings, repository: RepositorySettings
+) -> Mapping[str, Any]:
+    return {
+        "settings": {
+            row.setting.name: {
+                "value": _plain(row),
+                "source": row.source,
+                "flag": row.setting.flag if row.setting.has_flag else None,
+                "variable": row.setting.variable,
+                "keys": list(row.setting.keys),
+            }
+            for row in rows
+        },
+        "context": repository.context,
+        "warnings": [*settings.warnings, *repository.warnings],
+    }
+
+
+def _plain(row: _Row) -> Any:
+    """A value as JSON has it, without anything secret."""
+    if isinstance(row.value, (bool, int, float)) or row.value is None:
+        return row.value
+    if isinstance(row.value, tuple):
+        return list(row.value)
+    return text_of(row.setting, row.value)
+
+
+def _print(rows: list[_Row], repository: RepositorySettings) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _FILE_COLUMNS
+    for section in dict.fromkeys(row.setting.section for row in rows):
+        table = Table(title=section, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        table.add_column("variable", no_wrap=True)
+        table.add_column("value", overflow="fold")
+        table.add_column("said by", overflow="fold")
+        for row in rows:
+            if row.setting.section == section:
+                style = "dim" if row.source == DEFAULT else ""
+                cells = (row.setting.variable, row.text, row.source)
+                table.add_row(*map(escape, cells), style=style)
+        console.print(table)
+        console.print()
+    for warning in repository.warnings:
+        console.print(warning, style="yellow", markup=False)
+    if repository.context is None:
+        console.print(f"No {FILE_NAME} here or above.", style="dim")

@@ -1,0 +1,218 @@
+"""What does a repository's ``.mcp-context.toml`` say about itself, and what holds then?
+
+Such a file comes with a stranger's clone. So it only says what of the repository is read: no
+address, model, key or path elsewhere, and never more than the operator allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.projects.context_file import (
+    ContextText,
+    context_of,
+    project_in,
+    read_toml,
+    shown,
+)
+from codebase_mcp.settings import (
+    DEFAULT,
+    SETTINGS,
+    Problem,
+    Setting,
+    Settings,
+    nearest,
+    problem,
+    wrong_settings,
+)
+from codebase_mcp.source.selection import Patterns, Selection
+
+# Settings that a context file may hold. Which project it names is `projects/`'s to read.
+ROWS = tuple(s for s in SETTINGS if s.keys and s.name != "project")
+
+_MISSING = object()
+_KNOWN = {key for s in SETTINGS for key in s.keys} | {"project.name", "project.description"}
+_TABLES = {key.rpartition(".")[0] for key in _KNOWN}
+_ELSEWHERE = {
+    word.replace("-", "_")
+    for s in SETTINGS
+    if not s.keys
+    for word in (s.name, s.variable.lower(), s.flag[2:])
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySettings:
+    """What holds for one repository.
+
+    ``selection`` is what of it is listed. ``sources`` says where each value was said;
+    ``context`` is the file of the repository, ``applied`` what that file decides.
+    """
+
+    ignore_patterns: tuple[str, ...]
+    include_submodules: bool
+    max_file_bytes: int
+    git_depth: int
+    git_branches: tuple[str, ...]
+    selection: Selection
+    sources: Mapping[str, str]
+    context: str | None = None
+    applied: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def described(self) -> dict[str, Any]:
+        """What the context file decides, for who asks for an index; empty if it decides nothing."""
+        if not self.applied and not self.warnings:
+            return {}
+        said = {n: list(v) if isinstance(v, tuple) else v for n, v in self.applied.items()}
+        told = {"warnings": list(self.warnings)} if self.warnings else {}
+        return {"file": self.context, **said, **told}
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a context file says, by the names of the settings, and what is wrong with it."""
+
+    file: str
+    said: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_context(context: ContextText) -> Reading:
+    """The settings in a context file."""
+    reading = Reading(shown(context.path))
+    try:
+        content = read_toml(context)
+    except InvalidInput as error:
+        reading.problems.append(_said_by(context, error) | {"field": reading.file})
+        return reading
+    for setting in ROWS:
+        _read_row(setting, content, reading)
+    reading.warnings += _misnamed(content, reading.file)
+    return reading
+
+
+def problems_in(directory: Path, *, names_project: bool = True) -> list[Problem]:
+    """What is wrong with the context file of a repository, if it has one.
+
+    ``names_project`` says that the project which it names is wanted.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    context = context_of(directory.expanduser())
+    if context is None:
+        return []
+    problems = read_context(context).problems
+    if names_project and not problems:
+        try:
+            project_in(context)
+        except InvalidInput as error:
+            problems.append(_said_by(context, error))
+    return problems
+
+
+def repository_at(settings: Settings, root: Path) -> RepositorySettings:
+    """What holds for the repository at ``root``.
+
+    Raises:
+        InvalidInput: its context file cannot be read, or holds values that do not fit.
+    """
+    return settle(settings, root, context_of(root))
+
+
+def settle(settings: Settings, root: Path, context: ContextText | None) -> RepositorySettings:
+    """What holds for the repository at ``root``: our settings and its file's together.
+
+    Raises:
+        InvalidInput: values in the file that do not fit, all of them.
+    """
+    reading = Reading("") if context is None else read_context(context)
+    if reading.problems:
+        raise wrong_settings(reading.problems, then="call it again")
+    values = {s.name: getattr(settings, s.name) for s in ROWS}
+    sources = {s.name: settings.sources.get(s.name, DEFAULT) for s in ROWS}
+    applied = {}
+    for setting in ROWS:
+        if setting.name not in reading.said:
+            continue
+        key, theirs = reading.said[setting.name]
+        ours, source = values[setting.name], f"{reading.file}: {key}"
+        if setting.joined is not None:
+            values[setting.name] = setting.joined(ours, theirs)
+        elif sources[setting.name] == DEFAULT:
+            values[setting.name] = theirs
+        if values[setting.name] == ours != theirs:
+            reading.warnings.append(f"{source} = {theirs!r} has no effect: {ours!r} is set for all")
+            continue
+        both = ours and values[setting.name] not in (ours, theirs)
+        sources[setting.name] = f"{sources[setting.name]}, {source}" if both else source
+        applied[setting.name] = theirs
+    patterns = [Patterns(root, settings.ignore_patterns)]
+    if context is not None:
+        patterns.append(Patterns(context.path.parent, applied.get("ignore_patterns", ())))
+    return RepositorySettings(
+        **values,
+        selection=Selection(
+            values["max_file_bytes"],
+            tuple(part for part in patterns if part.lines),
+            values["include_submodules"],
+        ),
+        sources=sources,
+        context=reading.file or None,
+        applied=applied,
+        warnings=tuple(reading.warnings),
+    )
+
+
+def _said_by(context: ContextText, error: InvalidInput) -> Problem:
+    file = shown(context.path)
+    field, value = error.details["field"], error.details["value"]
+    message = error.message.removeprefix(f"{file}: ")
+    return {"field": f"{file}: {field}", "value": str(value or ""), "constraint": message}
+
+
+def _read_row(setting: Setting, content: Mapping[str, Any], reading: Reading) -> None:
+    for key in setting.keys:
+        value = _at(content, key)
+        if value is _MISSING:
+            continue
+        source = f"{reading.file}: {key}"
+        try:
+            parsed = setting.rule.parse_toml(value)
+        except ValueError as error:
+            reading.problems.append(problem(setting, source, value, str(error)))
+            continue
+        other, known = reading.said.setdefault(setting.name, (key, parsed))
+        if known != parsed:
+            rule = f"must not differ from {other}"
+            reading.problems.append(problem(setting, source, value, rule))
+
+
+def _at(content: Mapping[str, Any], key: str) -> Any:
+    """The value of a dotted key."""
+    table, _, name = key.rpartition(".")
+    inner = content.get(table, {}) if table else content
+    return inner.get(name, _MISSING) if isinstance(inner, Mapping) else _MISSING
+
+
+def _misnamed(content: Mapping[str, Any], file: str) -> Iterator[str]:
+    """Warnings of keys that look like ours and say nothing; what else is there is others'."""
+    if "git" in content and not isinstance(content["git"], Mapping):
+        yield f"{file}: git must be a table, [git]"
+    for table in sorted(_TABLES):
+        inner = content if not table else content.get(table)
+        lead = f"{table}." if table else ""
+        for name in inner if isinstance(inner, Mapping) else ():
+            key = f"{lead}{name}"
+            if key in _KNOWN or key in _TABLES:
+                continue
+            if name.lower().replace("-", "_") in _ELSEWHERE:
+                yield f"{file}: {key} has no effect: a repository cannot set it"
+            elif question := nearest(key, _KNOWN):
+                yield f"{file}: {key} is no setting{question}"

@@ -1,0 +1,183 @@
+"""What must the value of a setting be? Each rule in words, and as a reader of text.
+
+Where the text came from, and what the value is for, is `settings.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+MAX_PATTERNS = 1_000
+
+_BRANCH = re.compile(r"(?!-)[^\s~^:?\[\\\x00-\x1f\x7f]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a value must be: ``words`` follow "must be"; ``read`` refuses with a ValueError.
+
+    ``metavar`` stands for the value in the help. ``toml`` is the type of the value in a context
+    file, whose values are typed: there the text "true" is no yes. Where a value is
+    ``verbatim``, the spaces around it belong to it.
+    """
+
+    words: str
+    read: Callable[[str], Any]
+    metavar: str = "TEXT"
+    toml: type = str
+    verbatim: bool = False
+
+    def parse(self, text: str) -> Any:
+        """The value that a text means.
+
+        Raises:
+            ValueError: it breaks the rule, which the message says.
+        """
+        try:
+            return self.read(text)
+        except ValueError:
+            raise ValueError(f"must be {self.words}") from None
+
+    def parse_toml(self, value: object) -> Any:
+        """The value that a key of a context file holds.
+
+        Raises:
+            ValueError: it breaks the rule, or has another type.
+        """
+        is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)
+        if type(value) is not self.toml or (self.toml is list and not is_list):
+            raise ValueError(f"must be {self._typed()}")
+        if isinstance(value, list):
+            if any("\n" in part for part in value):
+                raise ValueError(f"must be {self._typed()}, without line breaks")
+            # One a line, so that a comma is a character like others.
+            return self.parse("".join(f"{part}\n" for part in value))
+        return self.parse(str(value).lower() if self.toml is bool else str(value))
+
+    def _typed(self) -> str:
+        return {list: "a list of texts", bool: "true or false"}.get(self.toml, self.words)
+
+
+def whole_number(low: int, high: int) -> Rule:
+    """A whole number between two others."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]+", text) or not low <= int(text) <= high:
+            raise ValueError
+        return int(text)
+
+    return Rule(f"a whole number from {low} to {high}", read, "N", int)
+
+
+def above_zero(unit: str, high: int) -> Rule:
+    """A time of so many units, which may have a fraction."""
+
+    def read(text: str) -> float:
+        value = float(text)
+        if not 0 < value <= high:
+            raise ValueError
+        return value
+
+    return Rule(f"a number of {unit} above 0, {high} at most", read, "N")
+
+
+def one_of(*choices: str) -> Rule:
+    """One of some words, whatever their case."""
+    spellings = {choice.lower(): choice for choice in choices}
+
+    def read(text: str) -> str:
+        if text.lower() not in spellings:
+            raise ValueError
+        return spellings[text.lower()]
+
+    return Rule(f"one of {', '.join(choices)}", read, "|".join(choices))
+
+
+def some_of(names: Collection[str]) -> Rule:
+    """Some of these names, or ``all`` of them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        chosen = listed(text)
+        if chosen == ("all",):
+            return tuple(names)
+        if not chosen or not set(chosen) <= set(names):
+            raise ValueError
+        return chosen
+
+    return Rule(f"'all' or some of: {', '.join(names)}", read, "LIST")
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The parts of a list: one a line where there are lines, else separated by commas."""
+    parts = text.split("\n" if "\n" in text else ",")
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        raise ValueError
+    return text.lower() in ("1", "true", "yes", "on")
+
+
+def _path(text: str) -> Path:
+    if "\0" in text:
+        raise ValueError
+    return Path(text).expanduser().absolute()
+
+
+def _database_url(text: str) -> str:
+    if not re.match(r"postgres(ql)?(\+\w+)?://", text):
+        raise ValueError
+    return text
+
+
+def _http_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError
+    return text.rstrip("/")
+
+
+def _host(text: str) -> str:
+    if not re.fullmatch(r"[^\s/@]+", text):
+        raise ValueError
+    return text
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    # In lines a space may belong to the pattern; the order counts, and repeating may matter.
+    lines = text.split("\n") if "\n" in text else [part.strip() for part in text.split(",")]
+    patterns = tuple(line for line in lines if line.strip())
+    if len(patterns) > MAX_PATTERNS or "\0" in text:
+        raise ValueError
+    return patterns
+
+
+def _branches(text: str) -> tuple[str, ...]:
+    names = listed(text)
+    if not all(_BRANCH.fullmatch(name) and ".." not in name for name in names):
+        raise ValueError
+    return names
+
+
+TEXT = Rule("a text", str)
+PREFIX = Rule("a text, or none", lambda text: "" if text == "none" else text, verbatim=True)
+PATH = Rule("a path", _path, "PATH")
+YES_OR_NO = Rule("true or false", _yes_or_no, "true|false", bool)
+LIST = Rule("a list, separated by commas", listed, "LIST", list)
+HOST = Rule("an address or a name, without scheme and port", _host, "HOST")
+HTTP_URL = Rule("an address that begins with http:// or https://", _http_url, "URL")
+DATABASE_URL = Rule("an address that begins with postgresql://", _database_url, "URL")
+PATTERNS = Rule(
+    f"a list of patterns as in .gitignore, {MAX_PATTERNS} at most",
+    _patterns,
+    "LIST",
+    list,
+    verbatim=True,
+)
+BRANCHES = Rule("a list of branches' names, which may hold *", _branches, "LIST", list)
