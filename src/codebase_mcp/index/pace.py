@@ -1,0 +1,111 @@
+"""How fast does a run go, and where does its time go? Counted, and warned of where it is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from codebase_mcp.telemetry import metrics
+from codebase_mcp.telemetry.logs import bound
+from codebase_mcp.telemetry.watch import Watch, duration, step, watched
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.build import Progress, RunResult
+
+_log = logging.getLogger(__name__)
+
+# A run of few files is over before its speed says anything.
+LEAST_FILES = 1_000
+FILES_PER_MINUTE = 10_000
+
+
+class Pace:
+    """One run, seen from outside; ``follow`` passes its progress on."""
+
+    def __init__(self, watch: Watch, progress: Callable[[Progress], None]) -> None:
+        self._watch = watch
+        self._progress = progress
+        self._pending = 0
+
+    def follow(self, progress: Progress) -> None:
+        """Take note of how far the run is."""
+        self._left(progress.total - progress.done)
+        self._progress(progress)
+
+    def end(self, run: RunResult) -> None:
+        """Count what the run did, and warn if it was slow."""
+        metrics.INDEX_RUNS.add(run.status)
+        metrics.INDEX_FILES.add("indexed", amount=run.files_indexed)
+        metrics.INDEX_FILES.add("unchanged", amount=run.files_unchanged)
+        metrics.INDEX_FILES.add("removed", amount=run.files_removed)
+        metrics.INDEX_FILES.add("skipped", amount=sum(run.files_skipped.values()))
+        metrics.INDEX_CHUNKS.add(amount=run.chunks_created)
+        seconds = run.duration_s - self._watch.seconds["wait"]
+        if is_slow(run.files_read, seconds):
+            metrics.SLOW_INDEX_RUNS.add()
+            _warn(run, seconds, self._watch)
+
+    def forget(self) -> None:
+        """The run is over, whatever it has left undone."""
+        self._left(0)
+
+    def _left(self, pending: int) -> None:
+        metrics.INDEX_FILES_PENDING.add(amount=pending - self._pending)
+        self._pending = pending
+
+
+@contextmanager
+def paced(progress: Callable[[Progress], None]) -> Iterator[Pace]:
+    """A run from its beginning to its outcome: counted, timed, and a span with its steps."""
+    metrics.INDEX_RUNS_IN_PROGRESS.add()
+    with watched("index", _count_step) as watch:
+        pace = Pace(watch, progress)
+        try:
+            yield pace
+        except asyncio.CancelledError:
+            metrics.INDEX_RUNS.add("cancelled")
+            raise
+        except Exception:
+            metrics.INDEX_RUNS.add("failed")
+            raise
+        finally:
+            pace.forget()
+            metrics.INDEX_RUNS_IN_PROGRESS.add(amount=-1)
+            metrics.INDEX_RUN_DURATION.observe(watch.elapsed_s())
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Wait for another run of the same repository."""
+    metrics.INDEX_RUNS_WAITING.add()
+    try:
+        with step("wait"):
+            yield
+    finally:
+        metrics.INDEX_RUNS_WAITING.add(amount=-1)
+
+
+def is_slow(files: int, seconds: float) -> bool:
+    """Whether so many files should have been read and indexed in less time."""
+    return files >= LEAST_FILES and files * 60 < FILES_PER_MINUTE * seconds
+
+
+def _count_step(name: str, seconds: float) -> None:
+    metrics.INDEX_STEP_SECONDS.add(name, amount=seconds)
+
+
+def _warn(run: RunResult, seconds: float, watch: Watch) -> None:
+    rate = round(run.files_read * 60 / seconds)
+    steps = {name: round(spent * 1000) for name, spent in watch.seconds.items()}
+    with bound(duration_ms=round(seconds * 1000), files=run.files_read, steps_ms=steps):
+        _log.warning(
+            "the index run of %s was slow: %d files in %s, %d a minute (%s; batches overlap)",
+            run.name,
+            run.files_read,
+            duration(seconds),
+            rate,
+            watch.in_words(),
+        )

@@ -1,0 +1,155 @@
+"""Why was this search slow? A warning with its steps and the plan of its slowest statement.
+
+Plans are made after the answer has gone out, by running the statement again, and one a minute at
+most: when everything is slow, that must not make it slower. Nor must it fill the log: one warning a
+second, which says of how many others it speaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import LiteralString
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.telemetry.logs import bound
+from codebase_mcp.telemetry.metrics import SLOW_SEARCHES
+from codebase_mcp.telemetry.watch import RoundTrip, Statement, Statements, Watch, duration
+
+_log = logging.getLogger(__name__)
+
+SLOW_S = 0.5
+WARNINGS_EVERY_S = 1.0
+PLANS_EVERY_S = 60.0
+PLAN_TIMEOUT_S = 5.0
+
+_RUN: LiteralString = "EXPLAIN (ANALYZE, BUFFERS) "
+_ESTIMATE: LiteralString = "EXPLAIN "
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
+_EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
+
+
+class SlowSearches:
+    """Looks at how long searches took. ``clock`` counts seconds between warnings and plans."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        slow_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._slow_s = SLOW_S if slow_s is None else slow_s
+        self._clock = clock
+        self._next_warning = float("-inf")
+        self._next_plan = float("-inf")
+        self._unsaid = 0
+        self._explaining: asyncio.Task[None] | None = None
+
+    def look_at(self, project: Project, watch: Watch) -> None:
+        """Warn of a search that took too long; its plan is made after this returns."""
+        seconds = watch.elapsed_s()
+        if seconds < self._slow_s:
+            return
+        SLOW_SEARCHES.add()
+        now = self._clock()
+        if now < self._next_warning:
+            self._unsaid += 1
+            return
+        self._next_warning = now + WARNINGS_EVERY_S
+        others, self._unsaid = self._unsaid, 0
+        trip = slowest(watch.round_trips)
+        if trip is None or now < self._next_plan:
+            _warn(watch, seconds, others)
+            return
+        self._next_plan = now + PLANS_EVERY_S
+        explanation = self._explain(project, watch, seconds, others, trip)
+        self._explaining = asyncio.create_task(explanation)
+
+    async def settled(self) -> None:
+        """Wait for a plan that is being made."""
+        if self._explaining is not None:
+            await asyncio.wait([self._explaining])
+
+    async def close(self) -> None:
+        """Give up a plan that is being made; the warning is logged without it."""
+        if self._explaining is not None:
+            self._explaining.cancel()
+            await self.settled()
+
+    async def _explain(
+        self, project: Project, watch: Watch, seconds: float, others: int, trip: RoundTrip
+    ) -> None:
+        plan = "given up"
+        settings = [s for t in watch.round_trips for s in t.statements if _is_setting(s)]
+        asked = [s for s in trip.statements if _is_question(s)]
+        try:
+            plan = await self._plan(project, settings, asked)
+        finally:
+            _warn(watch, seconds, others, plan)
+
+    async def _plan(self, project: Project, settings: Statements, asked: Statements) -> str:
+        """The plan of the statement that takes longest; of all, by estimates, if one hangs."""
+        try:
+            try:
+                async with asyncio.timeout(PLAN_TIMEOUT_S):
+                    plans = await self._plans(project, settings, asked, _RUN)
+            except TimeoutError:
+                plans = ["\n".join(await self._plans(project, settings, asked, _ESTIMATE))]
+        except CodebaseError as error:
+            return f"not to be had: {error.message}"
+        return without_values(max(plans, key=execution_ms))
+
+    async def _plans(
+        self, project: Project, settings: Statements, asked: Statements, explain: LiteralString
+    ) -> list[str]:
+        async with self._database.transaction(project, readonly=True) as tx:
+            for query, values in settings:
+                await tx.execute(query, **values)
+            rows = [await tx.fetch_all(explain + query, **values) for query, values in asked]
+        return ["\n".join(line for (line,) in plan) for plan in rows]
+
+
+def slowest(trips: Sequence[RoundTrip]) -> RoundTrip | None:
+    """The round trip with questions that took longest."""
+    asking = [trip for trip in trips if any(_is_question(s) for s in trip.statements)]
+    return max(asking, key=lambda trip: trip.seconds, default=None)
+
+
+def without_values(plan: str) -> str:
+    """A plan without values: they are pieces of the query, its vector, names of files."""
+    return _LITERAL.sub("'…'", plan)
+
+
+def execution_ms(plan: str) -> float:
+    """How long the statement took when it was run for its plan."""
+    found = _EXECUTION.search(plan)
+    return float(found[1]) if found else 0.0
+
+
+def _is_setting(statement: Statement) -> bool:
+    return "set_config(" in statement[0]
+
+
+def _is_question(statement: Statement) -> bool:
+    is_query = statement[0].lstrip().upper().startswith(("SELECT", "WITH"))
+    return is_query and not _is_setting(statement)
+
+
+def _warn(watch: Watch, seconds: float, others: int, plan: str = "") -> None:
+    steps = {name: round(spent * 1000, 1) for name, spent in watch.seconds.items()}
+    explained = {"plan": plan} if plan else {}
+    with bound(duration_ms=round(seconds * 1000, 1), steps_ms=steps, **explained):
+        _log.warning(
+            "a search took %s (%s)%s%s",
+            duration(seconds),
+            watch.in_words(),
+            f"; {others} others before it were slow too" if others else "",
+            f"; plan of its slowest statement:\n{plan}" if plan else "",
+        )

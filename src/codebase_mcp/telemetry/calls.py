@@ -1,0 +1,103 @@
+"""What is being asked of us, and what do we ask of others? One block around each call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.telemetry import metrics, tracing
+from codebase_mcp.telemetry.logs import bound
+from codebase_mcp.telemetry.watch import duration
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def tool_call(tool: str) -> Iterator[None]:
+    """A tool that is called: counted, timed, logged at INFO, and part of the request's span."""
+    started = time.perf_counter()
+    outcome = "ok"
+    metrics.TOOL_CALLS_IN_PROGRESS.add()
+    try:
+        with bound(tool=tool), _request_span(tool):
+            yield
+    except asyncio.CancelledError:
+        outcome = "cancelled"
+        raise
+    except Exception as error:
+        outcome = error.code if isinstance(error, CodebaseError) else CodebaseError.code
+        tracing.fail(error)
+        raise
+    finally:
+        _count(tool, outcome, time.perf_counter() - started)
+
+
+def _request_span(tool: str) -> AbstractContextManager[None]:
+    """The span of a call; over MCP there is FastMCP's already, and two would say the same."""
+    if not tracing.is_on() or tracing.is_in_span():
+        return nullcontext()
+    return tracing.span(f"tools/call {tool}", "server", {"gen_ai.tool.name": tool})
+
+
+def _count(tool: str, outcome: str, seconds: float) -> None:
+    """``outcome`` is ok, cancelled, or the code of an error."""
+    metrics.TOOL_CALLS_IN_PROGRESS.add(amount=-1)
+    metrics.TOOL_CALL_DURATION.observe(seconds, tool)
+    if outcome in ("ok", "cancelled"):
+        metrics.TOOL_CALLS.add(tool, outcome)
+    else:
+        metrics.TOOL_CALLS.add(tool, "error")
+        metrics.TOOL_ERRORS.add(tool, outcome)
+    if _log.isEnabledFor(logging.INFO):
+        with bound(tool=tool, outcome=outcome, duration_ms=round(seconds * 1000, 2)):
+            _log.info("%s: %s in %s", tool, outcome, duration(seconds))
+
+
+@contextmanager
+def embedding_call(provider: str, model: str, texts: int) -> Iterator[None]:
+    """A call of the embedder, for so many texts."""
+    started = time.perf_counter()
+    try:
+        with tracing.span(
+            f"embeddings {model}",
+            "internal" if provider == "static" else "client",
+            {
+                "gen_ai.operation.name": "embeddings",
+                "gen_ai.provider.name": provider,
+                "gen_ai.request.model": model,
+                "codebase_mcp.texts": texts,
+            },
+        ):
+            yield
+    except Exception:
+        metrics.EMBEDDING_ERRORS.add(provider, model)
+        raise
+    metrics.EMBEDDING_DURATION.observe(time.perf_counter() - started, provider, model)
+    texts_embedded(provider, model, texts)
+
+
+def texts_embedded(provider: str, model: str, texts: int) -> None:
+    """Count texts that have their vectors; by itself for those that worker processes embed."""
+    metrics.EMBEDDING_TEXTS.add(provider, model, amount=texts)
+
+
+def looked_up(cache: str, *, hit: bool) -> None:
+    """Count a look-up in a cache."""
+    metrics.CACHE_LOOKUPS.add(cache, "hit" if hit else "miss")
+
+
+def connection_opened() -> None:
+    """Count a new connection to PostgreSQL."""
+    metrics.DATABASE_CONNECTIONS_OPENED.add()
+
+
+def pool_state(size: int, *, in_use: int, idle: int, waiting: int) -> None:
+    """Say how full the pool of connections is."""
+    metrics.DATABASE_POOL_SIZE.set(size)
+    metrics.DATABASE_POOL_CONNECTIONS.set(in_use, "in_use")
+    metrics.DATABASE_POOL_CONNECTIONS.set(idle, "idle")
+    metrics.DATABASE_POOL_WAITING.set(waiting)

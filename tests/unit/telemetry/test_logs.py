@@ -1,0 +1,154 @@
+"""What a log line says, and what it never says."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from codebase_mcp.telemetry import logs
+
+Stderr = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def lines(stderr: Stderr) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stderr.readouterr().err.splitlines()]
+
+
+def test_a_json_line_says_when_how_bad_who_and_what(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    with logs.bound(tool="search_code", duration_ms=12.5):
+        logging.getLogger("codebase_mcp.test").warning("took %d ms", 12)
+    [line] = lines(capsys)
+    assert line.pop("ts").endswith("+00:00")
+    assert line == {
+        "level": "WARNING",
+        "logger": "codebase_mcp.test",
+        "message": "took 12 ms",
+        "tool": "search_code",
+        "duration_ms": 12.5,
+    }
+
+
+def test_an_error_is_one_json_line_with_its_traceback(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError as error:
+        with logs.bound(error_id="e-1"):
+            logging.getLogger("codebase_mcp.test").error("unforeseen", exc_info=error)
+    [line] = lines(capsys)
+    assert line["error_id"] == "e-1"
+    assert line["traceback"].startswith("Traceback") and "two\nlines" in line["traceback"]
+
+
+def test_fields_end_with_their_block(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    log = logging.getLogger("codebase_mcp.test")
+    with logs.bound(tool="outer"):
+        with logs.bound(tool="inner", step=1):
+            log.warning("a")
+        log.warning("b")
+    log.warning("c")
+    assert [(line.get("tool"), line.get("step")) for line in lines(capsys)] == [
+        ("inner", 1),
+        ("outer", None),
+        (None, None),
+    ]
+
+
+def test_text_is_for_people(capsys: Stderr) -> None:
+    logs.configure("INFO", "text")
+    logging.getLogger("codebase_mcp.test").info("hello")
+    assert capsys.readouterr().err.endswith(" INFO codebase_mcp.test: hello\n")
+
+
+def test_what_is_below_the_level_is_not_logged(capsys: Stderr) -> None:
+    logs.configure("WARNING", "json")
+    logging.getLogger("codebase_mcp.test").info("hello")
+    assert capsys.readouterr().err == ""
+
+
+def test_warnings_of_libraries_are_lines_too(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    # pytest records warnings instead of showing them, so the logger is spoken to as Python does.
+    logging.getLogger("py.warnings").warning("old: use new")
+    assert lines(capsys)[0]["logger"] == "py.warnings"
+
+
+def test_libraries_with_handlers_of_their_own_log_as_we_do(capsys: Stderr) -> None:
+    library = logging.getLogger("fastmcp")
+    kept, propagated = library.handlers[:], library.propagate
+    try:
+        logs.configure("INFO", "json")
+        library.handlers[:] = [logging.StreamHandler()]
+        library.propagate = False
+        logs.adopt_libraries()
+        logging.getLogger("fastmcp.server").warning("from the library")
+    finally:
+        library.handlers[:], library.propagate = kept, propagated
+    assert [line["message"] for line in lines(capsys)] == ["from the library"]
+
+
+SECRETS = ("postgresql://alice:p%40ss-w0rd@db.example.org/app", "sk-test-0123456789")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "cannot connect to postgresql://alice:p%40ss-w0rd@db.example.org/app",
+        "connection failed for password 'p@ss-w0rd'",
+        "password p%40ss-w0rd was refused",
+        "refused: sk-test-0123456789",
+        "GET http://bob:p@ss-w0rd@proxy/",
+        "Authorization: Bearer p@ss-w0rd-of-another",
+        "headers {'authorization': 'Basic p@ss-w0rd+of+another'}",
+        "conninfo host=db password=p@ss-w0rd dbname=app",
+        "url https://x.example?api_key=p@ss-w0rd&a=1",
+    ],
+)
+def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str) -> None:
+    logs.configure("INFO", form, SECRETS)
+    try:
+        raise ValueError(message)
+    except ValueError as error:
+        with logs.bound(where=message):
+            logging.getLogger("codebase_mcp.test").error("%s", message, exc_info=error)
+    written = capsys.readouterr().err
+    assert "***" in written
+    for secret in ("p@ss-w0rd", "p%40ss-w0rd", "sk-test"):
+        assert secret not in written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "indexed 12 files of http://localhost:3000/mcp in 3 s",
+        "tokens: 12; the token table has 30 rows",
+        "postgresql://db.example.org:5432/app",
+        "a@b.example wrote 10:30@home",
+    ],
+)
+def test_what_is_no_credential_is_left_alone(text: str) -> None:
+    assert logs.Redactor(SECRETS)(text) == text
+
+
+def test_logging_twice_writes_once(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    logs.configure("INFO", "json")
+    logging.getLogger("codebase_mcp.test").warning("once")
+    assert len(lines(capsys)) == 1
