@@ -190,6 +190,15 @@ def plain_server(scratch: Path) -> Iterator[PlainServer]:
 
 
 @pytest.fixture
+def database_name(plain_server: PlainServer) -> Iterator[str]:
+    """A new database on the plain server, and a role of its name that may only connect to it."""
+    name = f"test_{uuid4().hex[:12]}"
+    plain_server.execute(f"CREATE DATABASE {name}", f"CREATE ROLE {name} LOGIN")
+    yield name
+    plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)", f"DROP ROLE {name}")
+
+
+@pytest.fixture
 def own_server(scratch: Path) -> Iterator[PlainServer]:
     """A plain server that a test may stop and kill."""
     with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:

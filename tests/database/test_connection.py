@@ -15,8 +15,9 @@ from typing import TypeVar
 import pytest
 
 from codebase_mcp.database import supervisor
-from codebase_mcp.database.connection import Database, Embedded, is_recent, require_recent_server
-from codebase_mcp.database.pool import Connection, Pool
+from codebase_mcp.database.connection import Database, Embedded, is_recent
+from codebase_mcp.database.faults import Advice
+from codebase_mcp.database.pool import Connection, Pool, require_recent_server
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.database.transaction import Transaction, committed
@@ -111,7 +112,7 @@ async def test_a_transaction_that_asks_nothing_takes_no_connection(anyio_backend
         raise DatabaseUnavailable("not here")
 
     transaction = Transaction(
-        Pool(connect, size=1), schema="x", search_path="x", readonly=True, hint=""
+        Pool(connect, size=1), schema="x", search_path="x", readonly=True, advice=Advice()
     )
     async with committed(transaction):
         assert asked == []
@@ -294,7 +295,7 @@ async def test_a_killed_embedded_server_is_started_again_by_the_next_transaction
 
 
 async def test_a_pool_that_is_all_in_use_says_so(database: Database) -> None:
-    pool = Pool(database._connect, size=1, wait_s=0.01)
+    pool = Pool(database._connect_embedded, size=1, wait_s=0.01)
     connection, is_new = await pool.acquire()
     assert is_new
     with pytest.raises(DatabaseUnavailable, match="All 1 database connections are in use"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import signal
 import tempfile
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from codebase_mcp.database.connection import Database, External, read_url
+from codebase_mcp.database.connection import Database, External
+from codebase_mcp.database.external import read_url
 from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.projects import ensure_project, find_project, list_projects
 from codebase_mcp.errors import DatabaseUnavailable, PermissionDenied
@@ -21,15 +21,6 @@ from .conftest import PlainServer
 pytestmark = pytest.mark.anyio
 
 OpenAs = Callable[..., AbstractAsyncContextManager[Database]]
-
-
-@pytest.fixture
-def database_name(plain_server: PlainServer) -> Iterator[str]:
-    """A new database on the plain server, and a role ``guest`` that may only connect to it."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    plain_server.execute(f"CREATE DATABASE {name}", f"CREATE ROLE {name} LOGIN")
-    yield name
-    plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)", f"DROP ROLE {name}")
 
 
 @pytest.fixture
@@ -176,7 +167,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_no_password_is_told
 async def test_the_pool_is_well_again_when_the_server_comes_back(
     anyio_backend: str, own_server: PlainServer, death: signal.Signals
 ) -> None:
-    database = await Database.open(External(own_server.url()))
+    database = await Database.open(External(own_server.url(), patience_s=0.1))
     try:
         project = await ensure_project(database, "my-app")
         own_server.stop(death)

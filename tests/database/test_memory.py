@@ -16,11 +16,13 @@ from tokenizers.pre_tokenizers import Whitespace
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.vectors import EXACT_VECTORS
-from codebase_mcp.embedding.embedder import Embedder
+from codebase_mcp.embedding.embedder import ModelFacts
+from codebase_mcp.embedding.models import Model, Models
+from codebase_mcp.embedding.profile import Recipe
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.records import memory
 from codebase_mcp.records.memory import Said
-from codebase_mcp.records.memory_search import Filters, search_observations
+from codebase_mcp.records.memory_search import Filters, Question, ask, search_observations
 from codebase_mcp.records.recall import MEANING_ONLY, WORDS_ONLY, Weighing
 
 pytestmark = pytest.mark.anyio
@@ -32,11 +34,16 @@ ANY = Filters()
 
 
 @pytest.fixture(scope="module")
-def builtin() -> StaticEmbedder:
-    return StaticEmbedder.load()
+def builtin() -> Model:
+    return known(StaticEmbedder.load())
 
 
-def small_model(words: Sequence[str], dimension: int) -> StaticEmbedder:
+def known(embedder: StaticEmbedder) -> Model:
+    facts = ModelFacts(embedder.name, embedder.fingerprint, embedder.dimension)
+    return Model(embedder, facts, Recipe())
+
+
+def small_model(words: Sequence[str], dimension: int) -> Model:
     """A model that knows these words, a direction for each, and no other."""
     vocabulary = {"[UNK]": 0} | {word: number for number, word in enumerate(words, 1)}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
@@ -44,25 +51,25 @@ def small_model(words: Sequence[str], dimension: int) -> StaticEmbedder:
     table = np.zeros((len(vocabulary), dimension), np.float32)
     for number in vocabulary.values():
         table[number, number % dimension] = 1
-    return StaticEmbedder("small", table, tokenizer, f"small-{dimension}")
+    return known(StaticEmbedder("small", table, tokenizer, f"small-{dimension}"))
 
 
 async def store(
     database: Database,
     project: Project,
-    embedder: Embedder,
+    model: Model,
     content: str,
     *,
     tags: tuple[str, ...] = (),
     kind: memory.ObservationType = "Insight",
 ) -> tuple[UUID, bool]:
-    [prepared] = memory.prepare(embedder, [Said(content, tags)])
+    [prepared] = await memory.prepare(model, [Said(content, tags)])
     async with database.transaction(project) as tx:
-        return await memory.store_observation(tx, embedder, prepared, kind, None)
+        return await memory.store_observation(tx, model, prepared, kind, None)
 
 
 async def store_all(
-    database: Database, project: Project, embedder: Embedder, lines: Sequence[Said]
+    database: Database, project: Project, model: Model, lines: Sequence[Said]
 ) -> None:
     """Store many at once, as an import does."""
     content = [
@@ -79,23 +86,28 @@ async def store_all(
         for number, said in enumerate(lines)
     ]
     async with database.transaction(project) as tx:
-        assert len(await memory.store_prepared(tx, content, embedder)) == len(lines)
+        assert len(await memory.store_prepared(tx, content, model)) == len(lines)
+
+
+async def asked(model: Model, query: str) -> Question:
+    return await ask(Models(model.embedder, model.recipe), query)
 
 
 async def found(
     database: Database,
     project: Project,
-    embedder: Embedder,
+    model: Model,
     query: str,
     filters: Filters = ANY,
 ) -> list[str]:
+    question = await asked(model, query)
     async with database.transaction(project, readonly=True) as tx:
-        recalled = await search_observations(tx, embedder, query, filters, limit=10)
+        recalled = await search_observations(tx, question, filters, limit=10)
     return [observation.content for observation in recalled]
 
 
 async def test_of_many_that_store_the_same_at_once_one_makes_it(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     outcomes = await asyncio.gather(
         *(
@@ -117,7 +129,7 @@ async def test_of_many_that_store_the_same_at_once_one_makes_it(
 
 
 async def test_what_is_stored_again_keeps_its_first_type_and_time(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     identity, _ = await store(database, project, builtin, POSTGRES, kind="Decision")
     async with database.transaction(project, readonly=True) as tx:
@@ -130,7 +142,7 @@ async def test_what_is_stored_again_keeps_its_first_type_and_time(
 
 
 async def test_better_matches_with_another_tag_do_not_crowd_out_the_one_that_has_it(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     crowd = [Said(f"Cache eviction number {n}: evict the cache", ("other",)) for n in range(300)]
     wanted = "A sentence of many words on how, when and by whom the cache of pictures is emptied"
@@ -143,25 +155,26 @@ async def test_better_matches_with_another_tag_do_not_crowd_out_the_one_that_has
 
 
 async def test_words_and_meaning_can_be_asked_alone(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     for text in (POSTGRES, RETRY):
         await store(database, project, builtin, text)
 
-    async def ask(query: str, weighing: Weighing) -> list[str]:
+    async def contents(query: str, weighing: Weighing) -> list[str]:
+        question = await asked(builtin, query)
         async with database.transaction(project, readonly=True) as tx:
             recalled = await search_observations(
-                tx, builtin, query, Filters(), limit=10, weighing=weighing
+                tx, question, Filters(), limit=10, weighing=weighing
             )
         return [observation.content for observation in recalled]
 
-    assert await ask("SQLite", WORDS_ONLY) == [POSTGRES]
-    assert await ask("which database do we use", WORDS_ONLY) == []
-    assert await ask("which database do we use", MEANING_ONLY) == [POSTGRES]
+    assert await contents("SQLite", WORDS_ONLY) == [POSTGRES]
+    assert await contents("which database do we use", WORDS_ONLY) == []
+    assert await contents("which database do we use", MEANING_ONLY) == [POSTGRES]
 
 
 async def test_a_sentence_of_a_long_text_is_found_by_its_meaning(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     week = (
         "The design of the start page was agreed upon with marketing. "
@@ -181,13 +194,13 @@ async def test_a_sentence_of_a_long_text_is_found_by_its_meaning(
 
 
 async def test_passages_that_another_model_made_and_this_one_does_not_are_gone(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     long = "The first sentence is of some length, as they are. " * 6
     identity, _ = await store(database, project, builtin, long.strip())
     other = small_model(["sentence"], 8)
     for said, vectors in ((Said("short"), 1), (Said(long), 4)):
-        prepared = replace(memory.prepare(other, [said])[0], model=f"made for {vectors}")
+        prepared = replace((await memory.prepare(other, [said]))[0], model=f"made for {vectors}")
         async with database.transaction(project) as tx:
             await memory.renew(tx, {identity: prepared})
             [(count,)] = await tx.fetch_all("SELECT count(*) FROM observation_vector")
@@ -195,7 +208,7 @@ async def test_passages_that_another_model_made_and_this_one_does_not_are_gone(
 
 
 async def test_where_every_word_is_common_those_with_the_rarest_together_are_found(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     lines = [Said(f"alpha beta entry {n}" if n % 2 else f"alpha entry {n}") for n in range(5_000)]
     await store_all(database, project, builtin, lines)
@@ -205,7 +218,7 @@ async def test_where_every_word_is_common_those_with_the_rarest_together_are_fou
 
 
 async def test_after_a_change_of_model_everything_is_found_and_made_anew(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     for text in (POSTGRES, RETRY):
         await store(database, project, builtin, text, tags=("kept",))
@@ -218,7 +231,7 @@ async def test_after_a_change_of_model_everything_is_found_and_made_anew(
         async with database.transaction(project, readonly=True) as tx:
             old = await memory.outdated(tx, other)
         assert sorted(said.content for said in old.values()) == sorted([POSTGRES, RETRY])
-        prepared = memory.prepare(other, list(old.values()))
+        prepared = await memory.prepare(other, list(old.values()))
         async with database.transaction(project) as tx:
             await memory.renew(tx, dict(zip(old, prepared, strict=True)))
         async with database.transaction(project, readonly=True) as tx:
@@ -227,18 +240,18 @@ async def test_after_a_change_of_model_everything_is_found_and_made_anew(
                 "SELECT model, vector_dims(dense) FROM observation"
                 " JOIN observation_vector ON observation_id = id"
             )
-        assert rows == [(memory.model_of(other), other.dimension)] * 2
+        assert rows == [(memory.model_of(other), other.facts.dimension)] * 2
 
 
 async def test_what_another_process_renewed_meanwhile_is_left_alone(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     await store(database, project, builtin, POSTGRES)
     other = small_model(["sqlite"], 8)
     async with database.transaction(project, readonly=True) as tx:
         old = await memory.outdated(tx, other)
-    [good] = memory.prepare(other, list(old.values()))
-    [late] = memory.prepare(other, [Said("something else")])
+    [good] = await memory.prepare(other, list(old.values()))
+    [late] = await memory.prepare(other, [Said("something else")])
     for prepared in (good, late):
         async with database.transaction(project) as tx:
             await memory.renew(tx, dict.fromkeys(old, prepared))
@@ -249,38 +262,39 @@ async def test_more_than_can_be_compared_are_found_by_the_vector_index(
     database: Database, project: Project
 ) -> None:
     words = [f"w{letter}{other}" for letter in "abcdefgh" for other in "abcdefgh"]
-    embedder = small_model(words, 64)
+    model = small_model(words, 64)
     await store_all(
         database,
         project,
-        embedder,
+        model,
         [Said(f"{words[n % 64]} {n}", ("even",) if n % 2 else ()) for n in range(EXACT_VECTORS)],
     )
     async with database.transaction(project) as tx:
         await tx.run_script("ANALYZE observation, observation_vector")
-        assert (await memory.look_after(tx, embedder)).index
-    await asyncio.gather(*(tend(database, project, embedder) for _ in range(3)))
-    await store(database, project, embedder, "the last word is wha")
+        assert (await memory.look_after(tx, model)).index
+    await asyncio.gather(*(tend(database, project, model) for _ in range(3)))
+    await store(database, project, model, "the last word is wha")
     await store(database, project, small_model(words, 8), "by another model")
     async with database.transaction(project) as tx:
-        upkeep = await memory.look_after(tx, embedder)
+        upkeep = await memory.look_after(tx, model)
         assert (upkeep.renew, upkeep.index) == (True, False)
+    question = await asked(model, "whb")
     for filters in (Filters(), Filters(("even",))):
         async with database.transaction(project, readonly=True) as tx:
             recalled = await search_observations(
-                tx, embedder, "whb", filters, limit=10, weighing=MEANING_ONLY
+                tx, question, filters, limit=10, weighing=MEANING_ONLY
             )
         assert len(recalled) == 10
         assert all(observation.content.startswith("whb ") for observation in recalled)
 
 
-async def tend(database: Database, project: Project, embedder: Embedder) -> None:
+async def tend(database: Database, project: Project, model: Model) -> None:
     async with database.transaction(project) as tx:
-        await memory.tend_index(tx, embedder)
+        await memory.tend_index(tx, model)
 
 
 async def test_an_import_passes_over_what_is_there_by_id_or_by_content(
-    database: Database, project: Project, builtin: StaticEmbedder
+    database: Database, project: Project, builtin: Model
 ) -> None:
     identity, _ = await store(database, project, builtin, POSTGRES)
     line = {

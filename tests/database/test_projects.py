@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.database.connection import Database, Embedded
-from codebase_mcp.database.migrate import Migration, known_migrations, pending
+from codebase_mcp.database.migrate import Migration, Scope, known_migrations, pending, statements_of
 from codebase_mcp.database.naming import nearest_valid_id, schema_of
 from codebase_mcp.database.projects import (
     Project,
@@ -20,10 +20,10 @@ from codebase_mcp.database.projects import (
     ensure_project,
     find_project,
     list_projects,
-    migrate_all,
     validate_project_id,
 )
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.upgrade import upgrade
 from codebase_mcp.errors import Conflict, DatabaseUnavailable, InvalidInput, ProjectNotFound
 
 pytestmark = pytest.mark.anyio
@@ -134,8 +134,18 @@ async def test_every_schema_can_be_brought_up_to_date_at_once(
     async with database.transaction(project) as transaction:
         script = await transaction.fetch_one("SELECT current_schema()")
     assert script == (project.schema_name,)
-    applied = await migrate_all(database)
+    applied = {
+        state.schema_name: state.applied for state in await upgrade(database, None, every=True)
+    }
     assert applied["codebase_mcp"] == applied[project.schema_name] == 0
+
+
+@pytest.mark.parametrize("scope", ["catalogue", "project"])
+async def test_migrations_fall_into_statements(scope: Scope) -> None:
+    for migration in known_migrations(scope):
+        statements = statements_of(migration.script)
+        assert statements
+        assert not any(";" in statement for statement in statements), migration.name
 
 
 @pytest.mark.parametrize(

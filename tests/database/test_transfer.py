@@ -54,8 +54,10 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         await tasks.update_task(
             tx, task.id, {"status": "complete", "branch": "fix/login", "commit": "a" * 40}
         )
-        [prepared] = memory.prepare(app.embedder, [memory.Said("Passwords are hashed", ("auth",))])
-        await memory.store_observation(tx, app.embedder, prepared, "Decision", "morning")
+        model = await app.models.configured()
+        said = memory.Said("Passwords are hashed", ("auth",))
+        [prepared] = await memory.prepare(model, [said])
+        await memory.store_observation(tx, model, prepared, "Decision", "morning")
         await entities.register_entity_type(
             tx, "Service", {"type": "object", "properties": {"port": {"type": "integer"}}}, None
         )
@@ -220,11 +222,14 @@ async def test_another_record_of_the_same_id_is_not_overwritten(app: App, projec
 async def test_an_imported_observation_is_found_by_its_meaning(
     app: App, filled: str, other_id: str
 ) -> None:
-    from codebase_mcp.records.memory_search import Filters, search_observations  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import (  # noqa: PLC0415
+        Filters,
+        ask,
+        search_observations,
+    )
 
     await app.import_records(file_of(*await exported(app, filled)), other_id)
+    question = await ask(app.models, "how are passwords hashed")
     async with app.enter(other_id, readonly=True) as here:
-        [found] = await search_observations(
-            here.tx, app.embedder, "how are passwords hashed", Filters(), limit=5
-        )
+        [found] = await search_observations(here.tx, question, Filters(), limit=5)
     assert found.content == "Passwords are hashed"

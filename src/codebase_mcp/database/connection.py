@@ -8,49 +8,43 @@ may stand between; only ``session_lock`` needs a session of its own.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from codebase_mcp.database.faults import translated
+from codebase_mcp.database.external import External, ExternalServer
+from codebase_mcp.database.faults import Advice, translated
+from codebase_mcp.database.locks import SessionLocks
 from codebase_mcp.database.migrate import Scope, migrate
 from codebase_mcp.database.naming import Project
-from codebase_mcp.database.pool import Connection, Pool
+from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.database.transaction import Transaction, committed, lock_key
 from codebase_mcp.errors import DatabaseUnavailable, PermissionDenied
 
-__all__ = ["Database", "DatabaseFacts", "DatabaseTarget", "Embedded", "External", "Transaction"]
+__all__ = [
+    "Database",
+    "DatabaseFacts",
+    "DatabaseTarget",
+    "Embedded",
+    "External",
+    "PoolFacts",
+    "Transaction",
+]
 
 _QUERIES = load_queries("codebase_mcp.database", "connection.sql")
-_OLDEST_SERVER = 150000
 _OLDEST_VECTOR = (0, 8)
 _EMBEDDED_CONNECTIONS = 10
-_CONNECT_TIMEOUT_S = 5
 _PREPARE_AFTER = 5
 
-
-@dataclass(frozen=True, slots=True)
-class External:
-    """A PostgreSQL that somebody else runs.
-
-    At most ``pool_size + overflow`` connections are open at once. ``?pgbouncer=true`` in the URL
-    says that a pooler in transaction mode stands between: no prepared statements then, and
-    ``direct_url`` leads past it for the one thing that needs a session.
-    """
-
-    url: str = field(repr=False)
-    pool_size: int = 20
-    overflow: int = 10
-    direct_url: str | None = field(default=None, repr=False)
-
+# Longer than with the embedded server, as connections from afar cost more; but quiet programs must
+# not use up a shared server's connections.
+_KEEP_EXTERNAL_S = 600.0
 
 DatabaseTarget = Embedded | External
 
@@ -81,14 +75,19 @@ class Database:
         self._target = target
         self._server = EmbeddedServer(target) if isinstance(target, Embedded) else None
         self._conninfo: str | None = None
-        self._prepare_after: int | None = _PREPARE_AFTER
-        size = _EMBEDDED_CONNECTIONS
         if isinstance(target, External):
-            size = target.pool_size + target.overflow
-            self._conninfo, is_pooled = read_url(target.url)
-            if is_pooled:
-                self._prepare_after = None
-        self._pool = Pool(self._connect, size=size)
+            external = ExternalServer(target)
+            self._locks = SessionLocks(external.connect_directly)
+            self._pool = Pool(
+                external.connect,
+                size=target.pool_size,
+                overflow=target.overflow,
+                keep_s=_KEEP_EXTERNAL_S,
+                busy_hint="Try again, or raise DB_POOL_SIZE or DB_MAX_OVERFLOW.",
+            )
+        else:
+            self._locks = SessionLocks(self._connect_embedded)
+            self._pool = Pool(self._connect_embedded, size=_EMBEDDED_CONNECTIONS)
         self._joining = asyncio.Lock()
         self._vector: tuple[str, str] | None = None
         self._inspecting = asyncio.Lock()
@@ -122,17 +121,28 @@ class Database:
 
         It belongs to a connection of its own, so it falls with the process that holds it.
         """
-        with translated(self._hint):
-            connection = await self._connect(is_direct=True)
-        try:
-            with translated(self._hint):
-                await connection.execute(_QUERIES["keep_session"])
-                query = _QUERIES["session_lock" if wait else "try_session_lock"]
-                params = {"key": lock_key(project.schema_name, key)}
-                row = await (await connection.execute(query, params)).fetchone()
-            yield wait or (row is not None and bool(row[0]))
-        finally:
-            await connection.close()
+        if wait:
+            async with self.session_locks(project, [key]):
+                yield True
+            return
+        async with AsyncExitStack() as stack:
+            with translated(self._advice):
+                lock = self._locks.hold_if_free(lock_key(project.schema_name, key))
+                is_held = await stack.enter_async_context(lock)
+            yield is_held
+
+    @asynccontextmanager
+    async def session_locks(self, project: Project, keys: Sequence[str]) -> AsyncIterator[None]:
+        """Wait for several such locks, and hold them for as long as the block runs."""
+        async with AsyncExitStack() as stack:
+            with translated(self._advice):
+                numbers = [lock_key(project.schema_name, key) for key in keys]
+                await stack.enter_async_context(self._locks.hold(numbers))
+            yield
+
+    def pool_facts(self) -> PoolFacts:
+        """How many connections for transactions there are, in use, idle and waited for."""
+        return self._pool.facts()
 
     async def check(self) -> DatabaseFacts:
         """Connect, and say what there is.
@@ -141,7 +151,7 @@ class Database:
             DatabaseUnavailable: it is away, too old, or without pgvector.
         """
         _, vector_version = await self._find_vector()
-        async with committed(self._plain_transaction("pg_catalog")) as transaction:
+        async with committed(self._bare("pg_catalog")) as transaction:
             row = await transaction.fetch_one("SHOW server_version")
         assert row is not None
         version = str(row[0]).split(" ", maxsplit=1)[0]
@@ -157,6 +167,19 @@ class Database:
             runs_as=placement.account.name,
             log_file=self._server.log_file,
         )
+
+    @asynccontextmanager
+    async def unmigrated(
+        self, schema: str, *, readonly: bool = False
+    ) -> AsyncIterator[Transaction]:
+        """A transaction in a schema as it is: it need not be up to date, nor exist."""
+        vector_schema = "public" if readonly else await self.vector_schema()
+        async with committed(self._bare(schema, vector_schema, readonly=readonly)) as transaction:
+            yield transaction
+
+    async def vector_schema(self) -> str:
+        """Where pgvector is."""
+        return (await self._find_vector())[0]
 
     async def migrate(self, scope: Scope, schema: str) -> int:
         """Bring a schema up to date now; how many migrations that took."""
@@ -176,18 +199,18 @@ class Database:
                 if schema not in self._migrated:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
-        transaction = self._plain_transaction(schema, vector_schema, readonly=readonly)
+        transaction = self._bare(schema, vector_schema, readonly=readonly)
         async with committed(transaction):
             yield transaction
 
     async def _migrate(self, scope: Scope, schema: str) -> int:
         vector_schema, _ = await self._find_vector()
-        async with committed(self._plain_transaction(schema, vector_schema)) as transaction:
+        async with committed(self._bare(schema, vector_schema)) as transaction:
             count = await migrate(transaction, scope, schema)
         self._migrated.add(schema)
         return count
 
-    def _plain_transaction(
+    def _bare(
         self, schema: str, vector_schema: str = "public", *, readonly: bool = False
     ) -> Transaction:
         quoted = [sql.Identifier(name).as_string(None) for name in (schema, vector_schema)]
@@ -196,7 +219,7 @@ class Database:
             schema=schema,
             search_path=", ".join(quoted),
             readonly=readonly,
-            hint=self._hint,
+            advice=self._advice,
         )
 
     async def _find_vector(self) -> tuple[str, str]:
@@ -208,7 +231,7 @@ class Database:
         return self._vector
 
     async def _inspect_vector(self) -> tuple[str, str]:
-        async with committed(self._plain_transaction("pg_catalog")) as transaction:
+        async with committed(self._bare("pg_catalog")) as transaction:
             row = await transaction.fetch_one(_QUERIES["find_vector"])
             assert row is not None
             schema, version, available = row
@@ -242,18 +265,14 @@ class Database:
                 hint="Ask an administrator to run CREATE EXTENSION vector in it.",
             ) from error
 
-    async def _connect(self, *, is_direct: bool = False) -> Connection:
-        """A new connection; an embedded server that has gone is started again, once."""
-        if self._server is None:
-            direct_url = self._target.direct_url if isinstance(self._target, External) else None
-            conninfo = read_url(direct_url)[0] if is_direct and direct_url else self._conninfo
-            assert conninfo is not None
-            return await self._connect_to(conninfo)
+    async def _connect_embedded(self) -> Connection:
+        """A new connection; a server that has gone is started again, once."""
         conninfo = await self._join(None)
         try:
-            return await self._connect_to(conninfo)
+            return await open_connection(conninfo, prepare_after=_PREPARE_AFTER)
         except psycopg.OperationalError:
-            return await self._connect_to(await self._join(conninfo))
+            conninfo = await self._join(conninfo)
+            return await open_connection(conninfo, prepare_after=_PREPARE_AFTER)
 
     async def _join(self, failed: str | None) -> str:
         """How to reach the embedded server, once per start: ``failed`` is what no longer worked."""
@@ -263,59 +282,16 @@ class Database:
                 self._conninfo = await asyncio.to_thread(self._server.join)
             return self._conninfo
 
-    async def _connect_to(self, conninfo: str) -> Connection:
-        connection = await psycopg.AsyncConnection.connect(
-            make_conninfo(conninfo, fallback_application_name="codebase-mcp"),
-            autocommit=True,
-            prepare_threshold=self._prepare_after,
-            connect_timeout=conninfo_to_dict(conninfo).get("connect_timeout", _CONNECT_TIMEOUT_S),
-        )
-        try:
-            require_recent_server(connection.info.server_version)
-        except DatabaseUnavailable:
-            await connection.close()
-            raise
-        return connection
-
     @property
-    def _hint(self) -> str:
+    def _advice(self) -> Advice:
         if self._server is not None:
-            return f"The embedded server's log is {self._server.log_file}."
-        return "Check DATABASE_URL, and that the server it names is running."
-
-
-def read_url(url: str) -> tuple[str, bool]:
-    """A URL as libpq takes it, and whether it says that a pooler stands between.
-
-    ``postgresql+asyncpg://`` and its like, as other programs write it, mean the same server.
-
-    Raises:
-        DatabaseUnavailable: it is no URL of a PostgreSQL; it is not repeated, as it may hold a
-            password.
-    """
-    address, mark, query = url.partition("?")
-    address = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", address)
-    options = query.split("&") if mark else []
-    flags = [option for option in options if option.partition("=")[0] == "pgbouncer"]
-    kept = [option for option in options if option not in flags]
-    conninfo = address + ("?" + "&".join(kept) if kept else "")
-    try:
-        conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:
-        raise DatabaseUnavailable(
-            "PostgreSQL database unavailable: DATABASE_URL is not understood",
-            hint="It looks like postgresql://user:password@host:5432/database.",
-        ) from None
-    return conninfo, any(flag.partition("=")[2] not in ("false", "0", "no") for flag in flags)
-
-
-def require_recent_server(version_number: int) -> None:
-    """Refuse a server that is too old; the number is libpq's, 150004 for 15.4."""
-    if version_number < _OLDEST_SERVER:
-        raise DatabaseUnavailable(
-            "PostgreSQL database unavailable: version 15 or later is needed,"
-            f" it is {version_number // 10000}",
-            hint="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
+            return Advice(
+                away=f"The embedded server's log is {self._server.log_file}.",
+                data_dir=self._server.placement.home,
+            )
+        return Advice(
+            away="Check DATABASE_URL, that the server it names is running and has connections left;"
+            " the log says what it answered."
         )
 
 

@@ -7,9 +7,12 @@ the log has them, and the exception that caused ours is chained to it.
 from __future__ import annotations
 
 import logging
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 from psycopg import errors
@@ -30,13 +33,35 @@ UNAVAILABLE = "PostgreSQL database unavailable"
 _AWAY = ("08", "28", "3D", "53", "57P", "58")
 
 
+# With less than a segment of its log free the server stops, and no statement hears why.
+_FULL_BELOW_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What helps if this server is away, and where its data is if that is on this machine."""
+
+    away: str = ""
+    data_dir: Path | None = None
+
+    def disk_is_full(self) -> bool:
+        """Is there no room beside the data? Only known of a disk of this machine."""
+        try:
+            return (
+                self.data_dir is not None
+                and shutil.disk_usage(self.data_dir).free < _FULL_BELOW_BYTES
+            )
+        except OSError:
+            return False
+
+
 @contextmanager
-def translated(hint: str) -> Iterator[None]:
-    """Turn what the driver raises inside into an error of ours; ``hint`` helps if it is away."""
+def translated(advice: Advice) -> Iterator[None]:
+    """Turn what the driver raises inside into an error of ours."""
     try:
         yield
     except psycopg.Error as error:
-        raise translate(error, hint) from error
+        raise translate(error, advice) from error
 
 
 def is_away(error: psycopg.Error) -> bool:
@@ -46,13 +71,16 @@ def is_away(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
-def translate(error: psycopg.Error, hint: str) -> CodebaseError:
+def translate(error: psycopg.Error, advice: Advice) -> CodebaseError:
     """Our error for one of the driver's."""
     if is_away(error):
         logger.warning("%s: %s", UNAVAILABLE, error)
-        if isinstance(error, errors.DiskFull):
-            return DatabaseUnavailable(f"{UNAVAILABLE}: its disk is full", hint=hint)
-        return DatabaseUnavailable(UNAVAILABLE, hint=hint)
+        return _away(error, advice)
+    if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
+        return DatabaseUnavailable(
+            f"{UNAVAILABLE}: a pooler between mixes up prepared statements",
+            hint="Add pgbouncer=true to the options of DATABASE_URL.",
+        )
     if isinstance(error, errors.InsufficientPrivilege):
         return PermissionDenied(
             "The database role lacks a right that this needs",
@@ -68,4 +96,24 @@ def translate(error: psycopg.Error, hint: str) -> CodebaseError:
     return InternalError(
         "The database refused a statement",
         details={"error_id": error_id, "sqlstate": error.sqlstate},
+    )
+
+
+def _away(error: psycopg.Error, advice: Advice) -> DatabaseUnavailable:
+    if isinstance(error, errors.DiskFull) or advice.disk_is_full():
+        return disk_full(advice)
+    return DatabaseUnavailable(UNAVAILABLE, hint=advice.away)
+
+
+def disk_full(advice: Advice) -> DatabaseUnavailable:
+    """Which disk it is, and the way out."""
+    if advice.data_dir is None:
+        where = "the disk of the server that DATABASE_URL names is full"
+        how = "Free space there"
+    else:
+        where = f"the disk that holds {advice.data_dir} is full"
+        how = "Free space there, or let CODEBASE_MCP_DATA_DIR name a folder on another disk"
+    return DatabaseUnavailable(
+        f"{UNAVAILABLE}: {where}",
+        hint=f"{how}, then run it again. What was stored before is kept.",
     )

@@ -3,6 +3,10 @@
 Migrations are numbered SQL files, forward only. Each schema keeps its own ledger, so a project is
 brought up to date when it is first used and the others stay as they are. What is up to date is only
 read: that needs neither a lock nor the right to create anything.
+
+On a Citus coordinator each project becomes a tenant, which may lie on any machine of the cluster.
+That comes last, as Citus takes few of the statements that change the tables of a tenant. So what
+alters existing tables is written for it: one change per statement, none of storage.
 """
 
 from __future__ import annotations
@@ -17,13 +21,14 @@ from typing import Literal, LiteralString
 
 from psycopg import sql
 
-from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.queries import load_queries, strip_comments
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import Conflict, DatabaseUnavailable
 
 Scope = Literal["catalogue", "project"]
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+_STATEMENT_END = re.compile(r";\s*(?:\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +57,19 @@ def known_migrations(scope: Scope) -> tuple[Migration, ...]:
     return tuple(found)
 
 
-async def migrate(transaction: Transaction, scope: Scope, schema: str) -> int:
+async def migrate(
+    transaction: Transaction, scope: Scope, schema: str, *, version: int | None = None
+) -> int:
     """Bring a schema up to date, making it if need be; how many migrations that took.
+
+    With ``version`` it becomes what it was then, for rows of that time, and no tenant yet.
 
     Raises:
         DatabaseUnavailable: the schema is newer than this program, or its history is another.
         Conflict: the schema holds another program's tables.
         PermissionDenied: the role may not create the schema.
     """
-    known = known_migrations(scope)
+    known = known_migrations(scope)[:version]
     if not pending(known, await read_ledger(transaction, schema)):
         return 0
     await transaction.lock("migrate")
@@ -76,16 +85,38 @@ async def migrate(transaction: Transaction, scope: Scope, schema: str) -> int:
                 details={"schema_name": schema},
             )
         await transaction.run_script(queries["create_ledger"])
-    to_do = pending(known, await read_ledger(transaction, schema))
+    applied = await read_ledger(transaction, schema)
+    to_do = pending(known, applied)
+    is_tenant = scope == "project" and bool(applied) and await _is_on_cluster(transaction)
     for migration in to_do:
-        await transaction.run_script(migration.script)
+        for script in statements_of(migration.script) if is_tenant else [migration.script]:
+            await transaction.run_script(script)
         await transaction.execute(
             queries["add_to_ledger"],
             version=migration.version,
             name=migration.name,
             checksum=migration.checksum,
         )
+    if scope == "project" and version is None and not is_tenant:
+        await join_cluster(transaction, schema)
     return len(to_do)
+
+
+async def join_cluster(transaction: Transaction, schema: str) -> None:
+    """On a Citus coordinator, let the cluster place this schema, with its rows."""
+    if await _is_on_cluster(transaction):
+        queries = load_queries("codebase_mcp.database", "migrate.sql")
+        await transaction.fetch_all(queries["be_a_tenant"], schema=schema)
+
+
+async def _is_on_cluster(transaction: Transaction) -> bool:
+    queries = load_queries("codebase_mcp.database", "migrate.sql")
+    return await transaction.fetch_one(queries["find_cluster"]) is not None
+
+
+def statements_of(script: LiteralString) -> list[LiteralString]:
+    """The statements of a migration: each ends with a semicolon at the end of a line."""
+    return [part for part in _STATEMENT_END.split(strip_comments(script)) if part.strip()]
 
 
 async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, str]]:

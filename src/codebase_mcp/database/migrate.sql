@@ -4,6 +4,15 @@ SELECT 1
 FROM pg_catalog.pg_namespace
 WHERE nspname = %(schema)s
 
+-- name: find_cluster
+-- Is this the coordinator of a Citus cluster that places whole schemas?
+SELECT 1
+WHERE pg_catalog.to_regproc('pg_catalog.citus_schema_distribute') IS NOT NULL
+
+-- name: be_a_tenant
+-- The schema goes to a machine of the cluster, with its rows.
+SELECT pg_catalog.citus_schema_distribute(%(schema)s::text::regnamespace)
+
 -- name: find_ledger
 -- Has this very schema a ledger? (The search path might find another schema's.)
 SELECT 1

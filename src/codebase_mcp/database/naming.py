@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from codebase_mcp.errors import InvalidInput
 
@@ -53,3 +54,8 @@ def nearest_valid_id(value: str) -> str:
 def schema_of(project_id: str | None) -> str:
     """The schema of a valid id; the default workspace's for None."""
     return "project_" + (project_id or DEFAULT_ID).replace("-", "_")
+
+
+def index_lock(repository_id: UUID) -> str:
+    """The lock of whoever changes what is indexed of a repository."""
+    return f"index {repository_id}"

@@ -10,32 +10,78 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from codebase_mcp.errors import DatabaseUnavailable
+from codebase_mcp.telemetry.calls import connection_opened, pool_state
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 # A server process costs memory, so connections beyond what is in use are kept for bursts only.
-_KEEP_IDLE_S = 60.0
+KEEP_IDLE_S = 60.0
+
+_OLDEST_SERVER = 150000
+
+# A way that silently drops what was idle, as firewalls do, is noticed before the next call.
+_UNLESS_GIVEN = {
+    "connect_timeout": 5,
+    "fallback_application_name": "codebase-mcp",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """What a pool may hold, ``size`` kept and ``overflow`` beyond, and what it does just now."""
+
+    size: int
+    overflow: int
+    in_use: int
+    idle: int
+    waiting: int
 
 
 class Pool:
-    """At most ``size`` connections at once, the last used first; idle ones close after a minute."""
+    """At most ``size + overflow`` connections at once, the last used first.
+
+    ``size`` of them are kept when they come back, until they have been idle for ``keep_s``.
+    """
 
     def __init__(
-        self, connect: Callable[[], Awaitable[Connection]], *, size: int, wait_s: float = 30.0
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        *,
+        size: int,
+        overflow: int = 0,
+        wait_s: float = 30.0,
+        keep_s: float = KEEP_IDLE_S,
+        busy_hint: str = "Try again when fewer calls run at once.",
     ) -> None:
         self._connect = connect
-        self._seats = asyncio.Semaphore(size)
+        self._seats = asyncio.Semaphore(size + overflow)
         self._size = size
+        self._overflow = overflow
         self._wait_s = wait_s
+        self._keep_s = keep_s
+        self._busy_hint = busy_hint
+        self._in_use = 0
+        self._waiting = 0
         self._idle: deque[tuple[float, Connection]] = deque()
         self._trimming: asyncio.Task[None] | None = None
         self._closed = False
+
+    def facts(self) -> PoolFacts:
+        """How full it is at this moment."""
+        return PoolFacts(
+            self._size, self._overflow, self._in_use, len(self._idle), waiting=self._waiting
+        )
 
     async def acquire(self, *, fresh: bool = False) -> tuple[Connection, bool]:
         """A connection outside any transaction, and whether it is newly made.
@@ -48,30 +94,25 @@ class Pool:
         """
         if self._closed:
             raise DatabaseUnavailable("The database was closed")
-        try:
-            async with asyncio.timeout(self._wait_s):
-                await self._seats.acquire()
-        except TimeoutError:
-            raise DatabaseUnavailable(
-                f"All {self._size} database connections are in use",
-                hint="Try again, or raise the size of the pool.",
-            ) from None
+        await self._take_seat()
         with ExitStack() as undo:
-            undo.callback(self._seats.release)
+            undo.callback(self._leave_seat)
             if fresh:
                 await self._close_idle()
             connection = self._last_used()
             is_new = connection is None
             if connection is None:
                 connection = await self._connect()
+                connection_opened()
             undo.pop_all()
             return connection, is_new
 
     async def release(self, connection: Connection) -> None:
-        """Take a connection back; one that is not in order is closed instead."""
+        """Take a connection back; one that is not in order, or one too many, is closed instead."""
         try:
             is_clean = connection.pgconn.transaction_status == TransactionStatus.IDLE
-            if self._closed or not is_clean:
+            is_spare = self._in_use + len(self._idle) > self._size
+            if self._closed or not is_clean or is_spare:
                 await connection.close()
             else:
                 now = asyncio.get_running_loop().time()
@@ -79,7 +120,7 @@ class Pool:
                 if self._trimming is None or self._trimming.done():
                     self._trimming = asyncio.create_task(self._trim())
         finally:
-            self._seats.release()
+            self._leave_seat()
 
     async def close(self) -> None:
         """Close all idle connections, and those in use when they come back."""
@@ -88,6 +129,37 @@ class Pool:
             self._trimming.cancel()
             await asyncio.wait([self._trimming])
         await self._close_idle()
+
+    async def _take_seat(self) -> None:
+        self._waiting += 1
+        if self._seats.locked():
+            self._tell()
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._seats.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable(
+                f"All {self._size + self._overflow} database connections are in use",
+                hint=self._busy_hint,
+            ) from None
+        finally:
+            self._waiting -= 1
+        self._in_use += 1
+        self._tell()
+
+    def _leave_seat(self) -> None:
+        self._in_use -= 1
+        self._seats.release()
+        self._tell()
+
+    def _tell(self) -> None:
+        """How full it is, for whoever watches the metrics."""
+        pool_state(
+            self._size + self._overflow,
+            in_use=self._in_use,
+            idle=len(self._idle),
+            waiting=self._waiting,
+        )
 
     def _last_used(self) -> Connection | None:
         while self._idle:
@@ -100,10 +172,44 @@ class Pool:
         """Close connections as they become too old, until none is left."""
         clock = asyncio.get_running_loop().time
         while self._idle:
-            await asyncio.sleep(self._idle[0][0] + _KEEP_IDLE_S - clock())
-            while self._idle and self._idle[0][0] + _KEEP_IDLE_S <= clock():
+            await asyncio.sleep(self._idle[0][0] + self._keep_s - clock())
+            while self._idle and self._idle[0][0] + self._keep_s <= clock():
                 await self._idle.popleft()[1].close()
+            self._tell()
 
     async def _close_idle(self) -> None:
         while self._idle:
             await self._idle.popleft()[1].close()
+
+
+async def open_connection(conninfo: str, *, prepare_after: int | None) -> Connection:
+    """A new connection to a server that is recent enough; what the conninfo says wins.
+
+    Raises:
+        DatabaseUnavailable: the server is too old.
+        psycopg.Error: it refuses, or cannot be reached.
+    """
+    wanted: dict[str, Any] = {
+        **_UNLESS_GIVEN,
+        **conninfo_to_dict(conninfo),
+        "client_encoding": "UTF8",
+    }
+    connection = await psycopg.AsyncConnection.connect(
+        make_conninfo(**wanted), autocommit=True, prepare_threshold=prepare_after
+    )
+    try:
+        require_recent_server(connection.info.server_version)
+    except DatabaseUnavailable:
+        await connection.close()
+        raise
+    return connection
+
+
+def require_recent_server(version_number: int) -> None:
+    """Refuse a server that is too old; the number is libpq's, 150004 for 15.4."""
+    if version_number < _OLDEST_SERVER:
+        raise DatabaseUnavailable(
+            "PostgreSQL database unavailable: version 15 or later is needed,"
+            f" it is {version_number // 10000}",
+            hint="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
+        )

@@ -26,7 +26,6 @@ __all__ = [
     "ensure_project",
     "find_project",
     "list_projects",
-    "migrate_all",
     "page_id",
     "page_of_projects",
     "validate_project_id",
@@ -126,14 +125,6 @@ async def drop_project(db: Database, project: Project) -> None:
     db.forget(project.schema_name)
 
 
-async def migrate_all(db: Database) -> dict[str, int]:
-    """Bring every schema up to date now; how many migrations each one took."""
-    applied = {db.catalogue_schema: await db.migrate("catalogue", db.catalogue_schema)}
-    for project in await list_projects(db):
-        applied[project.schema_name] = await db.migrate("project", project.schema_name)
-    return applied
-
-
 def canonical(project_id: str | None) -> str | None:
     """A valid id, or None for the default workspace under either of its names."""
     if project_id is None or validate_project_id(project_id) == DEFAULT_ID:
@@ -174,15 +165,20 @@ async def _enter(
                 await on_created(transaction)
             return await read(transaction, schema), added > 0
     except PermissionDenied as error:
-        raise PermissionDenied(
-            "Cannot create project workspace - insufficient permissions",
-            hint="Grant the database role the right to create schemas.",
-            details={
-                "project_id": project_id,
-                "schema_name": schema,
-                "suggested_action": "GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL",
-            },
-        ) from error
+        raise may_not_create(project_id) from error
+
+
+def may_not_create(project_id: str | None) -> PermissionDenied:
+    """The refusal of a project that the database role may not create a schema for."""
+    return PermissionDenied(
+        "Cannot create project workspace - insufficient permissions",
+        hint="Grant the database role the right to create schemas.",
+        details={
+            "project_id": project_id,
+            "schema_name": schema_of(project_id),
+            "suggested_action": "GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL",
+        },
+    )
 
 
 def _taken(project_id: str | None, why: str) -> Conflict:

@@ -7,16 +7,25 @@ one round trip, and the end takes a second. Whoever asks nothing holds no connec
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from codebase_mcp.database.faults import is_away, translated
+from codebase_mcp.database.faults import Advice, is_away, translated
 from codebase_mcp.database.pool import Connection, Pool
 from codebase_mcp.errors import InternalError
+from codebase_mcp.telemetry.watch import round_trip, step
 
 Row = tuple[Any, ...]
 Statement = tuple[LiteralString, Mapping[str, object]]
@@ -38,7 +47,13 @@ class Transaction:
     """
 
     def __init__(
-        self, pool: Pool, *, schema: str, search_path: str, readonly: bool, hint: str
+        self,
+        pool: Pool,
+        *,
+        schema: str,
+        search_path: str,
+        readonly: bool,
+        advice: Advice,
     ) -> None:
         self._pool = pool
         self._schema = schema
@@ -50,45 +65,65 @@ class Transaction:
             if readonly
             else "BEGIN ISOLATION LEVEL READ COMMITTED"
         )
-        self._hint = hint
+        self._advice = advice
         self._connection: Connection | None = None
 
     async def fetch_all(self, query: LiteralString, /, **params: object) -> list[Row]:
         """All rows of one query."""
-        with translated(self._hint):
+        with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return await cursor.fetchall()
 
     async def fetch_one(self, query: LiteralString, /, **params: object) -> Row | None:
         """The first row of one query, or nothing."""
-        with translated(self._hint):
+        with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return await cursor.fetchone()
 
     async def execute(self, query: LiteralString, /, **params: object) -> int:
         """Run one statement; how many rows it touched."""
-        with translated(self._hint):
+        with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return max(cursor.rowcount, 0)
 
     async def fetch_many(self, statements: Sequence[Statement], /) -> list[list[Row]]:
         """The rows of several statements that do not need each other, in one round trip."""
-        with translated(self._hint):
+        with translated(self._advice):
             cursors = await self._run(statements)
             return [await c.fetchall() if c.description else [] for c in cursors]
 
-    async def copy(self, statement: LiteralString, payload: bytes | Iterable[bytes], /) -> None:
-        """Feed ``COPY … FROM STDIN`` with the bytes of its format, whole or in pieces."""
+    async def copy(
+        self, statement: LiteralString, payload: bytes | Iterable[bytes] | AsyncIterable[bytes], /
+    ) -> int:
+        """Feed ``COPY … FROM STDIN`` with the bytes of its format, whole or in pieces; its rows."""
         pieces = [payload] if isinstance(payload, bytes) else payload
-        with translated(self._hint):
+        with translated(self._advice):
             connection = await self._begun()
-            async with connection.cursor() as cursor, cursor.copy(statement) as copy:
-                for piece in pieces:
-                    await copy.write(piece)
+            async with connection.cursor() as cursor:
+                async with cursor.copy(statement) as copy:
+                    if isinstance(pieces, AsyncIterable):
+                        async for piece in pieces:
+                            await copy.write(piece)
+                    else:
+                        for piece in pieces:
+                            await copy.write(piece)
+                return cursor.rowcount
+
+    async def copy_out(
+        self, statement: LiteralString, take: Callable[[bytes], Awaitable[None]], /
+    ) -> int:
+        """Hand on what ``COPY … TO STDOUT`` says, piece by piece; its rows."""
+        with translated(self._advice):
+            connection = await self._begun()
+            async with connection.cursor() as cursor:
+                async with cursor.copy(statement) as copy:
+                    async for piece in copy:
+                        await take(bytes(piece))
+                return cursor.rowcount
 
     async def run_script(self, script: LiteralString, /) -> None:
         """Run a text of several statements without parameters, as migrations are."""
-        with translated(self._hint):
+        with translated(self._advice):
             await (await self._begun()).execute(script)
 
     async def lock(self, key: str, /) -> None:
@@ -106,7 +141,7 @@ class Transaction:
             return
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
             raise InternalError("A statement of this transaction failed, so nothing was stored")
-        with translated(self._hint):
+        with translated(self._advice), round_trip([("COMMIT", {})]):
             await connection.execute("COMMIT")
 
     async def close(self) -> None:
@@ -133,10 +168,11 @@ class Transaction:
         connection = self._connection
         if connection is None:
             return await self._start(statements)
-        if len(statements) != 1:
-            return await pipelined(connection, statements)
-        cursor = connection.cursor(binary=True)
-        return [await cursor.execute(*statements[0])]
+        with round_trip(statements):
+            if len(statements) != 1:
+                return await pipelined(connection, statements)
+            cursor = connection.cursor(binary=True)
+            return [await cursor.execute(*statements[0])]
 
     async def _start(self, statements: Sequence[Statement]) -> list[_Cursor]:
         """Begin with the first statements; a connection that died while idle is replaced once.
@@ -147,15 +183,19 @@ class Transaction:
             (self._begin, {}),
             (_SETTINGS, {"search_path": self._search_path}),
         ]
-        self._connection, is_new = await self._pool.acquire()
+        with step("connection"):
+            self._connection, is_new = await self._pool.acquire()
         try:
-            return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
+            with round_trip(statements):
+                return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
         except psycopg.Error as error:
             if is_new or not is_away(error):
                 raise
         await self.close()
-        self._connection, _ = await self._pool.acquire(fresh=True)
-        return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
+        with step("connection"):
+            self._connection, _ = await self._pool.acquire(fresh=True)
+        with round_trip(statements):
+            return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
 
 
 async def pipelined(connection: Connection, statements: Sequence[Statement]) -> list[_Cursor]:

@@ -1,0 +1,230 @@
+"""What does the file of a backup look like? Only its form; what the rows mean is PostgreSQL's.
+
+A compressed tar, so that anybody can look inside: ``manifest.json`` first, which says what follows;
+each table's rows in PostgreSQL's binary COPY format, cut into members of some megabytes, as a tar
+must know sizes before; and ``end.json`` last, with a count and a checksum per table. A file without
+its end is no backup. Nothing is unpacked to a disk. Blocking: call it from a thread.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, BinaryIO
+
+from codebase_mcp.errors import InvalidInput
+
+FORMAT = 1
+
+# Vectors and weights hardly compress, so trying harder costs time and saves little.
+_LEVEL = 2
+_MEMBER_BYTES = 4 << 20
+_LONGEST_JSON = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A table and the columns that its rows have, in their order."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup holds and what it was made with. ``tables`` come in an order in which each one
+    finds those that it refers to; ``vector_indexes`` are statements that make them."""
+
+    program_version: str
+    server_version: str
+    created_at: str
+    project_id: str | None
+    schema_name: str
+    name: str | None
+    description: str | None
+    project_created_at: str
+    migrations: tuple[tuple[int, str], ...]
+    tables: tuple[TableShape, ...]
+    vector_indexes: tuple[str, ...] = ()
+    format: int = FORMAT
+
+
+@dataclass(slots=True)
+class TableSum:
+    """What passed by of one table."""
+
+    rows: int = 0
+    size: int = 0
+    sha256: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self.sha256.update(piece)
+
+    def as_json(self) -> dict[str, object]:
+        return {"rows": self.rows, "bytes": self.size, "sha256": self.sha256.hexdigest()}
+
+
+class ArchiveWriter:
+    """Write a backup from its beginning to its end."""
+
+    def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
+        self._gzip = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, filename="")
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w|")  # noqa: SIM115 - `finish` closes it
+        self._manifest = json.dumps(asdict(manifest), indent=1).encode()
+        self._add("manifest.json", self._manifest)
+        self._sums: dict[str, TableSum] = {}
+        self._rest = bytearray()
+        self._number = 0
+
+    def add_rows(self, piece: bytes) -> bool:
+        """Some more bytes of the table under way; is it time to flush them?"""
+        self._rest += piece
+        return len(self._rest) >= _MEMBER_BYTES
+
+    def flush(self, table: str) -> None:
+        """Compress and write what has gathered."""
+        if self._rest:
+            content = bytes(self._rest)
+            self._rest.clear()
+            self._sum(table).add(content)
+            self._add(f"{table}/{self._number:06}", content)
+            self._number += 1
+
+    def end_table(self, table: str, rows: int) -> None:
+        """A table is complete."""
+        self.flush(table)
+        self._sum(table).rows = rows
+        self._number = 0
+
+    def finish(self) -> dict[str, TableSum]:
+        """Say what should be there, and end the file."""
+        end = {
+            "manifest_sha256": hashlib.sha256(self._manifest).hexdigest(),
+            "tables": {name: table.as_json() for name, table in self._sums.items()},
+        }
+        self._add("end.json", json.dumps(end, indent=1).encode())
+        self._tar.close()
+        self._gzip.close()
+        return self._sums
+
+    def _sum(self, table: str) -> TableSum:
+        return self._sums.setdefault(table, TableSum())
+
+    def _add(self, name: str, content: bytes) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        self._tar.addfile(member, io.BytesIO(content))
+
+
+class ArchiveReader:
+    """Read a backup from its beginning to its end, once.
+
+    Raises:
+        InvalidInput: it is none, is damaged, or was made by a newer program.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._name = name
+        self._has_begun = False
+        self._sums: dict[str, TableSum] = {}
+        with self._readable():
+            self._tar = tarfile.open(fileobj=gzip.GzipFile(fileobj=file), mode="r|")  # noqa: SIM115
+            self._member = self._tar.next()
+            raw = self._json_of("manifest.json")
+        self._has_begun = True
+        self._manifest_sha256 = hashlib.sha256(raw).hexdigest()
+        self.manifest = self._parsed(raw)
+
+    def pieces(self, table: str) -> Iterator[bytes]:
+        """The bytes of a table, member after member."""
+        table_sum = self._sums.setdefault(table, TableSum())
+        with self._readable():
+            while self._member is not None and self._member.name.partition("/")[0] == table:
+                piece = self._content(4 * _MEMBER_BYTES)
+                table_sum.add(piece)
+                self._next()
+                yield piece
+
+    def check_end(self, rows: Mapping[str, int]) -> int:
+        """Hold what was read, and how many rows it made, against what should have been there.
+
+        Returns how many bytes of rows that were.
+        """
+        with self._readable():
+            end = json.loads(self._json_of("end.json"))
+            for name, count in rows.items():
+                self._sums[name].rows = count
+            read = {name: table.as_json() for name, table in self._sums.items()}
+            is_whole = end == {"manifest_sha256": self._manifest_sha256, "tables": read}
+        if not is_whole:
+            raise self.refused("the backup is damaged: its checksums differ")
+        return sum(table.size for table in self._sums.values())
+
+    def _json_of(self, name: str) -> bytes:
+        if self._member is None or self._member.name != name:
+            raise tarfile.ReadError
+        content = self._content(_LONGEST_JSON)
+        self._next()
+        return content
+
+    def _content(self, limit: int) -> bytes:
+        assert self._member is not None
+        file = self._tar.extractfile(self._member) if self._member.size <= limit else None
+        if file is None:
+            raise tarfile.ReadError
+        return file.read()
+
+    def _next(self) -> None:
+        self._member = self._tar.next()
+
+    def _parsed(self, raw: bytes) -> Manifest:
+        try:
+            content = json.loads(raw)
+            made_by = content["program_version"]
+            if content["format"] > FORMAT:
+                raise self.too_new(made_by)
+            content["tables"] = tuple(
+                TableShape(table["name"], tuple(table["columns"])) for table in content["tables"]
+            )
+            content["migrations"] = _pairs(content["migrations"])
+            content["vector_indexes"] = tuple(content["vector_indexes"])
+            return Manifest(**content)
+        except (ValueError, KeyError, TypeError):
+            raise self.refused("it is no backup") from None
+
+    def too_new(self, made_by: str) -> InvalidInput:
+        """The refusal of a backup that this program does not know all about."""
+        return self.refused(
+            f"the backup was made by codebase-mcp {made_by}, which is newer than this one",
+            hint="Upgrade codebase-mcp, then restore again.",
+        )
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
+            why = "the backup is damaged or incomplete" if self._has_begun else "it is no backup"
+            raise self.refused(why) from error
+
+    def refused(self, why: str, hint: str | None = None) -> InvalidInput:
+        """The refusal of this file, and why."""
+        return InvalidInput.of(
+            "file",
+            self._name,
+            f"{self._name}: {why}; nothing was restored",
+            rule="a backup made by codebase-mcp backup",
+            hint=hint or "Restore another backup, or make a new one.",
+        )
+
+
+def _pairs(items: Sequence[Sequence[Any]]) -> tuple[tuple[int, str], ...]:
+    return tuple((int(version), str(checksum)) for version, checksum in items)

@@ -1,0 +1,105 @@
+"""How is a whole project put into one file?
+
+A backup is one state of the database: every table of the project's schema, read in one transaction
+that makes no writer wait. It needs neither PostgreSQL's own programs nor a certain version, as
+COPY's binary format of the types that we use is the same in all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from graphlib import TopologicalSorter
+from importlib.metadata import version
+from typing import BinaryIO, LiteralString
+
+from psycopg import sql
+
+from codebase_mcp.database.archive import ArchiveWriter, Manifest, TableShape
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.migrate import read_ledger
+from codebase_mcp.database.naming import Project
+from codebase_mcp.database.queries import load_queries
+
+_SQL = load_queries("codebase_mcp.database", "backup.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFacts:
+    """What a backup holds: rows, and their bytes before they were compressed."""
+
+    project: Project
+    rows: int
+    size: int
+
+
+async def write_backup(db: Database, project: Project, file: BinaryIO) -> BackupFacts:
+    """Write everything of a project, as it is now, into a file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    async with db.transaction(project, readonly=True) as tx:
+        manifest = await _survey(tx, project)
+        writer = await asyncio.to_thread(ArchiveWriter, file, manifest)
+        for table in manifest.tables:
+            await _write_table(tx, table, writer)
+    sums = (await asyncio.to_thread(writer.finish)).values()
+    return BackupFacts(project, sum(one.rows for one in sums), sum(one.size for one in sums))
+
+
+async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
+    """The tables of a schema, each after those that it refers to."""
+    shapes, references = await tx.fetch_many(
+        [(_SQL["tables"], {"schema": schema}), (_SQL["references"], {"schema": schema})]
+    )
+    columns = {name: tuple(found) for name, found in shapes}
+    graph: dict[str, set[str]] = {name: set() for name in columns}
+    for name, referred in references:
+        graph[name].add(referred)
+    return tuple(
+        TableShape(name, columns[name]) for name in TopologicalSorter(graph).static_order()
+    )
+
+
+def copy_statement(table: TableShape, direction: LiteralString) -> LiteralString:
+    """The statement that copies the rows of a table out or in."""
+    return (
+        sql.SQL("COPY {} ({}) " + direction + " (FORMAT BINARY)")
+        .format(sql.Identifier(table.name), sql.SQL(", ").join(map(sql.Identifier, table.columns)))
+        .as_string(None)
+    )
+
+
+async def _survey(tx: Transaction, project: Project) -> Manifest:
+    """What there is; from now on no table of it can be dropped."""
+    schema = project.schema_name
+    tables = await tables_of(tx, schema)
+    names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)
+    await tx.run_script(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names).as_string(None))
+    [[server_version]], indexes = await tx.fetch_many(
+        [(_SQL["server_version"], {}), (_SQL["vector_indexes"], {"schema": schema})]
+    )
+    return Manifest(
+        program_version=version("codebase-mcp"),
+        server_version=server_version,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        project_id=project.project_id,
+        schema_name=schema,
+        name=project.name,
+        description=project.description,
+        project_created_at=project.created_at.isoformat(),
+        migrations=tuple(await read_ledger(tx, schema)),
+        tables=tables,
+        vector_indexes=tuple(definition for (definition,) in indexes),
+    )
+
+
+async def _write_table(tx: Transaction, table: TableShape, writer: ArchiveWriter) -> None:
+    async def take(piece: bytes) -> None:
+        if writer.add_rows(piece):
+            await asyncio.to_thread(writer.flush, table.name)
+
+    rows = await tx.copy_out(copy_statement(table, "TO STDOUT"), take)
+    await asyncio.to_thread(writer.end_table, table.name, rows)

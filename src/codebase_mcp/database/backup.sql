@@ -1,0 +1,97 @@
+-- name: tables
+-- The tables of a schema with their columns; the ledger is made anew where they are restored.
+SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+WHERE n.nspname = %(schema)s
+    AND c.relkind = 'r'
+    AND c.relname <> 'schema_migration'
+    AND a.attnum > 0
+    AND NOT a.attisdropped
+    AND a.attgenerated = ''
+GROUP BY c.relname
+ORDER BY c.relname
+
+-- name: references
+-- Which table refers to which other.
+SELECT DISTINCT c.relname, r.relname
+FROM pg_catalog.pg_constraint AS f
+JOIN pg_catalog.pg_class AS c ON c.oid = f.conrelid
+JOIN pg_catalog.pg_class AS r ON r.oid = f.confrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s
+    AND f.contype = 'f'
+    AND c.oid <> r.oid
+
+-- name: vector_indexes
+-- The indexes that no migration makes, as they come and go with the number of vectors.
+SELECT pg_catalog.pg_get_indexdef(c.oid)
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_am AS m ON m.oid = c.relam
+WHERE n.nspname = %(schema)s
+    AND m.amname = 'ivfflat'
+ORDER BY c.relname
+
+-- name: identities
+-- The columns that number their rows.
+SELECT c.relname, a.attname
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+WHERE n.nspname = %(schema)s
+    AND c.relkind = 'r'
+    AND a.attidentity <> ''
+ORDER BY c.relname
+
+-- name: with_repository
+-- The tables whose rows name a repository.
+SELECT c.relname
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+WHERE n.nspname = %(schema)s
+    AND c.relkind = 'r'
+    AND a.attname = 'repository_id'
+ORDER BY c.relname
+
+-- name: repositories
+-- The repositories of the project.
+SELECT id, root
+FROM repository
+
+-- name: server_version
+-- What runs.
+SELECT pg_catalog.current_setting('server_version')
+
+-- name: work_memory
+-- What building an index may use, in this transaction.
+SELECT pg_catalog.set_config('maintenance_work_mem', '128MB', true)
+
+-- name: flush_word_indexes
+-- Work off what word indexes have put aside, so that searches need not read through it.
+SELECT pg_catalog.gin_clean_pending_list(c.oid)
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_am AS m ON m.oid = c.relam
+WHERE n.nspname = %(schema)s
+    AND c.relkind = 'i'
+    AND m.amname = 'gin'
+
+-- name: look_into
+-- From here on names mean what is in this schema, or in that of pgvector.
+SELECT pg_catalog.set_config(
+    'search_path',
+    pg_catalog.quote_ident(%(schema)s) || ', ' || pg_catalog.quote_ident(%(vector_schema)s),
+    true
+)
+
+-- name: enter_project
+-- The restored project in the catalogue, as new or in place of what it replaces.
+INSERT INTO project (project_id, schema_name, name, description, created_at)
+VALUES (%(project_id)s, %(schema_name)s, %(name)s, %(description)s, %(created_at)s::timestamptz)
+ON CONFLICT (schema_name) DO UPDATE
+SET name = excluded.name, description = excluded.description, created_at = excluded.created_at
+WHERE project.project_id IS NOT DISTINCT FROM excluded.project_id
+RETURNING created_at

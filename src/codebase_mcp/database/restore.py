@@ -1,0 +1,266 @@
+"""How does a backup become a project again?
+
+Its rows fill a schema beside the one that it will replace, as the schema was when the backup was
+made; then it is brought up to date and takes the place, all in one transaction. So a project is
+restored whole or not at all, and the one that is there answers until the last moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import BinaryIO, LiteralString
+from uuid import UUID, uuid4
+
+from psycopg import sql
+
+from codebase_mcp.database.archive import ArchiveReader, Manifest, TableShape
+from codebase_mcp.database.backup import BackupFacts, copy_statement, tables_of
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.migrate import (
+    for_schema,
+    join_cluster,
+    known_migrations,
+    migrate,
+    pending,
+)
+from codebase_mcp.database.naming import Project, index_lock, schema_of
+from codebase_mcp.database.projects import canonical, may_not_create, read
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import Conflict, DatabaseUnavailable, InternalError, PermissionDenied
+
+_SQL = load_queries("codebase_mcp.database", "backup.sql")
+
+IdentifyRepository = Callable[[str, str], UUID]
+"""The id of the repository at a root, in the project with a schema."""
+
+# The statements of a manifest that are run: indexes of vectors of our own tables, nothing else.
+_VECTOR_INDEX = re.compile(
+    r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.((?:chunk|observation)_vector USING ivfflat"
+    r" \(\(\(dense\)::(?:\w+\.)?halfvec\(\d+\)\) (?:\w+\.)?halfvec_ip_ops\)"
+    r" WITH \(lists='?\d+'?\)"
+    r"(?: WHERE \((?:profile_id|(?:\w+\.)?vector_dims\(dense\)) = \d+\))?)"
+)
+
+
+async def restore_backup(
+    db: Database,
+    file: BinaryIO,
+    name: str,
+    identify: IdentifyRepository,
+    *,
+    project_id: str | None = None,
+    replace: bool = False,
+) -> BackupFacts:
+    """Make a project of a backup, under its own id or another; ``name`` is what errors call it.
+
+    Raises:
+        InvalidInput: the file is no backup, is damaged, or was made by a newer program.
+        Conflict: the project is there and holds something, and ``replace`` was not said.
+        PermissionDenied: the database role may not create a schema.
+    """
+    reader = await asyncio.to_thread(ArchiveReader, file, name)
+    manifest = reader.manifest
+    _check_history(reader)
+    target = canonical(manifest.project_id if project_id is None else project_id)
+    schema = schema_of(target)
+    async with AsyncExitStack() as stack:
+        there = await _now_there(db, target)
+        if there is not None:
+            await _require_room(db, there, replace=replace)
+            locks = [index_lock(one) for one in await _repositories(db, there)]
+            await stack.enter_async_context(db.session_locks(there, locks))
+        try:
+            tx = await stack.enter_async_context(db.unmigrated(schema))
+            loading = _Loading(tx, reader, f"restore_{uuid4().hex}", await db.vector_schema())
+            await tx.lock("migrate")  # nobody makes or migrates the project meanwhile
+            facts = await loading.load()
+            await loading.take_place(schema, replace=replace)
+            await loading.rename_repositories(schema, identify)
+            await join_cluster(tx, schema)
+            await _enter(loading, db.catalogue_schema, target, manifest)
+        except PermissionDenied as error:
+            raise may_not_create(target) from error
+    db.forget(schema)
+    return BackupFacts(await _entered(db, schema), *facts)
+
+
+class _Loading:
+    """A schema that is being filled from a backup."""
+
+    def __init__(
+        self, tx: Transaction, reader: ArchiveReader, schema: str, vector_schema: str
+    ) -> None:
+        self.tx = tx
+        self._reader = reader
+        self._schema = schema
+        self._vector_schema = vector_schema
+
+    async def load(self) -> tuple[int, int]:
+        """Fill the schema and bring it up to date; how many rows and bytes that took."""
+        manifest = self._reader.manifest
+        await self.look_into(self._schema)
+        await migrate(self.tx, "project", self._schema, version=len(manifest.migrations))
+        expected = {t.name: set(t.columns) for t in await tables_of(self.tx, self._schema)}
+        if {t.name: set(t.columns) for t in manifest.tables} != expected:
+            raise self._reader.refused("its tables are not those of its version")
+        rows = {table.name: await self._fill(table) for table in manifest.tables}
+        size = await asyncio.to_thread(self._reader.check_end, rows)
+        await self._number_on()
+        latest = len(known_migrations("project"))
+        await migrate(self.tx, "project", self._schema, version=latest)
+        await self._put_in_order(manifest.vector_indexes)
+        return sum(rows.values()), size
+
+    async def take_place(self, schema: str, *, replace: bool) -> None:
+        """Become the schema of the project; what was there is gone when this commits."""
+        old = await tables_of(self.tx, schema)
+        if old:
+            await self.look_into(schema)
+            names = sql.SQL(", ").join(sql.Identifier(table.name) for table in old)
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names).as_string(None)
+            await self.tx.run_script(lock)
+            if not replace and await _holds_something(self.tx, [table.name for table in old]):
+                raise _not_empty(schema)
+        await self.tx.run_script(for_schema("DROP SCHEMA IF EXISTS {} CASCADE", schema))
+        rename = sql.SQL("ALTER SCHEMA {} RENAME TO {}")
+        names_ = (sql.Identifier(self._schema), sql.Identifier(schema))
+        await self.tx.run_script(rename.format(*names_).as_string(None))
+        await self.look_into(schema)
+
+    async def rename_repositories(self, schema: str, identify: IdentifyRepository) -> None:
+        """A repository's id comes from its project and root: give each the one it has here."""
+        known = await self.tx.fetch_all(_SQL["repositories"])
+        others = [row[0] for row in await self.tx.fetch_all(_SQL["with_repository"], schema=schema)]
+        renamed = {old: identify(schema, root) for old, root in known}
+        await self.tx.fetch_all(_renaming(others), was=list(renamed), is_now=list(renamed.values()))
+
+    async def look_into(self, schema: str) -> None:
+        """From here on names mean what is in this schema."""
+        await self.tx.fetch_all(_SQL["look_into"], schema=schema, vector_schema=self._vector_schema)
+
+    async def _fill(self, table: TableShape) -> int:
+        try:
+            return await self.tx.copy(copy_statement(table, "FROM STDIN"), self._pieces(table.name))
+        except (InternalError, Conflict) as error:  # rows that PostgreSQL does not take
+            raise self._reader.refused("the backup is damaged or incomplete") from error
+
+    async def _pieces(self, table: str) -> AsyncIterator[bytes]:
+        pieces = self._reader.pieces(table)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
+
+    async def _number_on(self) -> None:
+        """Let columns that number their rows go on after the highest that was restored."""
+        for table, column in await self.tx.fetch_all(_SQL["identities"], schema=self._schema):
+            statement = sql.SQL(
+                "SELECT setval(pg_get_serial_sequence({}, {}), max({})) FROM {}"
+            ).format(
+                sql.Literal(f'"{table}"'),
+                sql.Literal(column),
+                sql.Identifier(column),
+                sql.Identifier(table),
+            )
+            await self.tx.fetch_all(statement.as_string(None))
+
+    async def _put_in_order(self, vector_indexes: Sequence[str]) -> None:
+        """Indexes of vectors, word indexes and the planner's statistics, as a run leaves them."""
+        await self.tx.fetch_all(_SQL["work_memory"])
+        for definition in vector_indexes:
+            match = _VECTOR_INDEX.fullmatch(definition)
+            if match is not None:  # of another shape: the next run builds it
+                await self.tx.run_script(f"CREATE INDEX {match[1]} ON {match[2]}")
+        await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
+        tables = await tables_of(self.tx, self._schema)
+        names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)
+        await self.tx.run_script(sql.SQL("ANALYZE {}").format(names).as_string(None))
+
+
+def _check_history(reader: ArchiveReader) -> None:
+    """Refuse a schema that this program does not know how to make."""
+    known, had = known_migrations("project"), reader.manifest.migrations
+    if len(had) > len(known):
+        raise reader.too_new(reader.manifest.program_version)
+    try:
+        pending(known, had)
+    except DatabaseUnavailable as error:
+        raise reader.refused("its schema was made by another text of a migration") from error
+
+
+async def _now_there(db: Database, project_id: str | None) -> Project | None:
+    """The project that has the target's schema, brought up to date."""
+    schema = schema_of(project_id)
+    async with db.catalogue() as tx:
+        there = await read(tx, schema)
+    if there is not None and there.project_id != project_id:
+        raise Conflict(
+            f"Project identifier {project_id} is taken: another project has the same schema",
+            hint="Restore under another id with --project.",
+            details={"project_id": project_id, "schema_name": schema},
+        )
+    return there
+
+
+async def _require_room(db: Database, there: Project, *, replace: bool) -> None:
+    if replace:
+        return
+    async with db.transaction(there, readonly=True) as tx:
+        tables = [table.name for table in await tables_of(tx, there.schema_name)]
+        if await _holds_something(tx, tables):
+            raise _not_empty(there.schema_name)
+
+
+async def _repositories(db: Database, there: Project) -> list[UUID]:
+    async with db.transaction(there, readonly=True) as tx:
+        return [row[0] for row in await tx.fetch_all(_SQL["repositories"])]
+
+
+async def _holds_something(tx: Transaction, tables: Sequence[str]) -> bool:
+    each = sql.SQL(" OR ").join(
+        sql.SQL("EXISTS (SELECT FROM {})").format(sql.Identifier(table)) for table in tables
+    )
+    row = await tx.fetch_one(sql.SQL("SELECT {}").format(each).as_string(None))
+    return row is not None and bool(row[0])
+
+
+def _not_empty(schema: str) -> Conflict:
+    return Conflict(
+        "The project to restore into is not empty",
+        hint="Restore under another id with --project, or replace everything in it with --replace.",
+        details={"schema_name": schema},
+    )
+
+
+def _renaming(others: Sequence[str]) -> LiteralString:
+    """One statement, as references are checked at its end: the rows and what names them."""
+    pairs = "SELECT * FROM unnest(%(was)s::uuid[], %(is_now)s::uuid[])"
+    parts: list[sql.Composable] = [sql.SQL(f"WITH renamed (was, is_now) AS ({pairs})")]
+    change = "SET repository_id = is_now FROM renamed WHERE repository_id = was"
+    for number, table in enumerate(others):
+        names = (sql.Identifier(f"other_{number}"), sql.Identifier(table))
+        parts.append(sql.SQL("{} AS (UPDATE {} " + change + ")").format(*names))
+    update = "UPDATE repository SET id = is_now FROM renamed WHERE id = was RETURNING id"
+    return sql.SQL(" ").join([sql.SQL(", ").join(parts), sql.SQL(update)]).as_string(None)
+
+
+async def _enter(
+    loading: _Loading, catalogue: str, project_id: str | None, manifest: Manifest
+) -> None:
+    await loading.look_into(catalogue)
+    values: Mapping[str, object] = {
+        "project_id": project_id,
+        "schema_name": schema_of(project_id),
+        "name": manifest.name,
+        "description": manifest.description,
+        "created_at": manifest.project_created_at,
+    }
+    await loading.tx.fetch_all(_SQL["enter_project"], **values)
+
+
+async def _entered(db: Database, schema: str) -> Project:
+    async with db.catalogue(readonly=True) as tx:
+        project = await read(tx, schema)
+    assert project is not None
+    return project

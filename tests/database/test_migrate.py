@@ -1,0 +1,135 @@
+"""``codebase-mcp migrate``: what is behind is brought up to date now, or only named."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from codebase_mcp.app import App
+from codebase_mcp.database.backup import write_backup
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.migrate import known_migrations, migrate
+from codebase_mcp.database.naming import schema_of
+from codebase_mcp.database.projects import drop_project, ensure_project, find_project
+from codebase_mcp.database.restore import restore_backup
+from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
+from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.index.store import repository_id_in
+from codebase_mcp.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+LATEST = len(known_migrations("project"))
+
+
+@pytest.fixture
+async def old_id(anyio_backend: str, database: Database) -> AsyncIterator[str]:
+    """A project as the first version of the program left it, with one repository."""
+    project_id = f"old-{uuid.uuid4().hex[:12]}"
+    schema = schema_of(project_id)
+    async with database.unmigrated(schema) as tx:
+        await migrate(tx, "project", schema, version=1)
+        await tx.execute(
+            "INSERT INTO repository (id, root, name) VALUES (%(id)s, '/src/old', 'old')",
+            id=repository_id_in(schema, "/src/old"),
+        )
+    async with database.catalogue() as tx:
+        await tx.execute(
+            "INSERT INTO project (project_id, schema_name) VALUES (%(id)s, %(schema)s)",
+            id=project_id,
+            schema=schema,
+        )
+    yield project_id
+    await drop_project(database, await find_project(database, project_id))
+
+
+def state_of(states: list[SchemaState], project_id: str) -> SchemaState:
+    [state] = [state for state in states if state.schema_name == schema_of(project_id)]
+    return state
+
+
+async def test_a_look_says_what_is_behind_and_changes_nothing(
+    database: Database, old_id: str
+) -> None:
+    for _ in range(2):
+        states = await survey(database, old_id)
+        assert [state.schema_name for state in states] == ["codebase_mcp", schema_of(old_id)]
+        assert state_of(states, old_id) == SchemaState(schema_of(old_id), 1, behind=LATEST - 1)
+        assert states[0].behind == 0
+
+
+async def test_one_project_is_brought_up_to_date_and_the_others_stay(
+    database: Database, old_id: str, project_id: str
+) -> None:
+    await ensure_project(database, project_id)
+    states = await upgrade(database, project_id)
+    assert {state.applied for state in states} == {0}
+    assert state_of(await survey(database, None, every=True), old_id).behind == LATEST - 1
+    state = state_of(await upgrade(database, old_id), old_id)
+    assert state == SchemaState(schema_of(old_id), LATEST, applied=LATEST - 1)
+    assert state_of(await survey(database, old_id), old_id).behind == 0
+
+
+async def test_a_project_that_is_newer_keeps_no_other_from_it(
+    database: Database, old_id: str, project_id: str
+) -> None:
+    newer = await ensure_project(database, project_id)
+    async with database.transaction(newer) as tx:
+        await tx.execute("INSERT INTO schema_migration VALUES (99, 'later', 'x')")
+    database.forget(newer.schema_name)
+    states = await upgrade(database, None, every=True)
+    assert "older than the database" in str(state_of(states, project_id).problem)
+    assert state_of(states, old_id).applied == LATEST - 1
+    assert state_of(await survey(database, None, every=True), project_id).problem
+    async with database.unmigrated(newer.schema_name) as tx:
+        await tx.execute("DELETE FROM schema_migration WHERE version = 99")
+
+
+async def test_an_unknown_project_is_not_found(database: Database) -> None:
+    for work in (survey, upgrade):
+        with pytest.raises(ProjectNotFound):
+            await work(database, "never-made")
+
+
+async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
+    database: Database, old_id: str, project_id: str
+) -> None:
+    file = io.BytesIO()
+    project = await find_project(database, old_id)
+    database._migrated.add(project.schema_name)  # as the program of that time would
+    await write_backup(database, project, file)
+    file.seek(0)
+    facts = await restore_backup(database, file, "backup", repository_id_in, project_id=project_id)
+    assert facts.rows == 1
+    assert state_of(await survey(database, project_id), project_id).version == LATEST
+    async with database.transaction(facts.project, readonly=True) as tx:
+        [(repository_id, root)] = await tx.fetch_all("SELECT id, root FROM repository")
+    assert (repository_id, root) == (repository_id_in(schema_of(project_id), root), "/src/old")
+
+
+async def test_from_the_shell_a_check_fails_until_all_is_up_to_date(
+    app: App, settings: Settings, old_id: str
+) -> None:
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "codebase_mcp.cli.main", "migrate", *arguments],
+            env={**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir), "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    behind = command("--check", "--project", old_id)
+    assert (behind.returncode, behind.stderr) == (1, "")
+    assert "pending" in behind.stdout
+    done = command("--project", old_id, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)[1]["applied"] == LATEST - 1
+    assert "up to date" in command("--check", "--project", old_id).stdout
