@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.tokens import WordBags
 
 Vectors = NDArray[np.float32]
@@ -23,46 +22,70 @@ class Passages:
     bags: WordBags
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What identifies a model: vectors of different fingerprints are never compared.
+
+    ``fingerprint`` changes whenever the same text would get another vector.
+    """
+
+    name: str
+    fingerprint: str
+    dimension: int
+
+
 class Embedder(Protocol):
     """Turns text into unit vectors whose inner product says how near two meanings are.
 
-    ``fingerprint`` changes whenever the same text would get another vector; vectors of different
-    fingerprints are never compared.
+    Every method that needs a service raises EmbeddingUnavailable where that is away, lacks the
+    model, or answers with what is no vector of it.
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The model's name, known without asking anybody."""
+        ...
+
+    async def identify(self) -> ModelFacts:
+        """What the model is; asked once, then known."""
+        ...
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of some texts, shape (len(texts), dimension); rows of length 1.
+
+        A text that means nothing to the model has a row of zeros.
+        """
+        ...
+
+    async def embed_query(self, query: str) -> Vectors:
+        """The vector of a question, shape (dimension,); zeros where it means nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Let connections go."""
+        ...
+
+
+class LocalSource(Protocol):
+    """Loads a model; equal sources load the same one, and it can be sent to another process."""
+
+    def __call__(self) -> LocalModel: ...
+
+    def __hash__(self) -> int: ...
+
+
+@runtime_checkable
+class LocalModel(Protocol):
+    """A model that needs nobody: worker processes embed with it, from words already counted."""
 
     @property
     def fingerprint(self) -> str: ...
 
     @property
-    def dimension(self) -> int: ...
+    def source(self) -> LocalSource:
+        """Loads the same model in a worker process."""
+        ...
 
     def encode_passages(self, passages: Passages) -> Vectors:
-        """The vectors of some texts, shape (len(texts), dimension); rows of length 1.
-
-        A text without any known word has a row of zeros.
-
-        Raises:
-            EmbeddingUnavailable: the model is missing, or its service is away.
-        """
+        """The vectors of some passages, as `Embedder.embed_passages` gives them."""
         ...
-
-    def encode_query(self, query: str) -> Vectors:
-        """The vector of a question, shape (dimension,); zeros where no word is known."""
-        ...
-
-
-def profile_mismatch(stored_model: str, model: str) -> EmbeddingUnavailable:
-    """The index and this process would give the same text different vectors."""
-    if stored_model == model:
-        message = f"The index was made by another version of this program (model {model})"
-    else:
-        message = f"The index was made with the embedding model {stored_model}, not with {model}"
-    return EmbeddingUnavailable(
-        message,
-        hint="Call index_repository with force_reindex=true to rebuild it, or start the server "
-        "with the model and version that made it.",
-        details={"indexed_with": stored_model, "configured": model},
-    )

@@ -8,7 +8,10 @@ length 1. (The square root: a word said ten times is not ten times as telling; m
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,9 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.embedding.embedder import Passages, Vectors
+from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.tokens import MAX_WORD_CHARS, WordTable, split_word, words_of
+from codebase_mcp.telemetry.calls import embedding_call
+from codebase_mcp.tokens import MAX_WORD_CHARS, Lexicon, WordTable, split_word, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -30,13 +34,30 @@ POOLING_VERSION = 1
 BUILTIN = Path(__file__).parent / "builtin"
 
 
+@dataclass(frozen=True, slots=True)
+class StaticSource:
+    """Where a worker process loads a model from."""
+
+    folder: Path
+    name: str
+
+    def __call__(self) -> StaticEmbedder:
+        return StaticEmbedder.load(self.folder, self.name)
+
+
 class StaticEmbedder:
     """A Model2Vec table, loaded from a folder with model.safetensors and tokenizer.json."""
 
     def __init__(
-        self, name: str, table: NDArray[np.float32], tokenizer: Tokenizer, fingerprint: str
+        self,
+        name: str,
+        table: NDArray[np.float32],
+        tokenizer: Tokenizer,
+        fingerprint: str,
+        folder: Path = BUILTIN,
     ) -> None:
         self.name = name
+        self.source = StaticSource(folder, name)
         self.fingerprint = fingerprint
         self._table = table
         self._tokenizer = tokenizer
@@ -68,13 +89,30 @@ class StaticEmbedder:
                 "and tokenizer.json.",
                 details={"model": name},
             ) from error
-        return cls(name, table, tokenizer, fingerprint)
+        return cls(name, table, tokenizer, fingerprint, folder)
 
     @property
     def dimension(self) -> int:
         return int(self._table.shape[1])
 
+    async def identify(self) -> ModelFacts:
+        return ModelFacts(self.name, self.fingerprint, self.dimension)
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        with embedding_call("static", self.name, len(texts)):
+            return await asyncio.to_thread(
+                lambda: self.encode_passages(Passages(texts, Lexicon().bags(texts)))
+            )
+
+    async def embed_query(self, query: str) -> Vectors:
+        with embedding_call("static", self.name, 1):
+            return self.encode_query(query)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
     def encode_passages(self, passages: Passages) -> Vectors:
+        """The vectors of passages whose words are counted."""
         tokens = self._word_table.count(passages.bags)
         roots = np.sqrt(tokens.counts).astype(np.float32)
         vectors = np.zeros((len(tokens), self.dimension), np.float32)
@@ -86,6 +124,7 @@ class StaticEmbedder:
         return _unit(vectors)
 
     def encode_query(self, query: str) -> Vectors:
+        """The vector of a question; some microseconds, so no thread is worth it."""
         tokens = Counter(t for word in words_of(query) for t in self._word_tokens(word))
         if not tokens:
             return np.zeros(self.dimension, np.float32)

@@ -10,13 +10,18 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.profile import Profile
 
 _SQL = load_queries("codebase_mcp.index", "inventory.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFacts:
-    """A repository, the size of its index (``size`` in bytes of source) and its state."""
+    """A repository, the size of its index (``size`` in bytes of source) and its state.
+
+    ``profile`` is what the index was made with, ``kept_model`` the model before the last switch as
+    long as its index is kept, ``coming_model`` that of a switch that has not come to its end.
+    """
 
     id: UUID
     root: str
@@ -29,6 +34,9 @@ class RepositoryFacts:
     files_skipped: dict[str, int]
     indexed_at: datetime | None
     languages: dict[str, int]
+    profile: Profile
+    kept_model: str | None = None
+    coming_model: str | None = None
 
 
 async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
@@ -52,6 +60,9 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
             files_skipped=json.loads(row[8]),
             indexed_at=row[9],
             languages=by_repository[row[0]],
+            kept_model=row[10],
+            coming_model=row[11],
+            profile=Profile.from_row(row[12:]),
         )
         for row in repositories
     )

@@ -1,4 +1,6 @@
-"""Who does the splitting and embedding? Worker processes for much, this process for little."""
+"""Who does the splitting, and the embedding that needs no service? Worker processes for much, this
+process for little.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from multiprocessing import connection, get_context, parent_process
 
-from codebase_mcp.embedding.embedder import Embedder
+from codebase_mcp.embedding.embedder import LocalModel, LocalSource
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.index.prepare import EmbedderSource, PreparedBlob, Preparer, RawText
+from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
+from codebase_mcp.interrupts import deaf_children
 
 _log = logging.getLogger(__name__)
 
@@ -22,43 +26,55 @@ _log = logging.getLogger(__name__)
 SMALL_CHARS = 2_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """For what texts are prepared, and by which model; None where a service embeds them."""
+
+    profile_id: int
+    generation: int
+    model: LocalModel | None
+
+
 class PreparerPool:
     """Prepares texts without blocking the event loop; processes start when first needed.
 
-    ``embedder`` serves the threads of this process; a worker process makes its own.
+    The threads of this process use a job's own model; a worker process loads it from its source.
     """
 
-    def __init__(self, embedder_source: EmbedderSource, embedder: Embedder, workers: int) -> None:
-        self._embedder_source = embedder_source
+    def __init__(self, workers: int) -> None:
         self.workers = workers
         self._executor: ProcessPoolExecutor | None = None
+        # Its other end is in every worker process, which ends when this one closes.
+        self._end: connection.Connection | None = None
+        self._life: connection.Connection | None = None
+        self._is_closed = False
         self._quarantine = asyncio.Lock()
-        self._local = Preparer(embedder)
+        self._local = Preparer()
         self._local_lock = threading.Lock()
 
     async def prepare(
-        self, texts: Sequence[RawText], profile_id: int, generation: int, *, small: bool
+        self, texts: Sequence[RawText], job: Job, *, small: bool
     ) -> list[PreparedBlob]:
         """Prepare one batch: in a thread where the whole run is ``small``, else in a process."""
         if not texts:
             return []
         if small:
-            return await asyncio.to_thread(self._prepare_here, texts, profile_id, generation)
+            return await asyncio.to_thread(self._prepare_here, texts, job)
         if self._executor is None:
             self._executor = self._start_executor(self.workers)
         executor = self._executor
         try:
-            return await _in_worker(executor, texts, profile_id, generation)
+            return await _in_worker(executor, texts, job)
         except BrokenProcessPool:
+            if self._is_closed:
+                raise IndexingFailed("The index run was broken off") from None
             if self._executor is executor:  # of the batches that it broke under, the first
                 self._executor = None
                 await asyncio.to_thread(executor.shutdown)
         async with self._quarantine:
-            return await self._one_by_one(texts, profile_id, generation)
+            return await self._one_by_one(texts, job)
 
-    async def _one_by_one(
-        self, texts: Sequence[RawText], profile_id: int, generation: int
-    ) -> list[PreparedBlob]:
+    async def _one_by_one(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         """After a worker died: find the text that its parser cannot bear, and cut it by lines.
 
         Grammars are native code, and now and then one crashes on what nobody thought of. The
@@ -70,7 +86,7 @@ class PreparerPool:
             for raw in texts:
                 for attempt in (raw, replace(raw, unparsed=True)):
                     try:
-                        prepared += await _in_worker(executor, [attempt], profile_id, generation)
+                        prepared += await _in_worker(executor, [attempt], job)
                         break
                     except BrokenProcessPool:
                         _log.warning("a worker process died over a %s text", raw.language)
@@ -86,52 +102,66 @@ class PreparerPool:
         return prepared
 
     def close(self) -> None:
-        """End the worker processes; batches not yet begun are dropped."""
+        """End the worker processes at once, whatever they are at: nothing of it is stored yet."""
+        self._is_closed = True
+        for side in (self._life, self._end):
+            if side is not None:
+                side.close()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
 
     def _start_executor(self, workers: int) -> ProcessPoolExecutor:
+        context = get_context("spawn")
+        if self._end is None:
+            self._end, self._life = context.Pipe(duplex=False)
         return ProcessPoolExecutor(
-            workers,
-            mp_context=get_context("spawn"),
-            initializer=_start_worker,
-            initargs=(self._embedder_source,),
+            workers, mp_context=context, initializer=_start_worker, initargs=(self._end,)
         )
 
-    def _prepare_here(
-        self, texts: Sequence[RawText], profile_id: int, generation: int
-    ) -> list[PreparedBlob]:
+    def _prepare_here(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         with self._local_lock:
-            return self._local.prepare(texts, profile_id, generation)
+            return self._local.prepare(texts, job.profile_id, job.generation, job.model)
 
 
 async def _in_worker(
-    executor: ProcessPoolExecutor, texts: Sequence[RawText], profile_id: int, generation: int
+    executor: ProcessPoolExecutor, texts: Sequence[RawText], job: Job
 ) -> list[PreparedBlob]:
+    source = None if job.model is None else job.model.source
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(executor, _prepare_in_worker, texts, profile_id, generation)
+    with deaf_children():  # the first batch starts the processes
+        prepared = loop.run_in_executor(
+            executor, _prepare_in_worker, texts, job.profile_id, job.generation, source
+        )
+    return await prepared
 
 
 _worker: Preparer | None = None
 
 
-def _start_worker(embedder_source: EmbedderSource) -> None:
+def _start_worker(end: connection.Connection) -> None:
     global _worker  # noqa: PLW0603 - one preparer per worker process, as the executor offers it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker = Preparer(embedder_source())
+    threading.Thread(target=_end_with_pool, args=(end,), daemon=True).start()
+    _worker = Preparer()
 
 
-def _end_with_parent() -> None:
-    """A parent that is killed cannot end its workers, and their queue never closes by itself."""
+def _end_with_pool(end: connection.Connection) -> None:
+    """End when the pool closes, or its process was killed: the queue never closes by itself."""
     parent = parent_process()
     if parent is not None:
-        connection.wait([parent.sentinel])
+        connection.wait([parent.sentinel, end])
         os._exit(1)
 
 
 def _prepare_in_worker(
-    texts: Sequence[RawText], profile_id: int, generation: int
+    texts: Sequence[RawText], profile_id: int, generation: int, source: LocalSource | None
 ) -> list[PreparedBlob]:
     assert _worker is not None
-    return _worker.prepare(texts, profile_id, generation)
+    model = None if source is None else _loaded(source)
+    return _worker.prepare(texts, profile_id, generation, model)
+
+
+# Two, for a switch from one model to another; more would only take memory.
+@lru_cache(maxsize=2)
+def _loaded(source: LocalSource) -> LocalModel:
+    return source()

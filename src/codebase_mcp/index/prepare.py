@@ -1,13 +1,14 @@
 """What is to be stored of these texts? Pure work on values, done in worker processes.
 
 A text goes in, rows ready to be copied come out: chunks with their terms and vectors, symbols, and
-the term numbers that the project's frequencies need. Nothing here knows a path or a database.
+the term numbers that the project's frequencies need. Nothing here knows a path or a database. Where
+a service embeds, the passages come out too: whoever holds its connections asks for their vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.chunking.split import CHUNKER_VERSION, split
-from codebase_mcp.embedding.embedder import Embedder, Passages, Vectors
+from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.model import Chunk, Outline, Symbol
 from codebase_mcp.tokens import TOKENS_VERSION, Counts, Lexicon, fold, term_table
@@ -60,7 +61,10 @@ class RawText:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlob:
-    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another."""
+    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another.
+
+    ``passages`` are its chunks' texts as long as they are without vectors.
+    """
 
     blob_id: int
     blob_row: bytes
@@ -69,38 +73,44 @@ class PreparedBlob:
     symbol_rows: bytes
     chunk_count: int
     terms: NDArray[np.int32]
+    passages: tuple[str, ...] = field(default=(), repr=False)
+
+    def with_vectors(self, profile_id: int, vectors: Vectors) -> PreparedBlob:
+        """The same with the vectors of its passages."""
+        rows_of = _vector_rows(profile_id, self.blob_id, vectors)
+        return replace(self, vector_rows=rows_of, passages=())
 
 
-def profile_fingerprint(embedder: Embedder) -> str:
-    """What an index was made with; two indexes with one fingerprint hold comparable rows."""
-    return f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}-{embedder.fingerprint}"
+# What decides about everything stored of a text but its vectors.
+PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}"
 
 
-def blob_id_of(blob_hash: bytes, language: str, profile: str, generation: int) -> int:
+def blob_id_of(
+    blob_hash: bytes, language: str, generation: int, version: str = PROGRAM_VERSION
+) -> int:
     """A blob's number, a hash of what identifies it, as a signed 64-bit integer.
 
     Among a million blobs the chance that two share a number is below 10⁻⁷.
     """
-    identity = b"\0".join((blob_hash, language.encode(), profile.encode(), b"%d" % generation))
+    identity = b"\0".join((blob_hash, language.encode(), version.encode(), b"%d" % generation))
     return int.from_bytes(sha256(identity).digest()[:8], "big", signed=True)
 
 
 class Preparer:
-    """Prepares texts with one embedder, remembering every word it has met."""
+    """Prepares texts, remembering every word it has met."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+    def __init__(self) -> None:
         self._lexicon = Lexicon()
         self._terms = term_table()
 
     def prepare(
-        self, texts: Sequence[RawText], profile_id: int, generation: int
+        self,
+        texts: Sequence[RawText],
+        profile_id: int,
+        generation: int,
+        model: LocalModel | None,
     ) -> list[PreparedBlob]:
-        """Split, count and embed some texts at once.
-
-        Raises:
-            EmbeddingUnavailable: the embedder is away.
-        """
+        """Split, count and embed some texts at once; without a model, leave their passages."""
         if len(self._lexicon) > MAX_LEXICON:
             self._lexicon = Lexicon()
         outlines = [split(raw.text, TEXT if raw.unparsed else raw.language) for raw in texts]
@@ -109,7 +119,7 @@ class Preparer:
         ]
         passages = [text for of_file in chunk_texts for text in of_file]
         bags = self._lexicon.bags(passages)
-        vectors = self._embedder.encode_passages(Passages(passages, bags))
+        vectors = None if model is None else model.encode_passages(Passages(passages, bags))
         terms = self._terms.count(bags)
         comments = self._terms.count(
             self._lexicon.bags(["\n".join(outline.comments) for outline in outlines])
@@ -125,7 +135,6 @@ class Preparer:
                     blob_id=raw.blob_id,
                     blob_row=_blob_row(
                         raw,
-                        profile_id,
                         generation,
                         len(outline.chunks),
                         rows.sparse_vector(
@@ -133,10 +142,13 @@ class Preparer:
                         ),
                     ),
                     chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
-                    vector_rows=_vector_rows(raw.blob_id, vectors[first:last]),
+                    vector_rows=b""
+                    if vectors is None
+                    else _vector_rows(profile_id, raw.blob_id, vectors[first:last]),
                     symbol_rows=b"".join(_symbol_row(raw.blob_id, s) for s in outline.symbols),
                     chunk_count=len(outline.chunks),
                     terms=terms.items[terms.starts[first] : terms.starts[last]].astype(np.int32),
+                    passages=tuple(chunk_texts[number]) if vectors is None else (),
                 )
             )
             first = last
@@ -170,14 +182,11 @@ def strongest(
     return items[kept], weights[kept]
 
 
-def _blob_row(
-    raw: RawText, profile_id: int, generation: int, chunk_count: int, comments: bytes
-) -> bytes:
+def _blob_row(raw: RawText, generation: int, chunk_count: int, comments: bytes) -> bytes:
     return rows.row(
         rows.int8(raw.blob_id),
         rows.binary(raw.hash),
         rows.text(raw.language),
-        rows.int4(profile_id),
         rows.int4(generation),
         rows.int4(chunk_count),
         rows.text(raw.text),
@@ -212,11 +221,11 @@ def _chunk_rows(
     return b"".join(out)
 
 
-def _vector_rows(blob_id: int, vectors: Vectors) -> bytes:
-    key = rows.int8(blob_id)
+def _vector_rows(profile_id: int, blob_id: int, vectors: Vectors) -> bytes:
+    profile, blob = rows.int4(profile_id), rows.int8(blob_id)
     return b"".join(
-        rows.row(key, rows.int4(ordinal), field)
-        for ordinal, field in enumerate(rows.half_vectors(vectors))
+        rows.row(profile, blob, rows.int4(ordinal), dense)
+        for ordinal, dense in enumerate(rows.half_vectors(vectors))
     )
 
 
@@ -231,6 +240,3 @@ def _symbol_row(blob_id: int, symbol: Symbol) -> bytes:
         rows.int4(symbol.end_line),
         rows.int2(min(symbol.depth, 32_767)),
     )
-
-
-EmbedderSource = Callable[[], Embedder]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -18,11 +18,11 @@ import numpy as np
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import tend_vector_index
-from codebase_mcp.embedding.embedder import Embedder, profile_mismatch
+from codebase_mcp.database.vectors import EXACT_VECTORS, drop_vector_index, tend_vector_index
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
-from codebase_mcp.index.prepare import PreparedBlob, profile_fingerprint
+from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.tokens import ALL_CHUNKS, harsh_stem, path_parts, term_id
@@ -39,15 +39,20 @@ GRACE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The snapshot that a run writes to."""
+    """The snapshot that a run writes to; ``replaces`` is the one that a switch of models keeps."""
 
     id: int
     repository_id: UUID
     generation: int
-    profile: str
-    profile_id: int
+    profile: Profile
     active: bool
-    same_classifier: bool
+    same_classifier: bool = True
+    replaces: int | None = None
+
+    @property
+    def key(self) -> dict[str, object]:
+        """What all snapshots of the same view have in common, as parameters."""
+        return {"repository_id": self.repository_id, "view": WORKTREE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,12 @@ class FileRecord:
 
 def repository_id_of(project: Project, root: Path) -> UUID:
     """The repository's id: the same project and path give the same id, for ever."""
-    return uuid5(_REPOSITORIES, f"{project.schema_name}\0{root}")
+    return repository_id_in(project.schema_name, str(root))
+
+
+def repository_id_in(schema: str, root: str) -> UUID:
+    """The same, by the names of both."""
+    return uuid5(_REPOSITORIES, f"{schema}\0{root}")
 
 
 async def open_repository(
@@ -79,45 +89,83 @@ async def open_repository(
     return row[0], row[1]
 
 
-async def open_snapshot(
-    tx: Transaction, repository_id: UUID, embedder: Embedder, *, rebuild: bool
-) -> Snapshot:
-    """The snapshot to write to: the active one, a first one, or a new generation beside it.
+async def active_profile(tx: Transaction, repository_id: UUID) -> Profile | None:
+    """What the index that answers searches was made with; None where there is none yet."""
+    key = {"repository_id": repository_id, "view": WORKTREE}
+    row = await tx.fetch_one(_SQL["active_profile"], **key)
+    return None if row is None else Profile.from_row(row)
 
-    Raises:
-        EmbeddingUnavailable: the active one was made with another model or program version.
+
+async def open_snapshot(
+    tx: Transaction, repository_id: UUID, profile: Profile, *, rebuild: bool
+) -> Snapshot:
+    """The snapshot to write to: the active one, a first one, or another beside it.
+
+    A rebuild with another model is a switch: texts, chunks and words are those of the active
+    snapshot, and what an earlier attempt embedded is there already. A rebuild with the same model,
+    or after the program changed, is a new generation of everything.
     """
-    profile = profile_fingerprint(embedder)
-    await tx.execute(
-        _SQL["insert_profile"],
-        fingerprint=profile,
-        model=embedder.name,
-        dimension=embedder.dimension,
-    )
-    found = await tx.fetch_one(_SQL["profile_id"], fingerprint=profile)
-    assert found is not None
+    stored = replace(profile, id=await _profile_id(tx, profile))
     key = {"repository_id": repository_id, "view": WORKTREE}
     active = await tx.fetch_one(_SQL["active_snapshot"], **key)
-    if active is not None and not rebuild:
-        snapshot_id, generation, classifier, stored_profile, model = active
-        if stored_profile != profile:
-            raise profile_mismatch(model, embedder.name)
+    if active is None:
+        return await _create_snapshot(tx, repository_id, stored, 1, active=True)
+    active_id, generation, classifier, active_profile_id, fingerprint = active
+    if not rebuild:
         same = classifier == CLASSIFY_VERSION
-        return Snapshot(snapshot_id, repository_id, generation, profile, found[0], True, same)
-    generation_row = await tx.fetch_one(_SQL["next_generation"], **key)
-    assert generation_row is not None
-    created = await tx.fetch_one(
+        return Snapshot(active_id, repository_id, generation, stored, True, same)
+    here = {**key, "profile_id": stored.id, "generation": generation}
+    is_known_version = fingerprint.partition("-")[0] == stored.version
+    if is_known_version and active_profile_id != stored.id:
+        begun = await tx.fetch_one(_SQL["begun_switch"], **here)
+        if begun is not None:
+            same = begun[1] == CLASSIFY_VERSION
+            return Snapshot(begun[0], repository_id, generation, stored, False, same, active_id)
+        created = await _create_snapshot(tx, repository_id, stored, generation, active=False)
+        return replace(created, replaces=active_id)
+    begun = await tx.fetch_one(_SQL["begun_rebuild"], **here)
+    if begun is not None:
+        same = begun[2] == CLASSIFY_VERSION
+        return Snapshot(begun[0], repository_id, begun[1], stored, False, same)
+    row = await tx.fetch_one(_SQL["next_generation"], **key)
+    assert row is not None
+    return await _create_snapshot(tx, repository_id, stored, row[0], active=False)
+
+
+async def _profile_id(tx: Transaction, profile: Profile) -> int:
+    if profile.id:
+        return profile.id
+    row = await tx.fetch_one(
+        _SQL["insert_profile"],
+        fingerprint=profile.fingerprint,
+        model=profile.model,
+        dimension=profile.dimension,
+        provider=profile.recipe.provider,
+        source=profile.recipe.model,
+        query_prefix=profile.recipe.query_prefix,
+        passage_prefix=profile.recipe.passage_prefix,
+        slope=profile.scale.slope,
+        shift=profile.scale.shift,
+    )
+    assert row is not None
+    number: int = row[0]
+    return number
+
+
+async def _create_snapshot(
+    tx: Transaction, repository_id: UUID, profile: Profile, generation: int, *, active: bool
+) -> Snapshot:
+    row = await tx.fetch_one(
         _SQL["create_snapshot"],
-        **key,
-        generation=generation_row[0],
-        profile_id=found[0],
-        active=active is None,
+        repository_id=repository_id,
+        view=WORKTREE,
+        generation=generation,
+        profile_id=profile.id,
+        active=active,
         classifier=CLASSIFY_VERSION,
     )
-    assert created is not None
-    return Snapshot(
-        created[0], repository_id, generation_row[0], profile, found[0], active is None, True
-    )
+    assert row is not None
+    return Snapshot(row[0], repository_id, generation, profile, active)
 
 
 async def stored_files(tx: Transaction, snapshot: Snapshot) -> dict[str, StoredFile]:
@@ -126,10 +174,10 @@ async def stored_files(tx: Transaction, snapshot: Snapshot) -> dict[str, StoredF
     return {row[0]: StoredFile(*row) for row in found}
 
 
-async def existing_blobs(tx: Transaction, blob_ids: Iterable[int]) -> set[int]:
-    """Which of these blobs are stored already."""
-    found = await tx.fetch_all(_SQL["existing_blobs"], ids=list(blob_ids))
-    return {row[0] for row in found}
+async def embedded_blobs(tx: Transaction, profile_id: int, blob_ids: Iterable[int]) -> set[int]:
+    """Which of these blobs are stored already, with vectors of this profile."""
+    stored = await _stored_blobs(tx, profile_id, blob_ids)
+    return {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
 
 
 async def write_batch(
@@ -140,15 +188,20 @@ async def write_batch(
 ) -> tuple[int, list[FileRecord]]:
     """Store files with their blobs.
 
-    Returns the number of chunks that were new, and the files whose blob is neither stored nor
+    Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
     prepared: it was swept after it had been seen, and must be prepared after all.
     """
     await tx.lock(WRITE_LOCK)
-    stored = await existing_blobs(tx, {file.blob_id for file in files})
-    new = [blob for blob_id, blob in prepared.items() if blob_id not in stored]
-    known = stored | prepared.keys()
+    stored = await _stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
+    embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
+    fresh = [blob for blob_id, blob in prepared.items() if blob_id not in embedded]
+    known = embedded | prepared.keys()
     kept = [file for file in files if file.blob_id in known]
-    await _write_blobs(tx, new)
+    recut = [b for b in fresh if b.blob_id in stored and stored[b.blob_id][0] != b.chunk_count]
+    await _forget_chunks(tx, recut)
+    await _write_blobs(tx, [blob for blob in fresh if blob.blob_id not in stored])
+    await _write_chunks(tx, [b for b in fresh if b.blob_id not in stored] + recut)
+    await tx.copy(_SQL["copy_vectors"], rows.payload(blob.vector_rows for blob in fresh))
     released = await tx.fetch_all(
         _SQL["delete_files"], snapshot_id=snapshot.id, paths=[f.source.path for f in kept]
     )
@@ -157,7 +210,15 @@ async def write_batch(
     await tx.execute(_SQL["release_blobs"], ids=[row[0] for row in released])
     await tx.execute(_SQL["advance_run"], id=snapshot.id, done=len(kept))
     missing = [file for file in files if file.blob_id not in known]
-    return sum(blob.chunk_count for blob in new), missing
+    return sum(blob.chunk_count for blob in fresh), missing
+
+
+async def _stored_blobs(
+    tx: Transaction, profile_id: int, blob_ids: Iterable[int]
+) -> dict[int, tuple[int, bool]]:
+    """Of these blobs those that are stored: their chunks, and whether these have vectors."""
+    found = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
+    return {row[0]: (row[1], row[2]) for row in found}
 
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
@@ -180,7 +241,10 @@ async def finish_run(
     skipped: Mapping[str, int],
     failures: Sequence[FileFailure],
 ) -> None:
-    """Record the outcome; a rebuilt generation takes over from the one before it."""
+    """Record the outcome; what was rebuilt takes over from what was before it.
+
+    After a switch of models the snapshot before it stays, for whoever wants to go back.
+    """
     await tx.lock(WRITE_LOCK)
     await tx.execute(
         _SQL["finish_run"],
@@ -188,25 +252,60 @@ async def finish_run(
         skipped=json.dumps(dict(skipped)),
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
     )
-    dropped = await tx.execute(
-        _SQL["delete_snapshots_but"],
-        id=snapshot.id,
-        repository_id=snapshot.repository_id,
-        view=WORKTREE,
-    )
-    if not snapshot.active:
+    if snapshot.active:
+        dropped = await tx.execute(
+            _SQL["delete_other_generations"], **snapshot.key, generation=snapshot.generation
+        )
+    else:
+        kept = [snapshot.id, *filter(None, [snapshot.replaces])]
+        dropped = await tx.execute(_SQL["delete_snapshots_but"], **snapshot.key, kept=kept)
+        await tx.execute(_SQL["deactivate_snapshot"], **snapshot.key)
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
-    if dropped:  # nothing can come back to another generation, so it need not wait
-        await tx.execute(_SQL["release_orphans"])
-    await sweep(tx, 0 if dropped else GRACE_S)
+    if dropped:  # nothing can come back to what was dropped, so it need not wait
+        await _clear(tx)
+    else:
+        await sweep(tx, GRACE_S)
 
 
-async def settle(tx: Transaction, dimension: int) -> None:
+async def undo_switch(tx: Transaction, repository_id: UUID) -> bool:
+    """Let the snapshot before the last switch answer again; False where none is kept.
+
+    What answered until now is kept in its place, so undoing again goes forth again.
+    """
+    await tx.lock(WRITE_LOCK)
+    key = {"repository_id": repository_id, "view": WORKTREE}
+    row = await tx.fetch_one(_SQL["kept_snapshot"], **key)
+    if row is None:
+        return False
+    await tx.execute(_SQL["deactivate_snapshot"], **key)
+    await tx.execute(_SQL["activate_snapshot"], id=row[0])
+    return True
+
+
+async def keep_switch(tx: Transaction, repository_id: UUID) -> bool:
+    """Drop what a switch left, or has begun; False where there is nothing."""
+    await tx.lock(WRITE_LOCK)
+    key = {"repository_id": repository_id, "view": WORKTREE}
+    if not await tx.execute(_SQL["delete_inactive"], **key):
+        return False
+    await _clear(tx)
+    return True
+
+
+async def tend_vectors(tx: Transaction, profile: Profile) -> None:
+    """Leave the vector index of a profile in order."""
+    await tx.lock(WRITE_LOCK)
+    counted = await tx.fetch_one(_SQL["count_vectors"], profile_id=profile.id)
+    assert counted is not None
+    if counted[0] >= EXACT_VECTORS:
+        await tend_vector_index(tx, profile.dimension, counted[0], profile_id=profile.id)
+
+
+async def settle(tx: Transaction, profile: Profile) -> None:
     """After many new rows: leave indexes and the planner's statistics in order."""
     await tx.lock(WRITE_LOCK)
     await tx.fetch_all(_SQL["flush_terms"])
-    counted = await tx.fetch_one(_SQL["count_chunks"])
-    await tend_vector_index(tx, dimension, counted[0] if counted else 0)
+    await tend_vectors(tx, profile)
     await tx.execute(_SQL["analyze"])
 
 
@@ -226,17 +325,43 @@ async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
     await tx.lock(WRITE_LOCK)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
         return False
-    await tx.execute(_SQL["release_orphans"])
-    await sweep(tx, 0)
+    await _clear(tx)
     return True
 
 
+async def _clear(tx: Transaction) -> None:
+    """Delete what only snapshots that were dropped used: texts, vectors, indexes of vectors."""
+    await tx.execute(_SQL["release_orphans"])
+    await sweep(tx, 0)
+    await tx.execute(_SQL["delete_vectors_unused"])
+    for (profile_id,) in await tx.fetch_all(_SQL["unused_profiles"]):
+        await drop_vector_index(tx, profile_id)
+
+
+async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
+    """Take the chunks of texts out that are cut in another way than when they were stored.
+
+    A parser that ran out of time once, and not another time, does that. Vectors of other models
+    belong to the old chunks and go too.
+    """
+    if blobs:
+        ids = [blob.blob_id for blob in blobs]
+        await tx.execute(_SQL["subtract_frequencies"], ids=ids)
+        for statement in ("delete_chunks", "delete_vectors", "delete_symbols"):
+            await tx.execute(_SQL[statement], ids=ids)
+        for blob in blobs:
+            await tx.execute(_SQL["recount_blob"], id=blob.blob_id, chunks=blob.chunk_count)
+
+
 async def _write_blobs(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
+    if blobs:
+        await tx.copy(_SQL["copy_blobs"], rows.payload(blob.blob_row for blob in blobs))
+
+
+async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
     if not blobs:
         return
-    await tx.copy(_SQL["copy_blobs"], rows.payload(blob.blob_row for blob in blobs))
     await tx.copy(_SQL["copy_chunks"], rows.payload(blob.chunk_rows for blob in blobs))
-    await tx.copy(_SQL["copy_vectors"], rows.payload(blob.vector_rows for blob in blobs))
     await tx.copy(_SQL["copy_symbols"], rows.payload(blob.symbol_rows for blob in blobs))
     terms, counts = np.unique(np.concatenate([blob.terms for blob in blobs]), return_counts=True)
     chunks = sum(blob.chunk_count for blob in blobs)

@@ -5,35 +5,55 @@ VALUES (%(id)s, %(root)s, %(name)s)
 ON CONFLICT (id) DO UPDATE SET name = coalesce(%(given_name)s::text, repository.name)
 RETURNING id, name;
 
--- name: repositories
--- Every repository of the project.
-SELECT id, root, name
-FROM repository
-ORDER BY root;
-
 -- name: delete_repository
 -- Forget a repository; its snapshots and files go with it.
 DELETE FROM repository
 WHERE id = %(id)s;
 
 -- name: insert_profile
--- Remember a profile once.
-INSERT INTO profile (fingerprint, model, dimension)
-VALUES (%(fingerprint)s, %(model)s, %(dimension)s)
-ON CONFLICT (fingerprint) DO NOTHING;
+-- Remember a profile once; of a model that lies elsewhere now, where it was last found.
+INSERT INTO profile (fingerprint, model, dimension, provider, source, query_prefix, passage_prefix,
+                     slope, shift)
+VALUES (%(fingerprint)s, %(model)s, %(dimension)s, %(provider)s, %(source)s, %(query_prefix)s,
+        %(passage_prefix)s, %(slope)s, %(shift)s)
+ON CONFLICT (fingerprint) DO UPDATE
+SET model = excluded.model, provider = excluded.provider, source = excluded.source,
+    query_prefix = excluded.query_prefix, passage_prefix = excluded.passage_prefix
+RETURNING id;
 
--- name: profile_id
--- The number of a profile.
-SELECT id
-FROM profile
-WHERE fingerprint = %(fingerprint)s;
-
--- name: active_snapshot
--- The snapshot that answers searches in one view of a repository.
-SELECT s.id, s.generation, s.classifier, p.fingerprint, p.model
+-- name: active_profile
+-- What the index of a repository that answers searches was made with.
+SELECT p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
+       p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s
 JOIN profile AS p ON p.id = s.profile_id
 WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active;
+
+-- name: active_snapshot
+-- The snapshot that answers searches in one view of a repository.
+SELECT s.id, s.generation, s.classifier, s.profile_id, p.fingerprint
+FROM snapshot AS s
+JOIN profile AS p ON p.id = s.profile_id
+WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active;
+
+-- name: begun_switch
+-- The snapshot with another model that a switch can go on with: one that broke off, or the one that
+-- answered before the last switch.
+SELECT id, classifier
+FROM snapshot
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active
+  AND profile_id = %(profile_id)s AND generation = %(generation)s
+ORDER BY id DESC
+LIMIT 1;
+
+-- name: begun_rebuild
+-- The rebuild with the same model that broke off and can go on.
+SELECT id, generation, classifier
+FROM snapshot
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active
+  AND profile_id = %(profile_id)s AND generation > %(generation)s AND indexed_at IS NULL
+ORDER BY id DESC
+LIMIT 1;
 
 -- name: next_generation
 -- The number for a rebuild beside whatever is there.
@@ -48,9 +68,35 @@ VALUES (%(repository_id)s, %(view)s, %(generation)s, %(profile_id)s, %(active)s,
 RETURNING id;
 
 -- name: delete_snapshots_but
--- Drop all other snapshots of this view: the one that was replaced, and rebuilds given up.
+-- Drop the other snapshots of this view: what was replaced, and rebuilds given up.
 DELETE FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND id <> %(id)s;
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND id <> ALL(%(kept)s::bigint[]);
+
+-- name: delete_other_generations
+-- Drop rebuilds given up; what a switch of models left, or has begun, stays.
+DELETE FROM snapshot
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND generation <> %(generation)s;
+
+-- name: kept_snapshot
+-- The snapshot that answered before the last switch of models.
+SELECT k.id
+FROM snapshot AS k
+JOIN snapshot AS s ON s.repository_id = k.repository_id AND s.view = k.view AND s.active
+WHERE k.repository_id = %(repository_id)s AND k.view = %(view)s AND NOT k.active
+  AND k.generation = s.generation AND k.indexed_at IS NOT NULL
+ORDER BY k.id DESC
+LIMIT 1;
+
+-- name: delete_inactive
+-- Drop everything beside the snapshot that answers searches.
+DELETE FROM snapshot
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active;
+
+-- name: deactivate_snapshot
+-- The snapshot that answered searches does so no more.
+UPDATE snapshot
+SET active = false
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND active;
 
 -- name: activate_snapshot
 -- From now on this snapshot answers searches.
@@ -90,18 +136,15 @@ SELECT path, blob_id, size, mtime_ns, ctime_ns, language, kind
 FROM file
 WHERE snapshot_id = %(snapshot_id)s;
 
--- name: count_snapshot
--- Files and chunks of one snapshot.
-SELECT count(*), coalesce(sum(b.chunk_count), 0)
-FROM file AS f
-JOIN blob AS b ON b.id = f.blob_id
-WHERE f.snapshot_id = %(snapshot_id)s;
-
--- name: existing_blobs
--- Which of these blobs are stored.
-SELECT id
-FROM blob
-WHERE id = ANY(%(ids)s);
+-- name: stored_blobs
+-- Which of these blobs are stored, their chunks, and whether those have vectors of a profile.
+SELECT b.id, b.chunk_count, b.chunk_count = 0 OR EXISTS (
+    SELECT
+    FROM chunk_vector AS v
+    WHERE v.profile_id = %(profile_id)s AND v.blob_id = b.id
+)
+FROM blob AS b
+WHERE b.id = ANY(%(ids)s);
 
 -- name: delete_files
 -- Forget some paths of a snapshot; their blobs may be without a file now.
@@ -116,7 +159,7 @@ FROM STDIN (FORMAT BINARY);
 
 -- name: copy_blobs
 -- The texts of one batch.
-COPY blob (id, hash, language, profile_id, generation, chunk_count, text, comments)
+COPY blob (id, hash, language, generation, chunk_count, text, comments)
 FROM STDIN (FORMAT BINARY);
 
 -- name: copy_chunks
@@ -126,7 +169,7 @@ FROM STDIN (FORMAT BINARY);
 
 -- name: copy_vectors
 -- The vectors of one batch.
-COPY chunk_vector (blob_id, ordinal, dense)
+COPY chunk_vector (profile_id, blob_id, ordinal, dense)
 FROM STDIN (FORMAT BINARY);
 
 -- name: copy_symbols
@@ -198,9 +241,33 @@ DELETE FROM chunk
 WHERE blob_id = ANY(%(ids)s);
 
 -- name: delete_vectors
--- The vectors of blobs that go.
+-- The vectors of blobs that go, of every model.
 DELETE FROM chunk_vector
-WHERE blob_id = ANY(%(ids)s);
+WHERE profile_id = ANY(ARRAY(SELECT id FROM profile)) AND blob_id = ANY(%(ids)s);
+
+-- name: delete_vectors_unused
+-- The vectors of texts that only files indexed with another model hold. A text without any file
+-- waits for the sweep with all that it has.
+DELETE FROM chunk_vector AS v
+WHERE EXISTS (SELECT FROM file AS f WHERE f.blob_id = v.blob_id)
+  AND NOT EXISTS (
+      SELECT
+      FROM file AS f
+      JOIN snapshot AS s ON s.id = f.snapshot_id
+      WHERE f.blob_id = v.blob_id AND s.profile_id = v.profile_id
+  );
+
+-- name: unused_profiles
+-- The profiles that no snapshot has any more.
+SELECT id
+FROM profile
+WHERE NOT EXISTS (SELECT FROM snapshot WHERE snapshot.profile_id = profile.id);
+
+-- name: recount_blob
+-- A text that is cut in another way than it was.
+UPDATE blob
+SET chunk_count = %(chunks)s
+WHERE id = %(id)s;
 
 -- name: delete_symbols
 -- The definitions of blobs that go.
@@ -218,10 +285,10 @@ SELECT gin_clean_pending_list('chunk_terms');
 
 -- name: analyze
 -- Fresh statistics for the planner, of the columns that it joins and filters by.
-ANALYZE file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (blob_id, ordinal), symbol (blob_id, folded);
+ANALYZE file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal), symbol (blob_id, folded);
 
--- name: count_chunks
--- How many chunks the project has.
-SELECT chunks
-FROM term_frequency
-WHERE term = -1;
+-- name: count_vectors
+-- How many chunks of the project have a vector of this profile.
+SELECT count(*)
+FROM chunk_vector
+WHERE profile_id = %(profile_id)s;

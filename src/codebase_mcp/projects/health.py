@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.embedding.embedder import profile_mismatch
-from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied, ProjectNotFound
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.errors import (
+    CodebaseError,
+    EmbeddingUnavailable,
+    InvalidInput,
+    PermissionDenied,
+    ProjectNotFound,
+)
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver, in_words
-from codebase_mcp.projects.stats import IndexSums, load_models, sums_of
+from codebase_mcp.projects.stats import IndexSums, sums_of
 
 Status = Literal["healthy", "degraded", "unhealthy"]
 
@@ -31,17 +37,29 @@ class DatabaseHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbedderHealth:
+    """The model for what is new; what a service does not tell is None."""
+
+    name: str
+    provider: str
+    fingerprint: str | None = None
+    dimension: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What works.
 
     ``source`` says how the call came to its project, ``index`` is of that project; None where the
-    database cannot tell.
+    database cannot tell. ``notices`` are worth knowing and nothing wrong.
     """
 
     status: Status
     database: DatabaseHealth
+    embedder: EmbedderHealth
     index: IndexSums | None
     problems: list[str]
+    notices: list[str] = field(default_factory=list)
     project_id: str | None = None
     source: ProjectSource | None = None
 
@@ -52,22 +70,24 @@ async def examine(
     project_id: str | None,
     identity: Identity,
     *,
-    profile: str,
-    model: str,
+    models: Models,
+    version: str,
 ) -> Health:
-    """Look at the database, at what the call means, and at the index of that project.
+    """Look at the database, the embedder, at what the call means, and at that project's index.
 
-    ``profile`` and ``model`` are what this process would make an index with.
+    ``version`` is that of the program, as far as it decides what an index holds.
 
     Raises:
         InvalidInput: the id is none.
         ProjectNotFound: the call names a project that does not exist.
     """
+    embedder, problems = await _try_embedder(models)
     try:
         server = await _ask(database)
     except CodebaseError as error:
-        return Health("unhealthy", DatabaseHealth(), None, [in_words(error)])
-    problems = await _workflow_problems(resolver)
+        problems.insert(0, in_words(error))
+        return Health("unhealthy", DatabaseHealth(), embedder, None, problems)
+    problems += await _workflow_problems(resolver)
     try:
         project, source = await resolver.resolve(project_id, identity)
         await resolver.look_again(project, source)
@@ -76,32 +96,50 @@ async def examine(
             raise
         problems.append(in_words(error))
         now = await resolver.current(identity)
-        return Health("degraded", server, None, problems, now.project_id, now.source)
+        return Health("degraded", server, embedder, None, problems, [], now.project_id, now.source)
     async with database.transaction(project, readonly=True) as tx:
         repositories = await load_inventory(tx)
-        problems += index_problems(repositories, await load_models(tx), profile, model)
+    problems += await _model_problems(repositories, models, version)
+    problems += index_problems(repositories)
     return Health(
         "degraded" if problems else "healthy",
         server,
+        embedder,
         sums_of(repositories),
         problems,
+        model_notices(repositories, models),
         project.project_id,
         source,
     )
 
 
-def index_problems(
-    repositories: Iterable[RepositoryFacts],
-    models: Iterable[tuple[str, str]],
-    profile: str,
-    model: str,
-) -> list[str]:
+def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:
+    """What is to be known of the models that indexes were made with, in words."""
+    notices = []
+    for repository in repositories:
+        what, made_with = f"{repository.name} ({repository.root})", repository.profile.model
+        if not models.is_configured(repository.profile):
+            notices.append(
+                f"{what} is indexed with the model {made_with}, which goes on answering for it;"
+                f" {models.embedder.name} is configured. codebase-mcp model switch embeds it with"
+                " that one, beside the index that answers"
+            )
+        if repository.coming_model:
+            notices.append(
+                f"A switch of {what} to {repository.coming_model} has not come to its end:"
+                " codebase-mcp model switch goes on, codebase-mcp model keep gives it up"
+            )
+        if repository.kept_model:
+            notices.append(
+                f"The index of {what} with {repository.kept_model} is kept since the last switch:"
+                " codebase-mcp model undo goes back to it, codebase-mcp model keep drops it"
+            )
+    return notices
+
+
+def index_problems(repositories: Iterable[RepositoryFacts]) -> list[str]:
     """What is wrong with an index, in words."""
-    problems = [
-        in_words(profile_mismatch(stored_model, model))
-        for stored_profile, stored_model in models
-        if stored_profile != profile
-    ]
+    problems = []
     for repository in repositories:
         what = f"of {repository.name} ({repository.root})"
         if repository.indexed_at is None or repository.files_pending:
@@ -123,6 +161,33 @@ async def _ask(database: Database) -> DatabaseHealth:
     facts = await database.check()
     latency_ms = (time.perf_counter() - started) * 1000
     return DatabaseHealth(facts.server_version, facts.embedded, round(latency_ms, 2))
+
+
+async def _try_embedder(models: Models) -> tuple[EmbedderHealth, list[str]]:
+    """Embed something with the configured model: a service may have gone since it was asked."""
+    name, provider = models.embedder.name, models.recipe.provider
+    try:
+        facts = (await models.configured()).facts
+        await models.embedder.embed_query("health")
+    except EmbeddingUnavailable as error:
+        return EmbedderHealth(name, provider), [in_words(error)]
+    return EmbedderHealth(facts.name, provider, facts.fingerprint, facts.dimension), []
+
+
+async def _model_problems(
+    repositories: Iterable[RepositoryFacts], models: Models, version: str
+) -> list[str]:
+    """Why an index cannot be searched with the model that made it, in words."""
+    problems = []
+    for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
+        try:
+            profile.require_version(version)
+            if not models.is_configured(profile):  # that one was tried before
+                model = await models.of_profile(profile)
+                await model.embedder.embed_query("health")
+        except EmbeddingUnavailable as error:
+            problems.append(in_words(error))
+    return problems
 
 
 async def _workflow_problems(resolver: Resolver) -> list[str]:

@@ -1,7 +1,8 @@
 """Which project does this call mean?
 
-In this order: the project that it names; the nearest ``.mcp-context.toml`` upward from the
-repository; the caller's active project; workflow-mcp's; the default workspace.
+In this order: the project that it names; the one that the program was started for; the nearest
+``.mcp-context.toml`` upward from the repository; the caller's active project; workflow-mcp's; the
+default workspace.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from codebase_mcp.projects.active import ActiveProjects
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFile, ContextFiles, shown
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.trust import Trust, enter_trust
+from codebase_mcp.telemetry.calls import looked_up
 
 if TYPE_CHECKING:
     from codebase_mcp.projects.workflow import WorkflowClient
@@ -61,10 +63,20 @@ class Current:
 
 
 class Resolver:
-    """Finds the project of a call. What was found once costs no round trip again."""
+    """Finds the project of a call. What was found once costs no round trip again.
 
-    def __init__(self, database: Database, workflow: WorkflowClient | None = None) -> None:
+    ``chosen`` is the project of all calls that name none.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        workflow: WorkflowClient | None = None,
+        *,
+        chosen: str | None = None,
+    ) -> None:
         self._database = database
+        self._chosen = chosen
         self.workflow = workflow
         self._files = ContextFiles()
         self._trust = Trust(database)
@@ -200,6 +212,8 @@ class Resolver:
         """
         if project_id is not None:
             return Meant(canonical(project_id), "explicit")
+        if self._chosen is not None:
+            return Meant(canonical(self._chosen), "config")
         context = await self._context(identity, repository)
         if context is not None:
             return Meant(context.project_id, "config", context)
@@ -235,8 +249,11 @@ class Resolver:
         project_id = meant.project_id
         # An active project that is gone is not made anew: its caller is to know.
         create = create and meant.source != "active"
-        if not create and not again and project_id in self._known:
-            project = self._known[project_id]
+        known = None if create or again else self._known.get(project_id)
+        if not create and not again:
+            looked_up("project", hit=known is not None)
+        if known is not None:
+            project = known
         elif create or project_id is None:
             project = await ensure_project(
                 self._database, project_id, on_created=_trusting(meant.context)
@@ -285,6 +302,8 @@ def _missing(meant: Meant, error: ProjectNotFound) -> ProjectNotFound:
             )
         case "config" if meant.context is not None:
             hint = f"{shown(meant.context.path)} names it. {first}"
+        case "config":
+            hint = f"The server was started for it (CODEBASE_MCP_PROJECT). {first}"
         case "workflow":
             hint = f"workflow-mcp says that {name} is active. {first}"
         case _:

@@ -16,7 +16,10 @@ _SQL = load_queries("codebase_mcp.projects", "stats.sql")
 
 @dataclass(frozen=True, slots=True)
 class IndexSums:
-    """All repositories of a project together; ``size`` in bytes of source."""
+    """All repositories of a project together; ``size`` in bytes of source.
+
+    ``models`` says with which models how many of them are indexed.
+    """
 
     repositories: int
     files: int
@@ -26,6 +29,7 @@ class IndexSums:
     files_pending: int
     files_failed: int
     last_indexed_at: datetime | None
+    models: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,6 @@ async def load_stats(tx: Transaction) -> tuple[IndexSums, RecordCounts]:
     )
 
 
-async def load_models(tx: Transaction) -> list[tuple[str, str]]:
-    """Profile and model name of what the index was made with; one, unless some are out of date."""
-    return [(row[0], row[1]) for row in await tx.fetch_all(_SQL["models"])]
-
-
 def sums_of(repositories: Sequence[RepositoryFacts]) -> IndexSums:
     """Several repositories as one."""
     languages: Counter[str] = Counter()
@@ -76,4 +75,5 @@ def sums_of(repositories: Sequence[RepositoryFacts]) -> IndexSums:
         files_pending=sum(r.files_pending for r in repositories),
         files_failed=sum(r.files_failed for r in repositories),
         last_indexed_at=max(times, default=None),
+        models=dict(Counter(r.profile.model for r in repositories).most_common()),
     )

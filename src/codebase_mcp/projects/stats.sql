@@ -24,10 +24,3 @@ SELECT 'work_item', status, count(*)
 FROM work_item
 GROUP BY status
 ORDER BY 1, 3 DESC, 2
-
--- name: models
--- With which models the index that answers searches was made.
-SELECT DISTINCT p.fingerprint, p.model
-FROM snapshot AS s
-JOIN profile AS p ON p.id = s.profile_id
-WHERE s.active

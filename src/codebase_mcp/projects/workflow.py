@@ -20,6 +20,7 @@ import httpx2
 
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.telemetry.calls import looked_up
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +57,9 @@ class WorkflowClient:
 
     async def active_project(self) -> Answer:
         """Its last answer, or a new one where that is too old; never an error."""
-        if self._clock() < self._expires:
+        is_fresh = self._clock() < self._expires
+        looked_up("workflow", hit=is_fresh)
+        if is_fresh:
             return self._answer
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())

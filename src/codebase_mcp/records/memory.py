@@ -7,8 +7,9 @@ The same content is one observation. Words and meaning of each are kept beside i
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -19,7 +20,8 @@ from uuid import UUID, uuid4
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import tend_vector_index, wants_vector_index
-from codebase_mcp.embedding.embedder import Embedder, Passages
+from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
@@ -39,8 +41,10 @@ MEMORY_VERSION = 1
 # The length, in terms, of a typical observation: a few sentences.
 AVERAGE_TERMS = 40.0
 
-# So many are made anew at once: some tens of milliseconds with the built-in model.
+# So many are made anew at once: some tens of milliseconds with the built-in model. A service takes
+# longer, and who calls waits for it.
 RENEWED_AT_ONCE = 500
+RENEWED_BY_SERVICE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +102,12 @@ class Upkeep:
         return self.renew or self.index
 
 
-def model_of(embedder: Embedder) -> str:
+def model_of(model: Model) -> str:
     """What observations are found by depends on this; others' vectors cannot be compared."""
-    return f"{MEMORY_VERSION}.{TOKENS_VERSION}-{embedder.fingerprint}"
+    return f"{MEMORY_VERSION}.{TOKENS_VERSION}-{model.facts.fingerprint}"
 
 
-def prepare(embedder: Embedder, said: Sequence[Said]) -> list[Prepared]:
+async def prepare(model: Model, said: Sequence[Said]) -> list[Prepared]:
     """Count the words of some texts and embed them.
 
     Raises:
@@ -111,11 +115,24 @@ def prepare(embedder: Embedder, said: Sequence[Said]) -> list[Prepared]:
     """
     texts = ["\n".join((one.content, *one.tags)) for one in said]
     parts = [passages(one.content) for one in said]
+    flat = [passage for several in parts for passage in several]
+    if not texts:
+        return []
+    vectors = await model.embedder.embed_passages([*texts, *flat])
+    return await asyncio.to_thread(_prepared, model_of(model), said, parts, texts, vectors)
+
+
+def _prepared(
+    model: str,
+    said: Sequence[Said],
+    parts: Sequence[Sequence[str]],
+    texts: Sequence[str],
+    vectors: Iterable[Vectors],
+) -> list[Prepared]:
     counts = term_table().count(Lexicon().bags(texts))
     weights = bm25_weights(counts, AVERAGE_TERMS)
-    wholes = _embedded(embedder, texts)
-    of_parts = iter(_embedded(embedder, [passage for several in parts for passage in several]))
-    model = model_of(embedder)
+    literals = [dense_literal(vector) for vector in vectors]
+    wholes, of_parts = literals[: len(said)], iter(literals[len(said) :])
     prepared = []
     for row, one in enumerate(said):
         span = slice(counts.starts[row], counts.starts[row + 1])
@@ -127,14 +144,9 @@ def prepare(embedder: Embedder, said: Sequence[Said]) -> list[Prepared]:
     return prepared
 
 
-def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[str]:
-    vectors = embedder.encode_passages(Passages(texts, Lexicon().bags(texts)))
-    return [dense_literal(vector) for vector in vectors]
-
-
 async def store_observation(
     tx: Transaction,
-    embedder: Embedder,
+    model: Model,
     prepared: Prepared,
     kind: ObservationType,
     session_id: str | None,
@@ -158,13 +170,13 @@ async def store_observation(
     assert row is not None
     stored, tags = row
     if stored != identity and said.tags:  # it is found by its tags too; the row stays locked
-        [with_all] = prepare(embedder, [Said(said.content, tuple(tags))])
+        [with_all] = await prepare(model, [Said(said.content, tuple(tags))])
         await _write_anew(tx, {stored: with_all}, anyway=True)
     return stored, stored == identity
 
 
 async def store_prepared(
-    tx: Transaction, lines: Sequence[Mapping[str, Any]], embedder: Embedder
+    tx: Transaction, lines: Sequence[Mapping[str, Any]], model: Model
 ) -> set[str]:
     """Store exported observations as they are, vectors made here; the ids of those that were new.
 
@@ -180,7 +192,7 @@ async def store_prepared(
             "lex": one.lex,
             "dense": one.dense,
         }
-        for line, one in zip(lines, prepare(embedder, said), strict=True)
+        for line, one in zip(lines, await prepare(model, said), strict=True)
     ]
     return {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(made))}
 
@@ -259,18 +271,19 @@ async def newest_of_each_type(
     return await _with_anchors(tx, [Observation.from_row(row) for row in rows])
 
 
-async def look_after(tx: Transaction, embedder: Embedder) -> Upkeep:
+async def look_after(tx: Transaction, model: Model) -> Upkeep:
     """What should be done for this memory when there is time."""
-    row = await tx.fetch_one(_SQL["upkeep"], model=model_of(embedder))
+    row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
     mixed, vectors = row
-    wants = await wants_vector_index(tx, embedder.dimension, vectors, "observation_vector")
+    wants = await wants_vector_index(tx, model.facts.dimension, vectors, "observation_vector")
     return Upkeep(mixed, wants)
 
 
-async def outdated(tx: Transaction, embedder: Embedder) -> dict[UUID, Said]:
+async def outdated(tx: Transaction, model: Model) -> dict[UUID, Said]:
     """Some observations that another model made."""
-    rows = await tx.fetch_all(_SQL["outdated"], model=model_of(embedder), limit=RENEWED_AT_ONCE)
+    most = RENEWED_BY_SERVICE if model.local is None else RENEWED_AT_ONCE
+    rows = await tx.fetch_all(_SQL["outdated"], model=model_of(model), limit=most)
     return {identity: Said(content, tuple(tags)) for identity, content, tags in rows}
 
 
@@ -279,12 +292,12 @@ async def renew(tx: Transaction, prepared: Mapping[UUID, Prepared]) -> None:
     await _write_anew(tx, prepared, anyway=False)
 
 
-async def tend_index(tx: Transaction, embedder: Embedder) -> None:
+async def tend_index(tx: Transaction, model: Model) -> None:
     """Build the vector index, if it is still missing or too coarse."""
     await tx.lock("memory index")
-    row = await tx.fetch_one(_SQL["upkeep"], model=model_of(embedder))
+    row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
-    await tend_vector_index(tx, embedder.dimension, row[1], "observation_vector")
+    await tend_vector_index(tx, model.facts.dimension, row[1], "observation_vector")
 
 
 async def _write_anew(tx: Transaction, prepared: Mapping[UUID, Prepared], *, anyway: bool) -> None:

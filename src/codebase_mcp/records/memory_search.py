@@ -15,7 +15,9 @@ from uuid import UUID
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
-from codebase_mcp.embedding.embedder import Embedder, Vectors
+from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.models import Model, Models
+from codebase_mcp.embedding.scale import Scale
 from codebase_mcp.records.memory import (
     Observation,
     load_observations,
@@ -86,12 +88,23 @@ class _Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What is asked, as words and as a vector of a model, among which observations."""
+class Question:
+    """What is asked, as words and as a vector of a model whose cosines are of a scale."""
+
+    query: Query
+    vector: Vectors
+    model: Model
+    scale: Scale
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A question among some observations."""
 
     query: Query
     vector: Vectors
     model: str
+    scale: Scale
     filters: Filters
 
     def parameters(self) -> dict[str, Any]:
@@ -104,23 +117,28 @@ class _Question:
         }
 
 
+async def ask(models: Models, text: str) -> Question:
+    """A question as the configured model understands it; to be asked before a transaction begins.
+
+    Raises:
+        EmbeddingUnavailable: the embedder is away.
+    """
+    model = await models.configured()
+    vector = await model.embedder.embed_query(without_opening(text))
+    return Question(parse_query(text), vector, model, await models.scale_of(model))
+
+
 async def search_observations(
     tx: Transaction,
-    embedder: Embedder,
-    text: str,
+    asked: Question,
     filters: Filters,
     *,
     limit: int,
     weighing: Weighing = FUSED,
 ) -> list[Observation]:
-    """The observations that have to do with a question, best first, with their relevance.
-
-    Raises:
-        EmbeddingUnavailable: the embedder is away.
-    """
-    query = parse_query(text)
-    vector = embedder.encode_query(without_opening(text))
-    question = _Question(query, vector, model_of(embedder), filters)
+    """The observations that have to do with a question, best first, with their relevance."""
+    query = asked.query
+    question = _Search(query, asked.vector, model_of(asked.model), asked.scale, filters)
     scope = await _load_scope(tx, question)
     idf = inverse_frequencies(query, scope.frequencies)
     matches = await _find_matches(tx, question, scope, idf)
@@ -131,23 +149,19 @@ async def search_observations(
 
 async def worth_injecting(
     tx: Transaction,
-    embedder: Embedder,
     *,
-    query: str | None,
+    question: Question | None,
     tags: tuple[str, ...],
     session_id: str | None,
 ) -> list[Candidate]:
-    """What may be worth a place in a prompt: what answers the query, else the newest of each type.
+    """What may be worth a place in a prompt: what answers the question, and a session's newest.
 
-    With a session, its newest too.
-
-    Raises:
-        EmbeddingUnavailable: the embedder is away.
+    Without a question the newest of each type.
     """
-    if query is None:
+    if question is None:
         found = await newest_of_each_type(tx, CANDIDATES, tags)
     else:
-        found = await search_observations(tx, embedder, query, Filters(tags), limit=CANDIDATES)
+        found = await search_observations(tx, question, Filters(tags), limit=CANDIDATES)
     own = (
         [] if session_id is None else await newest(tx, CANDIDATES, session_id=session_id, tags=tags)
     )
@@ -173,7 +187,7 @@ def _candidate(observation: Observation, session_id: str | None) -> Candidate:
     )
 
 
-async def _load_scope(tx: Transaction, question: _Question) -> _Scope:
+async def _load_scope(tx: Transaction, question: _Search) -> _Scope:
     parameters, narrow = question.parameters(), question.filters != Filters()
     _, [facts], frequencies = await tx.fetch_many(
         [
@@ -199,7 +213,7 @@ async def _load_scope(tx: Transaction, question: _Question) -> _Scope:
 
 
 async def _find_matches(
-    tx: Transaction, question: _Question, scope: _Scope, idf: Mapping[int, float]
+    tx: Transaction, question: _Search, scope: _Scope, idf: Mapping[int, float]
 ) -> list[Match]:
     parameters = {**question.parameters(), "query": sparse_literal(idf)}
     _, by_words, by_meaning = await tx.fetch_many(
@@ -211,8 +225,17 @@ async def _find_matches(
     )
     ids: list[UUID] = [identity for (identity,) in {*by_words, *by_meaning}]
     rows = await tx.fetch_all(_SQL["evidence"], **parameters, ids=ids)
+    scale = question.scale.apply
     return [
-        Match(identity, words, nearness(whole, passage)) for identity, words, whole, passage in rows
+        Match(
+            identity,
+            words,
+            nearness(
+                None if whole is None else scale(whole),
+                None if passage is None else scale(passage),
+            ),
+        )
+        for identity, words, whole, passage in rows
     ]
 
 

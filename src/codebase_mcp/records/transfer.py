@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.embedding.embedder import Embedder
+from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records import portable
 from codebase_mcp.records.entities import folded, schema_problems
@@ -116,9 +116,9 @@ def _beginning(kind: str) -> dict[str, object]:
 
 
 async def import_lines(
-    tx: Transaction, file: BinaryIO, contents: Survey, embedder: Embedder
+    tx: Transaction, file: BinaryIO, contents: Survey, model: Model | None
 ) -> Imported:
-    """Store every record of a file that was surveyed.
+    """Store every record of a file that was surveyed; a model is needed where it has observations.
 
     Raises:
         InvalidInput: naming the lines; nothing is stored then, provided that the caller's
@@ -129,7 +129,7 @@ async def import_lines(
     for key in _order(contents):
         kind = key.partition(" ")[0]
         for batch in _batches(file, contents.spots[key]):
-            stored, same = await _store(tx, key, batch, embedder, contents)
+            stored, same = await _store(tx, key, batch, model, contents)
             added[kind] += stored
             unchanged[kind] += same
     contents.refuse()
@@ -198,7 +198,7 @@ async def _store(
     tx: Transaction,
     key: str,
     batch: Sequence[tuple[int, portable.Line]],
-    embedder: Embedder,
+    model: Model | None,
     contents: Survey,
 ) -> tuple[int, int]:
     """Store lines of one kind; how many were new, how many were there word for word."""
@@ -211,7 +211,8 @@ async def _store(
     for number, problem in (*_bad_types(batch), *await _misfits(tx, batch)):
         contents.add(number, problem)
     if kind == "observation":
-        stored = await store_prepared(tx, [_content(line) for _, line in batch], embedder)
+        assert model is not None
+        stored = await store_prepared(tx, [_content(line) for _, line in batch], model)
     else:
         more = {"above": list(LEVELS[: LEVELS.index(level)])} if level else {}
         rows = await tx.fetch_all(

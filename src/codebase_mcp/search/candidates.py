@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -21,6 +21,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
 from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.ranking import Candidate, Definition, Evidence
@@ -67,6 +68,7 @@ class Filters:
 class ScopedSnapshot:
     """A snapshot that a search looks at, with the state of its index."""
 
+    profile: Profile
     id: int
     repository_id: UUID
     root: str
@@ -76,8 +78,19 @@ class ScopedSnapshot:
     files_failed: int
     skipped: str
     indexed_at: datetime | None
-    profile: str
-    model: str
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> ScopedSnapshot:
+        """From the columns of the statement ``scope``."""
+        return cls(Profile.from_row(row[9:]), *row[:9])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as a vector of one model."""
+
+    profile: Profile
+    vector: Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,11 @@ class Scope:
     filters: Filters
     texts: list[int] | None
     frequencies: Mapping[int, int]
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """With what the snapshots were made: one profile, unless models were changed meanwhile."""
+        return tuple({s.profile.id: s.profile for s in self.snapshots}.values())
 
     def parameters(self) -> dict[str, Any]:
         """The filters as parameters of the statements."""
@@ -126,20 +144,24 @@ async def load_scope(tx: Transaction, query: Query, filters: Filters) -> Scope:
     if left:
         chunks, passing = left[0][0]
         texts = passing if chunks <= EXACT_VECTORS else None
-    known = tuple(ScopedSnapshot(*row) for row in snapshots)
+    known = tuple(ScopedSnapshot.from_row(row) for row in snapshots)
     return Scope(known, filters, texts, dict(frequencies))
 
 
-async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope: Scope) -> Found:
-    """The files that one of the four lists finds, with the evidence in their texts."""
+async def find_candidates(
+    tx: Transaction, query: Query, asked_of: Sequence[Asked], scope: Scope
+) -> Found:
+    """The files that one of the four lists finds, with the evidence in their texts.
+
+    Each model in scope has a list of meaning of its own.
+    """
     idf = inverse_frequencies(query, scope.frequencies)
     asked = sparse_literal(idf)
     parameters = scope.parameters()
-    *_, words, meaning, named, symbols = await tx.fetch_many(
+    _, words, named, symbols, *meanings = await tx.fetch_many(
         [
             (_SQL["prepare"], {"probes": probes(scope.frequencies.get(ALL_CHUNKS, 0))}),
             _words_statement(query, asked, scope, parameters),
-            _meaning_statement(vector, scope, parameters),
             (
                 _SQL["names"],
                 {"groups": _name_groups(query), "limit": FILES_PER_NAME, **parameters},
@@ -148,14 +170,20 @@ async def find_candidates(tx: Transaction, query: Query, vector: Vectors, scope:
                 _SQL["symbols"],
                 {"names": [name.folded for name in query.names], "limit": DEFINITIONS},
             ),
+            *(_meaning_statement(asked_by, scope, parameters) for asked_by in asked_of),
         ]
     )
     evidence: defaultdict[int, Evidence] = defaultdict(Evidence)
     for blob_id, ordinal, distance in words:
         evidence[blob_id].add_words(ordinal, -distance)
+    meant = [
+        (of_model.profile.scale.apply(-distance), blob_id, ordinal)
+        for of_model, found in zip(asked_of, meanings, strict=True)
+        for blob_id, ordinal, distance in found
+    ]
     # The vector index goes on to further lists in an order that is only nearly right.
-    for blob_id, ordinal, distance in sorted(meaning, key=itemgetter(2)):
-        evidence[blob_id].meaning[ordinal] = -distance
+    for cosine, blob_id, ordinal in sorted(meant, key=itemgetter(0), reverse=True):
+        evidence[blob_id].meaning.setdefault(ordinal, cosine)
     for blob_id, *definition in symbols:
         evidence[blob_id].definitions.append(Definition(*definition))
     chosen = _chosen(evidence, {blob_id for (blob_id,) in named})
@@ -251,14 +279,15 @@ def _words_statement(
 
 
 def _meaning_statement(
-    vector: Vectors, scope: Scope, parameters: Mapping[str, Any]
+    asked: Asked, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    bound = {"vector": dense_literal(vector), "limit": MEANING_CHUNKS}
+    bound = {"vector": dense_literal(asked.vector), "limit": MEANING_CHUNKS}
+    name = "meaning"
     if scope.texts is not None:
-        return _SQL["meaning_in_texts"], {**bound, "texts": scope.texts}
-    if not scope.filters.narrow:
-        return sized(_SQL["meaning"], len(vector)), bound
-    return sized(_SQL["meaning_filtered"], len(vector)), {**bound, **parameters}
+        name, bound = "meaning_in_texts", {**bound, "texts": scope.texts}
+    elif scope.filters.narrow:
+        name, bound = "meaning_filtered", {**bound, **parameters}
+    return sized(_SQL[name], len(asked.vector), asked.profile.id), bound
 
 
 def _name_groups(query: Query) -> list[str]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.embedding.embedder import Embedder, profile_mismatch
+from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.search.candidates import (
+    Asked,
     Filters,
     Found,
+    Scope,
     ScopedSnapshot,
     find_candidates,
     load_scope,
@@ -32,6 +37,9 @@ from codebase_mcp.search.hits import (
 )
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.ranking import RankedFile, rank_files
+from codebase_mcp.search.slow import SlowSearches
+from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
+from codebase_mcp.telemetry.watch import step, watched
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -70,24 +78,36 @@ class Answer:
 class Searcher:
     """Answers questions about the indexed repositories of a project."""
 
-    def __init__(self, database: Database, embedder: Embedder, profile: str) -> None:
+    def __init__(self, database: Database, models: Models, version: str) -> None:
         self._database = database
-        self._embedder = embedder
-        self._profile = profile
+        self._models = models
+        self._version = version
+        self._slow = SlowSearches(database)
+
+    async def close(self) -> None:
+        """Give up what a warning of a slow search waits for."""
+        await self._slow.close()
 
     async def search(self, project: Project, text: str, request: Request) -> Answer:
         """The best places for a question.
 
         Raises:
             ProjectNotFound: nothing was ever indexed in this project.
-            EmbeddingUnavailable: the index was made with another model.
+            EmbeddingUnavailable: the model that the index was made with is away, or the index was
+                made by another version of this program.
         """
-        query = parse_query(text)
-        async with self._database.transaction(project, readonly=True) as tx:
-            ranked, found, snapshots = await self._rank(tx, query, request.filters)
-            scored = _above_floor(ranked, snapshots)
+        with watched("search", _count_step, keeps_statements=True) as watch:
+            answer = await self._answer(project, parse_query(text), request)
+        self._slow.look_at(project, watch)
+        return answer
+
+    async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
+        async with self._enter(project, query, request.filters) as (tx, scope, asked):
+            ranked, found = await _rank(tx, query, scope, asked)
+            scored = _above_floor(ranked, scope.snapshots)
             shown = scored[: request.limit + SPARE_FILES]
-            texts = await _load_texts(tx, shown)
+            with step("texts"):
+                texts = await _load_texts(tx, shown)
         hits = make_hits(
             shown,
             texts,
@@ -102,32 +122,73 @@ class Searcher:
             total_count=max(min(total, COUNT_LIMIT), len(hits)),
             total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
             truncated=truncated,
-            snapshots=snapshots,
+            snapshots=scope.snapshots,
         )
 
     async def rank(self, project: Project, text: str, filters: Filters) -> list[RankedFile]:
         """All candidates in order, with their signals: for measuring, not for showing."""
-        async with self._database.transaction(project, readonly=True) as tx:
-            ranked, _, _ = await self._rank(tx, parse_query(text), filters)
+        query = parse_query(text)
+        async with self._enter(project, query, filters) as (tx, scope, asked):
+            ranked, _ = await _rank(tx, query, scope, asked)
         return ranked
 
-    async def _rank(
-        self, tx: Transaction, query: Query, filters: Filters
-    ) -> tuple[list[RankedFile], Found, tuple[ScopedSnapshot, ...]]:
-        scope = await load_scope(tx, query, filters)
-        if not scope.snapshots and filters.repository_id is None:
+    @asynccontextmanager
+    async def _enter(
+        self, project: Project, query: Query, filters: Filters
+    ) -> AsyncIterator[tuple[Transaction, Scope, list[Asked]]]:
+        """A transaction, what to search in it, and the question as a vector of each model there.
+
+        Which models these are is known inside a transaction; a service that embeds is asked after
+        it, so that nobody waits for a connection that waits for a service.
+        """
+        vectors: dict[str, Vectors] = {}
+        while True:
+            async with self._database.transaction(project, readonly=True) as tx:
+                with step("scope"):
+                    scope = await load_scope(tx, query, filters)
+                self._check(scope)
+                away = [
+                    profile
+                    for profile in scope.profiles
+                    if profile.fingerprint not in vectors and not self._models.is_at_hand(profile)
+                ]
+                if not away:
+                    for profile in scope.profiles:
+                        if profile.fingerprint not in vectors:
+                            vectors[profile.fingerprint] = await self._embed(profile, query)
+                    asked = [Asked(p, vectors[p.fingerprint]) for p in scope.profiles]
+                    yield tx, scope, asked
+                    return
+            for profile in away:
+                vectors[profile.fingerprint] = await self._embed(profile, query)
+
+    async def _embed(self, profile: Profile, query: Query) -> Vectors:
+        with step("embed"):
+            model = await self._models.of_profile(profile)
+            return await model.embedder.embed_query(query.text)
+
+    def _check(self, scope: Scope) -> None:
+        if not scope.snapshots and scope.filters.repository_id is None:
             raise ProjectNotFound(
                 "Project has not been indexed or does not exist",
                 hint="Call index_repository with the same project_id first.",
             )
-        for snapshot in scope.snapshots:
-            if snapshot.profile != self._profile:
-                raise profile_mismatch(snapshot.model, self._embedder.name)
-        vector = self._embedder.encode_query(query.text)
-        found = await find_candidates(tx, query, vector, scope)
-        depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
-        ranked = rank_files(query, found.candidates, depths, found.frequency)
-        return ranked, found, scope.snapshots
+        for profile in scope.profiles:
+            profile.require_version(self._version)
+
+
+async def _rank(
+    tx: Transaction, query: Query, scope: Scope, asked: Sequence[Asked]
+) -> tuple[list[RankedFile], Found]:
+    with step("candidates"):
+        found = await find_candidates(tx, query, asked, scope)
+    depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
+    with step("ranking"):
+        return rank_files(query, found.candidates, depths, found.frequency), found
+
+
+def _count_step(name: str, seconds: float) -> None:
+    SEARCH_STEP_DURATION.observe(seconds, name)
 
 
 def _above_floor(

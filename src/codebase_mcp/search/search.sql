@@ -1,7 +1,8 @@
 -- name: scope
 -- The snapshots that a search looks at, and what is known of their state.
 SELECT s.id, s.repository_id, r.root, r.name, s.median_depth, s.files_pending,
-       jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.fingerprint, p.model
+       jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.id, p.fingerprint, p.model,
+       p.dimension, p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id
 JOIN profile AS p ON p.id = s.profile_id
@@ -82,9 +83,10 @@ SELECT set_config('ivfflat.probes', %(probes)s::text, true),
        set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: meaning
--- Chunks nearest in meaning, by the vector index where there is one.
+-- Chunks nearest in meaning by one profile's model, by its vector index where there is one.
 SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
 FROM chunk_vector
+WHERE profile_id = 0
 ORDER BY distance
 LIMIT %(limit)s;
 
@@ -92,7 +94,8 @@ LIMIT %(limit)s;
 -- The same where many chunks pass the filters: the index goes on until enough did.
 SELECT v.blob_id, v.ordinal, v.dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
 FROM chunk_vector AS v
-WHERE EXISTS (
+WHERE v.profile_id = 0
+  AND EXISTS (
       SELECT
       FROM file AS f
       WHERE f.blob_id = v.blob_id
@@ -108,7 +111,7 @@ LIMIT %(limit)s;
 -- The same, exactly, among few texts: no index has this expression, so none is used.
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
-WHERE blob_id = ANY(%(texts)s::bigint[])
+WHERE profile_id = 0 AND blob_id = ANY(%(texts)s::bigint[])
 ORDER BY distance
 LIMIT %(limit)s;
 

@@ -63,10 +63,10 @@ def test_batches_hold_all_files_in_order_and_stay_small() -> None:
 
 def test_a_blob_id_depends_on_everything_that_its_rows_depend_on() -> None:
     ids = {
-        blob_id_of(h, language, profile, generation)
+        blob_id_of(h, language, generation, version)
         for h in (b"a" * 20, b"b" * 20)
         for language in ("c", "cpp")
-        for profile in ("p", "q")
+        for version in ("1.1.1", "1.1.2")
         for generation in (1, 2)
     }
     assert len(ids) == 16

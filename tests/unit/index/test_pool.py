@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import struct
 import sys
-from dataclasses import replace
-from functools import partial
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.index.pool import PreparerPool
+from codebase_mcp.index.pool import Job, PreparerPool
 from codebase_mcp.index.prepare import RawText
 
 pytestmark = pytest.mark.anyio
@@ -29,13 +31,26 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class FatalEmbedder:
+@dataclass(frozen=True, slots=True)
+class FatalSource:
+    """Loads a model that kills a worker process over a word, or as soon as it is loaded."""
+
+    over: str = ""
+
+    def __call__(self) -> FatalModel:
+        if not self.over:
+            os._exit(3)
+        return FatalModel(self.over)
+
+
+class FatalModel:
     """Kills its process over a definition, as a crash in native code would; lines are fine."""
 
-    name, fingerprint, dimension = "fatal", "f", 2
+    fingerprint = "f"
 
     def __init__(self, over: str) -> None:
         self._over = over
+        self.source = FatalSource(over)
 
     def encode_passages(self, passages: Passages) -> Vectors:
         frame = sys._getframe(1)
@@ -43,22 +58,48 @@ class FatalEmbedder:
             os.kill(os.getpid(), signal.SIGKILL)
         return np.ones((len(passages.texts), 2), np.float32)
 
-    def encode_query(self, query: str) -> Vectors:
-        return np.ones(2, np.float32)
+
+@dataclass(frozen=True, slots=True)
+class EndlessSource:
+    """Loads a model that never comes to an end."""
+
+    begun: str
+
+    def __call__(self) -> EndlessModel:
+        return EndlessModel(self.begun)
+
+
+class EndlessModel:
+    """Says that it has begun, and embeds for ever."""
+
+    fingerprint = "e"
+
+    def __init__(self, begun: str) -> None:
+        self._begun = begun
+        self.source = EndlessSource(begun)
+
+    def encode_passages(self, passages: Passages) -> Vectors:
+        Path(self._begun).touch()
+        while True:
+            time.sleep(60)
+
+
+DEADLY = Job(1, 1, FatalModel("fatal"))
 
 
 async def test_a_thread_and_a_process_prepare_the_same() -> None:
-    pool = PreparerPool(StaticEmbedder.load, StaticEmbedder.load(), workers=1)
-    here = await pool.prepare([GOOD, FATAL], 1, 1, small=True)
-    there = await pool.prepare([GOOD, FATAL], 1, 1, small=False)
+    pool = PreparerPool(workers=1)
+    job = Job(1, 1, StaticEmbedder.load())
+    here = await pool.prepare([GOOD, FATAL], job, small=True)
+    there = await pool.prepare([GOOD, FATAL], job, small=False)
     pool.close()
     assert [blob.chunk_rows for blob in here] == [blob.chunk_rows for blob in there]
     assert [blob.vector_rows for blob in here] == [blob.vector_rows for blob in there]
 
 
 async def test_a_text_that_kills_its_worker_is_cut_by_lines() -> None:
-    pool = PreparerPool(partial(FatalEmbedder, "fatal"), FatalEmbedder(""), workers=1)
-    blobs = await pool.prepare([GOOD, FATAL], 1, 1, small=False)
+    pool = PreparerPool(workers=1)
+    blobs = await pool.prepare([GOOD, FATAL], DEADLY, small=False)
     pool.close()
     assert [blob.blob_id for blob in blobs] == [1, 2]
     assert b"alpha" in blobs[0].symbol_rows
@@ -67,10 +108,12 @@ async def test_a_text_that_kills_its_worker_is_cut_by_lines() -> None:
 
 
 async def test_batches_that_share_the_dying_pool_are_not_blamed() -> None:
-    pool = PreparerPool(partial(FatalEmbedder, "fatal"), FatalEmbedder(""), workers=2)
+    pool = PreparerPool(workers=2)
     innocent = [replace(GOOD, blob_id=number) for number in range(10, 14)]
     batches = [[FATAL], *([raw] for raw in innocent)]
-    prepared = await asyncio.gather(*(pool.prepare(batch, 1, 1, small=False) for batch in batches))
+    prepared = await asyncio.gather(
+        *(pool.prepare(batch, DEADLY, small=False) for batch in batches)
+    )
     pool.close()
     symbols = {blob.blob_id: blob.symbol_rows for [blob] in prepared}
     assert symbols.pop(FATAL.blob_id) == b""
@@ -78,12 +121,34 @@ async def test_batches_that_share_the_dying_pool_are_not_blamed() -> None:
     assert all(b"alpha" in rows for rows in symbols.values())
 
 
-def refuse_to_start() -> StaticEmbedder:
-    os._exit(3)
-
-
 async def test_workers_that_cannot_live_end_the_run_with_a_reason() -> None:
-    pool = PreparerPool(refuse_to_start, FatalEmbedder(""), workers=1)
+    pool = PreparerPool(workers=1)
     with pytest.raises(IndexingFailed, match="keep dying"):
-        await pool.prepare([GOOD], 1, 1, small=False)
+        await pool.prepare([GOOD], Job(1, 1, FatalModel("")), small=False)
     pool.close()
+
+
+async def test_a_pool_that_closes_ends_workers_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    pool = PreparerPool(workers=1)
+    begun = tmp_path / "begun"
+    batch = asyncio.create_task(
+        pool.prepare([GOOD], Job(1, 1, EndlessModel(str(begun))), small=False)
+    )
+    while not begun.exists():
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(pool.close)
+    with pytest.raises(IndexingFailed, match="broken off"):
+        await batch
+
+
+@pytest.mark.parametrize("small", [True, False])
+async def test_without_a_model_the_passages_come_out_for_a_service_to_embed(small: bool) -> None:
+    pool = PreparerPool(workers=1)
+    [blob] = await pool.prepare([GOOD], Job(7, 1, None), small=small)
+    pool.close()
+    assert (blob.passages, blob.vector_rows) == ((GOOD.text,), b"")
+    embedded = blob.with_vectors(7, np.ones((1, 2), np.float32))
+    [(profile_id, blob_id, ordinal)] = [
+        struct.unpack(">4xi4xq4xi", embedded.vector_rows[2 : 2 + 8 + 12 + 8])
+    ]
+    assert (profile_id, blob_id, ordinal, embedded.passages) == (7, GOOD.blob_id, 0, ())

@@ -1,0 +1,200 @@
+"""Which models are open here? The configured one, and those that indexes were made with.
+
+An index is searched and brought up to date with the model that made it, whatever is configured:
+which model that is, its profile says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
+from codebase_mcp.embedding.profile import Profile, Recipe
+from codebase_mcp.embedding.providers import ModelChoice, model_folder, open_embedder
+from codebase_mcp.embedding.scale import Scale, measure_scale
+from codebase_mcp.embedding.static import StaticEmbedder
+from codebase_mcp.errors import EmbeddingUnavailable
+
+# A halfvec of pgvector has no more dimensions.
+MAX_DIMENSION = 16_000
+
+_ANEW = (
+    "Embed the repository with the configured model: codebase-mcp model switch, or"
+    " index_repository with force_reindex=true."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The ways to models that this process knows: addresses, keys, limits."""
+
+    ollama_url: str | None = field(default=None, repr=False)
+    openai_url: str | None = field(default=None, repr=False)
+    openai_api_key: str | None = field(default=None, repr=False)
+    batch_size: int = 50
+    timeout_s: float = 60.0
+
+    def to(self, recipe: Recipe) -> ModelChoice:
+        """A model with the way to it."""
+        is_openai = recipe.provider == "openai"
+        return ModelChoice(
+            recipe.provider,
+            recipe.model,
+            base_url=self.openai_url if is_openai else self.ollama_url,
+            api_key=self.openai_api_key if is_openai else None,
+            batch_size=self.batch_size,
+            timeout_s=self.timeout_s,
+            query_prefix=recipe.query_prefix,
+            passage_prefix=recipe.passage_prefix,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An embedder that has said what it is, and how it was opened."""
+
+    embedder: Embedder
+    facts: ModelFacts
+    recipe: Recipe
+
+    @property
+    def local(self) -> LocalModel | None:
+        """The model itself, if this process and its workers can embed without asking anybody."""
+        return self.embedder if isinstance(self.embedder, LocalModel) else None
+
+
+class Models:
+    """Opens models when they are first needed, each once."""
+
+    def __init__(self, embedder: Embedder, recipe: Recipe, access: Access = Access()) -> None:
+        self.embedder = embedder
+        self.recipe = recipe
+        self._access = access
+        self._opened: dict[Recipe, Embedder] = {recipe: embedder}
+        self._known: dict[str, Model] = {}
+        self._scales: dict[str, Scale] = {}
+        self._opening = asyncio.Lock()
+
+    @classmethod
+    def open(cls, recipe: Recipe, access: Access) -> Models:
+        """Load the model that is configured; where a service embeds, it is not asked yet.
+
+        Raises:
+            EmbeddingUnavailable: there is no such model, or a setting for it is missing.
+        """
+        embedder = _opened(access.to(recipe))
+        return cls(embedder, _as_stored(recipe, embedder), access)
+
+    async def close(self) -> None:
+        """Let every model's connections go."""
+        for embedder in self._opened.values():
+            await embedder.close()
+
+    async def configured(self) -> Model:
+        """The model for what is new.
+
+        Raises:
+            EmbeddingUnavailable: it is away.
+        """
+        return await self._identified(self.embedder, self.recipe)
+
+    async def of_profile(self, profile: Profile) -> Model:
+        """The model that an index was made with.
+
+        Raises:
+            EmbeddingUnavailable: it is away, cannot be opened here, or is not what it was.
+        """
+        known = self._known.get(profile.model_fingerprint)
+        if known is not None:
+            return known
+        if self.is_configured(profile):
+            model = await self.configured()
+        else:
+            model = await self._open(profile)
+        if model.facts.fingerprint != profile.model_fingerprint:
+            raise EmbeddingUnavailable(
+                f"The embedding model {profile.model} is no longer the one that the index was made "
+                "with",
+                hint=f"Bring that version of it back. Or: {_ANEW}",
+                details={"indexed_with": profile.model, "configured": self.embedder.name},
+            )
+        return model
+
+    def is_configured(self, profile: Profile) -> bool:
+        """Whether an index was made with the configured model, as far as can be told offline."""
+        if isinstance(self.embedder, LocalModel):
+            return self.embedder.fingerprint == profile.model_fingerprint
+        return self.recipe == profile.recipe
+
+    def is_at_hand(self, profile: Profile) -> bool:
+        """Whether questions to an index are embedded here, without waiting for anybody."""
+        known = self._known.get(profile.model_fingerprint)
+        return known is not None and known.local is not None
+
+    async def scale_of(self, model: Model) -> Scale:
+        """What the model's cosines are worth; measured once.
+
+        Raises:
+            EmbeddingUnavailable: it is away.
+        """
+        known = self._scales.get(model.facts.fingerprint)
+        if known is None:
+            known = await measure_scale(model.embedder)
+            self._scales[model.facts.fingerprint] = known
+        return known
+
+    async def _open(self, profile: Profile) -> Model:
+        recipe = profile.recipe
+        try:
+            async with self._opening:
+                if recipe not in self._opened:
+                    choice = self._access.to(recipe)
+                    self._opened[recipe] = await asyncio.to_thread(_opened, choice)
+            return await self._identified(self._opened[recipe], recipe)
+        except EmbeddingUnavailable as error:
+            raise EmbeddingUnavailable(
+                f"The index was made with the embedding model {profile.model}, which does not"
+                f" answer here: {error.message}",
+                hint=" Or: ".join(filter(None, (error.hint, _ANEW))),
+                details=error.details
+                | {"indexed_with": profile.model, "configured": self.embedder.name},
+            ) from error
+
+    async def _identified(self, embedder: Embedder, recipe: Recipe) -> Model:
+        facts = await embedder.identify()
+        known = self._known.get(facts.fingerprint)
+        if known is not None:
+            return known
+        if not 0 < facts.dimension <= MAX_DIMENSION:
+            raise EmbeddingUnavailable(
+                f"Vectors of {facts.dimension} dimensions cannot be stored",
+                hint=f"Choose a model with at most {MAX_DIMENSION:,} dimensions.",
+                details={"model": facts.name},
+            )
+        return self._known.setdefault(facts.fingerprint, Model(embedder, facts, recipe))
+
+
+def _opened(choice: ModelChoice) -> Embedder:
+    if choice.provider == "static":
+        found = model_folder(choice.model)
+        return _loaded(found.folder, found.name)
+    return open_embedder(choice)
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path, name: str) -> StaticEmbedder:
+    """A model takes 30 MB of memory, and is the same for all that this process opens."""
+    return StaticEmbedder.load(folder, name)
+
+
+def _as_stored(recipe: Recipe, embedder: Embedder) -> Recipe:
+    """A recipe that means the same model wherever a process is started, and whatever is default."""
+    if recipe.provider != "static":
+        return replace(recipe, model=embedder.name.removeprefix(f"{recipe.provider}/"))
+    folder = None if recipe.model is None else Path(recipe.model).expanduser()
+    if folder is not None and folder.is_dir():
+        return Recipe(model=str(folder.absolute()))
+    return Recipe(model=recipe.model)

@@ -1,0 +1,44 @@
+"""What do the settings say to the rooms? Rooms get values, not settings."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
+from codebase_mcp.embedding.models import Access
+from codebase_mcp.embedding.profile import Recipe
+from codebase_mcp.embedding.providers import Provider
+from codebase_mcp.settings import Settings
+
+
+def database_target(settings: Settings) -> DatabaseTarget:
+    """The PostgreSQL that a URL names, or else the embedded one."""
+    if settings.database_url is None:
+        return Embedded(settings.data_dir, idle_minutes=settings.idle_minutes)
+    return External(
+        settings.database_url,
+        pool_size=settings.db_pool_size,
+        overflow=settings.db_max_overflow,
+        direct_url=settings.direct_database_url,
+    )
+
+
+def chosen_model(settings: Settings) -> Recipe:
+    """The model for what is new."""
+    return Recipe(
+        cast(Provider, settings.provider),
+        settings.embedding_model,
+        settings.embedding_query_prefix,
+        settings.embedding_passage_prefix,
+    )
+
+
+def model_access(settings: Settings) -> Access:
+    """The ways to models: of the chosen one, and of those that older indexes were made with."""
+    return Access(
+        ollama_url=settings.ollama_url,
+        openai_url=settings.openai_url,
+        openai_api_key=settings.openai_api_key,
+        batch_size=settings.embedding_batch_size,
+        timeout_s=settings.embedding_timeout_s,
+    )

@@ -1,0 +1,104 @@
+"""What works and what does not while the service that embeds is away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from tests.embedding_server import EmbeddingServer
+
+from codebase_mcp.app import NOBODY, App
+from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.tools.server import build_server
+
+from .conftest import Caller
+
+pytestmark = pytest.mark.anyio
+
+DECISION = "We chose PostgreSQL over SQLite because several processes write at the same time."
+
+
+@pytest.fixture
+async def server(anyio_backend: str) -> AsyncIterator[EmbeddingServer]:
+    async with EmbeddingServer(dimension=768) as server:
+        yield server
+
+
+@pytest.fixture
+async def project(app: App, project_id: str) -> str:
+    await app.resolver.resolve(project_id, NOBODY, create=True)
+    return project_id
+
+
+@pytest.fixture
+async def call(mode: Any, settings: Settings, server: EmbeddingServer) -> AsyncIterator[Caller]:
+    """A client of a server whose embedder is that service."""
+    chosen = replace(settings, ollama_url=server.url)
+    async with Client(build_server(lambda: App.open(chosen), TOOLSETS), mode=mode) as client:
+        yield Caller(client)
+
+
+async def test_memory_is_stored_and_found_by_a_service(
+    call: Caller, server: EmbeddingServer, project: str
+) -> None:
+    stored: dict[str, Any] = {"operation": "store", "observation_type": "Decision"}
+    await call.ok("memory", **stored, content=DECISION, project_id=project)
+    await call.ok("memory", **stored, content=DECISION, tags=["storage"], project_id=project)
+    for query in ("which database do several processes write to", "storage"):
+        reply = await call.ok("memory", operation="search", query=query, project_id=project)
+        assert [found["content"] for found in reply["observations"]] == [DECISION]
+    for query in ("recipe for chocolate cake", "opening theory of chess"):
+        reply = await call.ok("memory", operation="search", query=query, project_id=project)
+        assert reply["observations"] == []
+
+
+async def test_health_says_that_an_index_has_another_model_than_is_configured(
+    app: App, call: Caller, project: str, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo()
+    await app.index(root, project)
+    health = await call.ok("project", operation="get_health", project_id=project)
+    assert (health["status"], health["problems"]) == ("healthy", [])
+    assert health["index"]["models"] == {"builtin": 1}
+    [notice] = health["notices"]
+    assert "is indexed with the model builtin" in notice
+    assert "codebase-mcp model switch" in notice
+    again = await call.ok("index_repository", repo_path=str(root), project_id=project)
+    assert "goes on with the model that made it, builtin" in again["notice"]
+    await call.ok("index_repository", repo_path=str(root), project_id=project, force_reindex=True)
+    health = await call.ok("project", operation="get_health", project_id=project)
+    assert health["index"]["models"] == {"ollama/nomic-embed-text": 1}
+    assert ["codebase-mcp model undo" in notice for notice in health["notices"]] == [True]
+
+
+async def test_memory_and_code_fail_with_a_way_out_and_the_rest_works(
+    call: Caller, server: EmbeddingServer, project: str, make_repo: Callable[..., Path]
+) -> None:
+    await call.ok(
+        "memory", operation="store", content=DECISION, observation_type="Decision",
+        project_id=project,
+    )  # fmt: skip
+    await call.ok("index_repository", repo_path=str(make_repo()), project_id=project)
+    await server.stop()
+    for tool, arguments in (
+        ("memory", {"operation": "search", "query": "database"}),
+        ("memory", {"operation": "inject", "query": "database"}),
+        ("memory", {"operation": "store", "content": "x", "observation_type": "Insight"}),
+        ("search_code", {"query": "authenticate"}),
+    ):
+        error = await call.error(tool, project_id=project, **arguments)
+        assert error["code"] == "EMBEDDING_ERROR"
+        assert "ollama" in error["hint"].lower()
+    assert (await call.ok("create_task", title="Start Ollama", project_id=project))["id"]
+    reply = await call.ok("memory", operation="timeline", project_id=project)
+    assert [found["content"] for found in reply["observations"]] == [DECISION]
+    reply = await call.ok("memory", operation="inject", project_id=project)
+    assert DECISION in reply["context"]
+    health = await call.ok("project", operation="get_health", project_id=project)
+    assert health["status"] == "degraded"
+    assert health["embedder"]["provider"] == "ollama"
+    assert "Ollama" in health["problems"][0]
