@@ -9,6 +9,7 @@
     ├── DatabaseUnavailable   DATABASE_ERROR     away, too old, without pgvector
     ├── EmbeddingUnavailable  EMBEDDING_ERROR    away, model missing, wrong dimension
     ├── IndexingFailed        INDEXING_ERROR     a run failed for another reason
+    ├── ShuttingDown          RUNTIME_ERROR      the server ends; call again when it is back
     └── InternalError         RUNTIME_ERROR      anything unforeseen, with an id the log has too
 
 Every error carries what the contract's error shape needs: ``message`` for people, ``details`` for
@@ -106,6 +107,12 @@ class IndexingFailed(CodebaseError):
     """An index run failed; what was committed before stays searchable."""
 
     code = "INDEXING_ERROR"
+
+
+class ShuttingDown(CodebaseError):
+    """The server is about to end; the call was not begun, or was broken off."""
+
+    type = "Unavailable"
 
 
 class InternalError(CodebaseError):

@@ -21,16 +21,18 @@ def toolsets() -> list[str]:
 
 
 @pytest.fixture(params=["auto", "legacy"])
+def mode(request: pytest.FixtureRequest) -> Any:
+    """The newest revision of the protocol (``auto``), and the one with a handshake (``legacy``)."""
+    return request.param
+
+
+@pytest.fixture
 async def client(
-    request: pytest.FixtureRequest,
-    anyio_backend: str,
-    settings: Settings,
-    toolsets: list[str],
-    tmp_path: Path,
+    mode: Any, anyio_backend: str, settings: Settings, toolsets: list[str], tmp_path: Path
 ) -> AsyncIterator[Client[Any]]:
-    """A client of the newest revision (``auto``) and of the older handshake (``legacy``)."""
+    """A client of each revision of the protocol."""
     server = build_server(lambda: App.open(settings), toolsets, directory=tmp_path)
-    async with Client(server, mode=request.param) as client:
+    async with Client(server, mode=mode) as client:
         yield client
 
 

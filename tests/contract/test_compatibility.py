@@ -88,7 +88,7 @@ def test_a_documented_tool_is_there_with_its_results(
     reply = output_schema(TOOLS[name][1].reply)
     assert set(facts["returns"]) <= reply["properties"].keys()
     for field, wanted in facts.get("items", {}).items():
-        shown = json.dumps(reply["properties"][field]) + json.dumps(reply.get("$defs", {}))
+        shown = json.dumps(reply["properties"][field])
         assert all(f'"{key}"' in shown for key in wanted)
 
 

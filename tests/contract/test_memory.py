@@ -329,20 +329,20 @@ async def test_no_text_can_break_it(memory: Memory, text: str) -> None:
 
 
 async def test_another_model_makes_everything_anew_when_it_is_first_used(
-    memory: Memory, settings: Settings, tmp_path: Path, app: App, project: str
+    memory: Memory, settings: Settings, tmp_path: Path, app: App, project: str, mode: Any
 ) -> None:
     for text in (POSTGRES, RETRY):
         await memory.store(text)
     folder = save_model(tmp_path / "small", "postgresql sqlite uploads retried".split())
-    other = replace(settings, embedding_model=folder)
-    async with Client(build_server(lambda: App.open(other), ["memory"])) as client:
+    other = replace(settings, embedding_model=str(folder))
+    async with Client(build_server(lambda: App.open(other), ["memory"]), mode=mode) as client:
         theirs = Memory(Caller(client), project)
         for _ in range(2):
             assert await theirs.found("sqlite") == [POSTGRES]
             assert await models_in(app, project) == {(4,)}
     for query in ("sqlite", "which database do we use"):
         assert await memory.found(query) == [POSTGRES]
-        assert await models_in(app, project) == {(app.embedder.dimension,)}
+        assert await models_in(app, project) == {(256,)}
 
 
 async def models_in(app: App, project: str) -> set[tuple[int]]:
@@ -368,8 +368,9 @@ def save_model(folder: Path, words: Sequence[str]) -> Path:
 async def test_when_there_are_very_many_a_store_sees_to_the_vector_index(
     memory: Memory, app: App, project: str
 ) -> None:
+    model = model_of(await app.models.configured())
     async with app.enter(project) as here:
-        await here.tx.execute(MANY, count=EXACT_VECTORS, model=model_of(app.embedder))
+        await here.tx.execute(MANY, count=EXACT_VECTORS, model=model)
         await here.tx.run_script("ANALYZE observation_vector")
     item = await memory.store(POSTGRES)
     async with app.enter(project) as here:

@@ -323,6 +323,7 @@ async def test_project_list_shows_what_is_indexed(
         "name": "repo",
         "root": str(root),
         "files": 8,
+        "model": "builtin",
         "state": "ready",
     }
     newest = await call.ok("project", operation="list", limit=1)
@@ -406,12 +407,19 @@ async def test_project_get_health_of_what_works(
         },
         "embedder": {
             "name": "builtin",
-            "fingerprint": app.embedder.fingerprint,
+            "provider": "static",
+            "fingerprint": (await app.embedder.identify()).fingerprint,
             "dimension": 256,
         },
         "workers": app.workers,
-        "index": {"repositories": 1, "files_pending": 0, "files_failed": 0},
+        "index": {
+            "repositories": 1,
+            "files_pending": 0,
+            "files_failed": 0,
+            "models": {"builtin": 1},
+        },
         "problems": [],
+        "notices": [],
         "project_id": project_id,
         "project_source": "explicit",
     }
@@ -428,7 +436,7 @@ async def test_health_says_which_files_failed(
     assert problem.startswith(f"1 file of repo ({root}) could not be indexed")
 
 
-async def test_health_of_an_index_made_with_another_model(
+async def test_health_of_an_index_made_by_another_version(
     call: Caller, app: App, project_id: str, make_repo: MakeRepo
 ) -> None:
     await call.ok("index_repository", repo_path=str(make_repo()), project_id=project_id)
@@ -438,7 +446,7 @@ async def test_health_of_an_index_made_with_another_model(
     health = await call.ok("project", operation="get_health", project_id=project_id)
     assert health["status"] == "degraded"
     model, pending = health["problems"]
-    assert "made with the embedding model another" in model
+    assert "made by another version of this program (model another)" in model
     assert "force_reindex" in model
     assert pending.startswith("3 files of repo")
     assert "not indexed yet" in pending
@@ -454,9 +462,9 @@ async def test_health_answers_also_where_calls_without_a_project_fail(
     assert "codebase-mcp trust" in health["problems"][0]
 
 
-async def test_health_answers_when_the_database_is_away() -> None:
+async def test_health_answers_when_the_database_is_away(mode: Any) -> None:
     settings = Settings.load({"DATABASE_URL": "postgresql://nobody:pw@127.0.0.1:9/none"})
-    async with Client(build_server(lambda: App.open(settings), ["projects"])) as client:
+    async with Client(build_server(lambda: App.open(settings), ["projects"]), mode=mode) as client:
         caller = Caller(client)
         health = await caller.ok("project", operation="get_health")
         assert health["status"] == "unhealthy"
@@ -470,14 +478,14 @@ async def test_health_answers_when_the_database_is_away() -> None:
         assert error["code"] == "DATABASE_ERROR"
 
 
-async def test_health_says_that_workflow_mcp_does_not_answer(embedded: Any) -> None:
+async def test_health_says_that_workflow_mcp_does_not_answer(embedded: Any, mode: Any) -> None:
     settings = Settings.load(
         {
             "CODEBASE_MCP_DATA_DIR": str(embedded.data_dir),
             "WORKFLOW_MCP_URL": "http://127.0.0.1:9",
         }
     )
-    async with Client(build_server(lambda: App.open(settings), ["projects"])) as client:
+    async with Client(build_server(lambda: App.open(settings), ["projects"]), mode=mode) as client:
         health = await Caller(client).ok("project", operation="get_health")
         assert health["status"] == "degraded"
         assert health["problems"][0].startswith("workflow-mcp does not say")

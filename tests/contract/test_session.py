@@ -35,10 +35,12 @@ async def project(app: App, project_id: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def other(settings: Settings, toolsets: list[str], client: Client[Any]) -> AsyncIterator[Any]:
+async def other(
+    settings: Settings, toolsets: list[str], client: Client[Any], mode: Any
+) -> AsyncIterator[Any]:
     """Another caller, whose directory is unknown to git."""
     server = build_server(lambda: App.open(settings), toolsets, directory=Path("/nowhere"))
-    async with Client(server) as client:
+    async with Client(server, mode=mode) as client:
         yield Caller(client)
 
 

@@ -21,8 +21,8 @@ async def test_the_default_toolset_shows_exactly_the_two_tools(client: Client[An
     assert [tool.name for tool in await client.list_tools()] == ["index_repository", "search_code"]
 
 
-async def test_every_tool_has_a_title_all_hints_and_a_short_description() -> None:
-    async with Client(build_server(refuse, TOOLSETS_SHOWN)) as client:
+async def test_every_tool_has_a_title_all_hints_and_a_short_description(mode: Any) -> None:
+    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
         tools = await client.list_tools()
     assert len(tools) == 24
     for tool in tools:
@@ -39,8 +39,8 @@ async def test_every_tool_has_a_title_all_hints_and_a_short_description() -> Non
         )
 
 
-async def test_what_only_reads_is_announced_as_reading() -> None:
-    async with Client(build_server(refuse, TOOLSETS_SHOWN)) as client:
+async def test_what_only_reads_is_announced_as_reading(mode: Any) -> None:
+    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
         hints = {tool.name: tool.annotations for tool in await client.list_tools()}
     assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == {
         "search_code", "project", "get_active_project", "list_projects", "get_task", "list_tasks",
@@ -63,10 +63,9 @@ async def refuse() -> Any:
     raise AssertionError("opened")
 
 
-async def test_listing_the_tools_opens_neither_database_nor_model() -> None:
-    for mode in ("auto", "legacy"):
-        async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
-            assert await client.list_tools()
+async def test_listing_the_tools_opens_neither_database_nor_model(mode: Any) -> None:
+    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
+        assert await client.list_tools()
 
 
 def test_the_handshake_loads_neither_driver_nor_arrays() -> None:

@@ -1,40 +1,84 @@
-"""Serve MCP on stdio or over HTTP. Standard output carries the protocol alone."""
+"""Serve MCP on stdio, over HTTP, or both. Standard output carries the protocol alone."""
 
 from __future__ import annotations
 
 import argparse
-import logging
+import asyncio
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from codebase_mcp.settings import Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp import telemetry
+from codebase_mcp.cli.stdio import serve_stdio
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings import Settings, share_metrics_in
+from codebase_mcp.telemetry import logs
+from codebase_mcp.tools.server import NAME, AppHolder, server_of
+from codebase_mcp.web.ending import Ending
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import App
+    from socket import socket
 
 
 async def serve(options: argparse.Namespace, settings: Settings) -> int:
-    """Serve until the input closes or the process is told to end."""
+    """Serve until the input closes or the process is told to end.
 
-    async def open_app() -> App:
-        from codebase_mcp.app import App  # noqa: PLC0415 - not for the handshake
-
-        return await App.open(settings)
-
-    logging.getLogger("fastmcp").setLevel(settings.log_level)
-    server = build_server(open_app, settings.toolsets, directory=settings.project_dir)
-    if options.transport == "stdio":
-        await server.run_stdio_async(show_banner=False)
-    else:
-        await server.run_http_async(
-            show_banner=False,
-            transport="http",
-            host=options.host,
-            port=options.port,
-            path="/mcp",
-            host_origin_protection=True,
-            allowed_hosts=[options.host],
-            log_level=settings.log_level,
-            uvicorn_config={"timeout_graceful_shutdown": 10},
-        )
+    Raises:
+        InvalidInput: the address cannot be bound, or the settings do not go together.
+    """
+    logs.adopt_libraries()  # FastMCP set itself up when it was imported
+    ending = Ending()
+    with ending.of_process():
+        if settings.transport == "stdio":
+            holder = AppHolder.of(settings)
+            await serve_stdio(server_of(holder, settings.toolsets), holder, ending)
+        else:
+            await _listen(settings, ending)
     return 0
+
+
+async def _listen(settings: Settings, ending: Ending) -> None:
+    # Only for HTTP: a server on stdio has to be there at once.
+    from codebase_mcp.web.guard import require_known_names  # noqa: PLC0415
+    from codebase_mcp.web.listening import address_of, announce, bind  # noqa: PLC0415
+
+    require_known_names(settings)
+    _require_one_process(settings)
+    sockets = bind(settings.host, settings.port)
+    address = address_of(settings.host, sockets)
+    announce(f"codebase-mcp {version(NAME)} serves {address}/mcp")
+    if settings.http_workers > 1:
+        from codebase_mcp.web.workers import serve_with_workers  # noqa: PLC0415
+
+        await serve_with_workers(settings, sockets, ending)
+    else:
+        await _serve_here(settings, sockets, ending)
+
+
+async def _serve_here(settings: Settings, sockets: list[socket], ending: Ending) -> None:
+    """HTTP by this process, and stdio too where all is asked for."""
+    from codebase_mcp.web.http import asgi_app_of  # noqa: PLC0415
+    from codebase_mcp.web.listening import serve_http  # noqa: PLC0415
+
+    share_metrics_in(None)
+    telemetry.enable()
+    holder = AppHolder.of(settings)
+    app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(serve_http(app, holder, sockets, ending, settings))
+        if settings.transport == "all":
+            # A server of its own: the first to end would close what belongs to both.
+            local = server_of(holder, settings.toolsets, closes=False)
+            group.create_task(serve_stdio(local, holder, ending))
+
+
+def _require_one_process(settings: Settings) -> None:
+    """Refuse what several processes cannot do together.
+
+    Raises:
+        InvalidInput: a client's session over SSE belongs to one process.
+    """
+    if settings.sse and settings.http_workers > 1:
+        raise InvalidInput(
+            f"--sse is served by one process, and --http-workers asks for {settings.http_workers}",
+            hint="Set CODEBASE_MCP_HTTP_WORKERS to 1, or leave CODEBASE_MCP_SSE out.",
+        )

@@ -41,8 +41,9 @@ class IndexRepository(Arguments):
     force_reindex: Annotated[
         bool,
         Field(
-            description="Rebuild everything, also what has not changed. The old index answers "
-            "searches meanwhile. Rarely needed: only changed files are read anyway."
+            description="Rebuild everything, also what has not changed, with the embedding model "
+            "that is configured now. The old index answers searches meanwhile. Rarely needed: only "
+            "changed files are read anyway."
         ),
     ] = False
     name: Annotated[
@@ -54,6 +55,18 @@ class IndexRepository(Arguments):
             },
         ),
     ] = None
+
+
+class RepositorySettingsReply(BaseModel):
+    """What the repository's .mcp-context.toml decided for this run and those after it."""
+
+    file: str
+    ignore_patterns: list[str] = Field(default=[], description="Left out of the index.")
+    include_submodules: bool = False
+    max_file_bytes: int = 0
+    git_depth: int = 0
+    git_branches: list[str] = []
+    warnings: list[str] = Field(default=[], description="Keys in it that have no effect.")
 
 
 class IndexReply(Reply):
@@ -69,6 +82,12 @@ class IndexReply(Reply):
     files_removed: int = 0
     files_skipped: dict[str, int] = Field(default={}, description="Files left out, by reason.")
     project_source: str = Field(default="", description="Where the project came from.")
+    repository_settings: RepositorySettingsReply | None = Field(
+        default=None, description="Present when a .mcp-context.toml sets anything about it."
+    )
+    notice: str = Field(
+        default="", description="Present when the index has another model than is configured."
+    )
 
 
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
@@ -76,8 +95,8 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
 
     Call it once for a repository that search_code does not know, and again after files changed:
     it is incremental by content, so an unchanged repository takes a fraction of a second and
-    only changed files are read. Ignore files (.gitignore, .mcpignore) are respected. Searches
-    work while it runs.
+    only changed files are read. Ignore files (.gitignore, .mcpignore) are respected, and so are
+    the ignore_patterns of a .mcp-context.toml. Searches work while it runs.
 
     Status "partial" means that the files in `errors` could not be indexed and all others are;
     "failed" means that the run broke off, what it had stored is searchable and calling again goes
@@ -121,6 +140,11 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
     )
     if run.status != "success":
         reply.errors = run.errors
+    if run.notice:
+        reply.notice = run.notice
+    described = report.repository.described()
+    if described:
+        reply.repository_settings = RepositorySettingsReply.model_validate(described)
     return reply
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codebase_mcp.app import InProject
+    from codebase_mcp.embedding.models import Model
     from codebase_mcp.records.memory import Observation, Upkeep
 
 MAX_CONTENT_CHARS = 20_000
@@ -211,19 +211,19 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
     assert arguments.content is not None
     assert arguments.observation_type is not None
     places = places_of(arguments.anchors)
-    embedder = caller.app.embedder
+    model = await caller.app.models.configured()
     said = records.Said(arguments.content, tuple(arguments.tags or ()))
-    [prepared] = await asyncio.to_thread(records.prepare, embedder, [said])
+    [prepared] = await records.prepare(model, [said])
     async with caller.enter(arguments.project_id) as here:
         session_id = await session_for(here.tx, arguments.session_id, here.owner)
         identity, is_new = await records.store_observation(
-            here.tx, embedder, prepared, arguments.observation_type, session_id
+            here.tx, model, prepared, arguments.observation_type, session_id
         )
         if "anchors" in arguments.model_fields_set:
             await set_anchors(here.tx, "observation", identity, places)
         stored = await records.load_observations(here.tx, [identity])
-        upkeep = await records.look_after(here.tx, embedder)
-    await _keep_up(caller, here, upkeep)
+        upkeep = await records.look_after(here.tx, model)
+    await _keep_up(caller, here, model, upkeep)
     reply = _observations(here, stored, arguments.detail)
     reply.deduplicated = not is_new
     return reply
@@ -231,17 +231,19 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
 
 async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import look_after  # noqa: PLC0415
-    from codebase_mcp.records.memory_search import Filters, search_observations  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import (  # noqa: PLC0415
+        Filters,
+        ask,
+        search_observations,
+    )
 
     assert arguments.query is not None
     filters = Filters(tuple(arguments.tags or ()), arguments.observation_type, arguments.session_id)
-    embedder = caller.app.embedder
+    question = await ask(caller.app.models, arguments.query)
     async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await search_observations(
-            here.tx, embedder, arguments.query, filters, limit=arguments.limit
-        )
-        upkeep = await look_after(here.tx, embedder)
-    await _keep_up(caller, here, upkeep)
+        found = await search_observations(here.tx, question, filters, limit=arguments.limit)
+        upkeep = await look_after(here.tx, question.model)
+    await _keep_up(caller, here, question.model, upkeep)
     return _observations(here, found, arguments.detail)
 
 
@@ -269,14 +271,15 @@ async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
 
 
 async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
-    from codebase_mcp.records.memory_search import worth_injecting  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import ask, worth_injecting  # noqa: PLC0415
     from codebase_mcp.records.recall import TOKEN_METHOD, pack  # noqa: PLC0415
 
+    asked = arguments.query
+    question = None if asked is None else await ask(caller.app.models, asked)
     async with caller.enter(arguments.project_id, readonly=True) as here:
         candidates = await worth_injecting(
             here.tx,
-            caller.app.embedder,
-            query=arguments.query,
+            question=question,
             tags=tuple(arguments.tags or ()),
             session_id=arguments.session_id,
         )
@@ -292,18 +295,18 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
     )
 
 
-async def _keep_up(caller: Caller, here: InProject, upkeep: Upkeep) -> None:
+async def _keep_up(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
     """What a memory needs now and then, in transactions of its own, after the reply is known."""
     from codebase_mcp.records import memory as records  # noqa: PLC0415
 
-    embedder, project_id = caller.app.embedder, here.project.project_id or DEFAULT_ID
+    project_id = here.project.project_id or DEFAULT_ID
     if upkeep.index:
         async with caller.enter(project_id) as again:
-            await records.tend_index(again.tx, embedder)
+            await records.tend_index(again.tx, model)
     if upkeep.renew:
         async with caller.enter(project_id, readonly=True) as again:
-            old = await records.outdated(again.tx, embedder)
-        prepared = await asyncio.to_thread(records.prepare, embedder, list(old.values()))
+            old = await records.outdated(again.tx, model)
+        prepared = await records.prepare(model, list(old.values()))
         async with caller.enter(project_id) as again:
             await records.renew(again.tx, dict(zip(old, prepared, strict=True)))
 

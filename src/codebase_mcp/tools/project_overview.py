@@ -52,7 +52,7 @@ OPERATIONS = {
 
 
 class RepositoryEntry(BaseModel):
-    """A repository; ``bytes`` of source, ``languages`` with their files."""
+    """A repository: ``bytes`` of source, ``languages`` with their files, whose ``model``."""
 
     id: UUID
     name: str
@@ -61,6 +61,7 @@ class RepositoryEntry(BaseModel):
     chunks: int
     bytes: int
     languages: dict[str, int]
+    model: str
     indexed_at: datetime | None
     state: Literal["ready", "incomplete"]
 
@@ -89,15 +90,19 @@ class DatabaseEntry(BaseModel):
 
 
 class EmbedderEntry(BaseModel):
+    """The model for what is new; null is what a service that is away does not tell."""
+
     name: str
-    fingerprint: str
-    dimension: int
+    provider: str
+    fingerprint: str | None
+    dimension: int | None
 
 
 class IndexEntry(BaseModel):
     repositories: int
     files_pending: int
     files_failed: int
+    models: dict[str, int]
     last_indexed_at: datetime | None
 
 
@@ -122,6 +127,9 @@ class ProjectQuestionReply(ProjectReply):
     workers: int = Field(default=0, description="get_health: processes that prepare an index.")
     index: IndexEntry | None = Field(default=None, description="get_health: of this project.")
     problems: list[str] = Field(default=[], description="get_health: in words, with the way out.")
+    notices: list[str] = Field(
+        default=[], description="get_health: worth knowing, such as another model than configured."
+    )
 
 
 async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
@@ -181,10 +189,11 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
     reply = ProjectQuestionReply(
         status=health.status,
         database=DatabaseEntry.model_validate(health.database, from_attributes=True),
-        embedder=EmbedderEntry.model_validate(app.embedder, from_attributes=True),
+        embedder=EmbedderEntry.model_validate(health.embedder, from_attributes=True),
         workers=app.workers,
         index=None if index is None else IndexEntry.model_validate(index, from_attributes=True),
         problems=health.problems,
+        notices=health.notices,
     )
     if health.source is not None:
         reply.project_id, reply.project_source = health.project_id, health.source
@@ -240,6 +249,7 @@ def _repository(found: RepositoryFacts) -> RepositoryEntry:
         chunks=found.chunks,
         bytes=found.size,
         languages=found.languages,
+        model=found.profile.model,
         indexed_at=found.indexed_at,
         state="ready" if is_whole else "incomplete",
     )

@@ -109,7 +109,8 @@ async def switch_project(caller: Caller, arguments: SwitchProject) -> SwitchProj
     elif now.project_id != project.project_id:
         reply.note = (
             f"Calls without project_id still mean {now.project_id or 'the default workspace'}, "
-            f"named by the .mcp-context.toml nearest to your files. Change that file, or pass "
+            f"named by the .mcp-context.toml nearest to your files, or by the server's "
+            f"CODEBASE_MCP_PROJECT, which comes first. Change that, or pass "
             f"project_id={project.project_id or DEFAULT_ID} with each call."
         )
     return reply

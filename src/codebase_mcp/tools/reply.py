@@ -12,6 +12,8 @@ from mcp_types import TextContent
 from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.errors import CodebaseError, InternalError
+from codebase_mcp.telemetry.logs import bound
+from codebase_mcp.tools.schemas import in_one_piece
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ class Reply(BaseModel):
 
 def output_schema(model: type[Reply]) -> dict[str, Any]:
     """A reply's JSON Schema: an object without required fields at its root."""
-    schema = model.model_json_schema(mode="serialization")
+    schema = in_one_piece(model.model_json_schema(mode="serialization"))
     schema.pop("required", None)
     return schema
 
@@ -65,7 +67,8 @@ def failure(error: CodebaseError) -> ToolResult:
 def unforeseen(error: BaseException) -> InternalError:
     """An error that nobody named: logged in full, shown by its id alone."""
     error_id = str(uuid4())
-    _log.error("unforeseen error %s", error_id, exc_info=error)
+    with bound(error_id=error_id):
+        _log.error("unforeseen error %s", error_id, exc_info=error)
     return InternalError(
         "Something unforeseen went wrong",
         hint="Look for the error_id in the server's log and report it.",

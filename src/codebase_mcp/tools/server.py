@@ -23,15 +23,18 @@ from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import Identity
+from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.reply import failure, output_schema, success, unforeseen
+from codebase_mcp.tools.running import RunningCalls
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
 
     from codebase_mcp.app import App
+    from codebase_mcp.settings import Settings
 
 NAME = "codebase-mcp"
 
@@ -67,16 +70,40 @@ def instructions_for(toolsets: Collection[str]) -> str:
 
 
 AppFactory = Callable[[], Awaitable["App"]]
+ReportProgress = Callable[[float, float, str], Awaitable[None]]
 
 
 class AppHolder:
-    """Opens the product once, when first asked; ``directory`` is where its user works."""
+    """Opens the product once, when first asked; ``directory`` is where its user works.
 
-    def __init__(self, open_app: AppFactory, directory: Path | None = None) -> None:
+    ``keeps_sessions`` is False where several processes answer at one address: what a client said
+    to one of them the others do not know.
+    """
+
+    def __init__(
+        self,
+        open_app: AppFactory,
+        directory: Path | None = None,
+        *,
+        keeps_sessions: bool = True,
+    ) -> None:
+        self.calls = RunningCalls()
+        self.keeps_sessions = keeps_sessions
         self._open_app = open_app
         self._process = Identity(f"process {uuid4()}", directory or Path.cwd())
         self._lock = asyncio.Lock()
         self._app: App | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> AppHolder:
+        """The product as these settings ask for it."""
+
+        async def open_app() -> App:
+            from codebase_mcp.app import App  # noqa: PLC0415 - not for the handshake
+
+            return await App.open(settings)
+
+        return cls(open_app, settings.project_dir, keeps_sessions=settings.http_workers == 1)
 
     async def get(self) -> App:
         """The product, opened."""
@@ -85,27 +112,47 @@ class AppHolder:
                 self._app = await self._open_app()
             return self._app
 
+    async def call(
+        self,
+        spec: ToolSpec,
+        arguments: dict[str, Any],
+        identity: Identity,
+        report_progress: ReportProgress,
+    ) -> dict[str, Any]:
+        """The reply of a tool as JSON values; the call is broken off if the server ends first.
+
+        Raises:
+            CodebaseError: what the contract names.
+        """
+        call = call_tool(spec, arguments, self.get, identity, report_progress)
+        return await self.calls.run(call)
+
     def identity_of(self, context: Context) -> Identity:
         """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""
         call = context.request_context
         is_remote = context.transport not in (None, "stdio")
         if not is_remote and (call is None or call.request is None):
             return self._process
-        token = get_access_token()
-        if token is not None:
-            return Identity(owner_of(token), is_shared=True)
         # Without a handshake there are no sessions, and whatever a client writes into the header
         # of theirs is checked by nobody.
-        if call is None or call.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return Identity()
+        is_modern = call is None or call.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if get_access_token() is not None or is_modern or not self.keeps_sessions:
+            return identity_of_key()
         return Identity(f"session {context.session_id}")
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Break off what is under way, and close what was opened."""
+        await self.calls.stop()
         async with self._lock:
             if self._app is not None:
                 await self._app.close()
                 self._app = None
+
+
+def identity_of_key() -> Identity:
+    """Whose key came with the HTTP request; without one, callers cannot be told apart."""
+    token = get_access_token()
+    return Identity() if token is None else Identity(owner_of(token), is_shared=True)
 
 
 def owner_of(token: AccessToken) -> str:
@@ -139,12 +186,9 @@ class ContractTool(Tool):
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         try:
             context = get_context()
-            content = await call_tool(
-                self._spec,
-                arguments,
-                self._holder.get,
-                self._holder.identity_of(context),
-                context.report_progress,
+            identity = self._holder.identity_of(context)
+            content = await self._holder.call(
+                self._spec, arguments, identity, context.report_progress
             )
         except CodebaseError as error:
             return failure(error)
@@ -158,18 +202,24 @@ async def call_tool(
     arguments: dict[str, Any],
     open_app: AppFactory,
     identity: Identity,
-    report_progress: Callable[[float, float, str], Awaitable[None]],
+    report_progress: ReportProgress,
 ) -> dict[str, Any]:
     """Check the arguments of a tool, call it, and return its reply as JSON values.
 
     Raises:
         CodebaseError: what the contract names.
     """
-    checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
-    parsed = spec.arguments.model_validate(checked)
-    caller = Caller(await open_app(), report_progress, frozenset(arguments), identity)
-    reply = await spec.run(caller, parsed)
-    return reply.model_dump(mode="json", exclude_unset=True)
+    with tool_call(spec.name):
+        try:
+            checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
+            parsed = spec.arguments.model_validate(checked)
+            caller = Caller(await open_app(), report_progress, frozenset(arguments), identity)
+            reply = await spec.run(caller, parsed)
+            return reply.model_dump(mode="json", exclude_unset=True)
+        except CodebaseError:
+            raise
+        except Exception as error:  # logged here, where the log still knows the tool
+            raise unforeseen(error) from error
 
 
 async def no_progress(done: float, total: float, message: str) -> None:
@@ -188,20 +238,38 @@ def build_server(
     ``directory`` is where its user works, the working directory unless given; ``auth`` tells the
     callers over HTTP apart.
     """
-    holder, shown = AppHolder(open_app, directory), tuple(toolsets)
+    return server_of(AppHolder(open_app, directory), toolsets, auth=auth)
+
+
+def server_of(
+    holder: AppHolder,
+    toolsets: Iterable[str],
+    *,
+    auth: AuthProvider | None = None,
+    closes: bool = True,
+) -> FastMCP[None]:
+    """A server on a product that it closes when it ends, unless that serves others as well."""
+    shown = tuple(toolsets)
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[None]) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await holder.close()
+            if closes:
+                await holder.close()
 
-    return FastMCP(
+    specs = tools_of(shown)
+    server = FastMCP(
         NAME,
         instructions=instructions_for(shown),
         version=version(NAME),
-        tools=[ContractTool.of(spec, holder) for spec in tools_of(shown)],
+        tools=[ContractTool.of(spec, holder) for spec in specs],
         lifespan=lifespan,
         auth=auth,
+        dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
     )
+    # By itself the library lists all tools for the schema of one, with every call over HTTP.
+    schemas = {spec.name: spec.input_schema() for spec in specs}
+    server._mcp_server.get_tool_input_schema = schemas.get
+    return server

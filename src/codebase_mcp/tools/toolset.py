@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.tools.arguments import Rule
 from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.schemas import in_one_piece
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -101,23 +102,6 @@ class Toolset:
 
 @cache
 def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """A model's schema in one piece: definitions where they are used, no titles."""
-    schema = arguments.model_json_schema()
-    definitions = schema.pop("$defs", {})
+    schema = in_one_piece(arguments.model_json_schema())
     schema.pop("description", None)
-    inlined: dict[str, Any] = _inline(schema, definitions)
-    return inlined
-
-
-def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    if isinstance(schema, list):
-        return [_inline(part, definitions) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _inline(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
-    return {
-        key: _inline(part, definitions)
-        for key, part in schema.items()
-        if key != "title" or not isinstance(part, str)
-    }
+    return schema

@@ -1,0 +1,64 @@
+"""How does an answer, or an error, look over HTTP?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound, ShuttingDown
+
+STATUSES = {
+    "VALIDATION_ERROR": 400,
+    "PERMISSION_DENIED": 403,
+    "PROJECT_NOT_FOUND": 404,
+    "NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "DATABASE_ERROR": 503,
+    "EMBEDDING_ERROR": 503,
+    "INDEXING_ERROR": 500,
+    "RUNTIME_ERROR": 500,
+}
+UNAVAILABLE = 503
+# An embedded server that crashed is up again within this time.
+RETRY_AFTER_S = 5
+
+
+class Json(Response):
+    """JSON as every way in writes it: compact, text as it is."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        try:
+            return _compact(content).encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, quoted from what a client sent
+            return _compact(content, ensure_ascii=True).encode()
+
+
+def error_answer(error: CodebaseError, status: int | None = None) -> Json:
+    """An error in the contract's shape, under its status."""
+    if status is None:
+        status = UNAVAILABLE if isinstance(error, ShuttingDown) else STATUSES[error.code]
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == UNAVAILABLE else None
+    return Json({"error": error.as_dict()}, status, headers)
+
+
+async def refuse(request: Request, error: Exception) -> Json:
+    """What no route answers, in the contract's shape too."""
+    assert isinstance(error, HTTPException)
+    path, method = request.url.path, request.method
+    if error.status_code == 404:
+        answer = error_answer(NotFound(f"No such path: {path}", hint="GET /openapi.json names all"))
+    else:
+        reason = f"{method} {path}: {error.detail}"
+        answer = error_answer(InvalidInput(reason), error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _compact(content: Any, *, ensure_ascii: bool = False) -> str:
+    return json.dumps(content, ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,154 @@
+"""Does the server work? For load balancers, orchestrators and people; an answer within two seconds.
+
+What is wrong is said in a few fixed words: errors name folders and addresses, and whoever asks here
+has shown no key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+from starlette.requests import Request
+
+from codebase_mcp.errors import DatabaseUnavailable, EmbeddingUnavailable
+from codebase_mcp.tools.reply import unforeseen
+from codebase_mcp.tools.server import NAME, AppHolder
+from codebase_mcp.web.answers import UNAVAILABLE, Json
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import App
+
+_log = logging.getLogger(__name__)
+
+LIMIT_S = 2.0
+NO_DATABASE = "the database does not answer"
+NO_EMBEDDER = "the embedder does not answer, or has not the model"
+NOT_OPEN = "the server could not be opened; its log says why"
+ENDING = "the server is shutting down"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What does not answer, in words; None where all is well."""
+
+    database: str | None
+    embedder: str | None
+
+    @property
+    def reasons(self) -> list[str]:
+        return list(dict.fromkeys(filter(None, (self.database, self.embedder))))
+
+    @property
+    def status(self) -> Literal["healthy", "degraded", "unhealthy"]:
+        """Without the embedder records still work; without the database nothing does."""
+        if self.database is not None:
+            return "unhealthy"
+        return "healthy" if self.embedder is None else "degraded"
+
+
+class HealthEndpoints:
+    """Health of one process."""
+
+    def __init__(self, holder: AppHolder, provider: str) -> None:
+        self._holder = holder
+        self._provider = provider
+        self._started = time.monotonic()
+        self._database = _Probe(holder, lambda app: app.database_facts(), NO_DATABASE)
+        self._embedder = _Probe(holder, _reach_embedder, NO_EMBEDDER)
+        self._last: list[str] = []
+
+    async def health(self, _: Request) -> Json:
+        """Everything at once; 503 where nothing works."""
+        found = await self._look()
+        embedder = _connected(found.embedder)
+        content: dict[str, Any] = {
+            "status": found.status,
+            "database": _connected(found.database),
+            "embedder": {"provider": self._provider, "status": embedder},
+            "version": version(NAME),
+            "uptime_seconds": int(time.monotonic() - self._started),
+        }
+        if self._provider == "ollama":
+            content["ollama"] = embedder
+        return Json(content, UNAVAILABLE if found.status == "unhealthy" else 200)
+
+    async def live(self, _: Request) -> Json:
+        """The process answers, so that a restart would help nobody."""
+        return Json({"status": "alive"})
+
+    async def ready(self, _: Request) -> Json:
+        """Requests can be sent here; 503 with the reasons where they cannot."""
+        reasons = [ENDING] if self._holder.calls.is_draining else (await self._look()).reasons
+        status = "not ready" if reasons else "ready"
+        return Json({"status": status, "reasons": reasons}, UNAVAILABLE if reasons else 200)
+
+    async def close(self) -> None:
+        """Leave nothing behind that still asks."""
+        await self._database.close()
+        await self._embedder.close()
+
+    async def _look(self) -> Findings:
+        """Ask both at once; what changed is in the log."""
+        found = Findings(*await asyncio.gather(self._database.ask(), self._embedder.ask()))
+        if found.reasons != self._last:
+            self._last = found.reasons
+            _log.warning("health: %s", ", ".join(found.reasons) or "everything works again")
+        return found
+
+
+class _Probe:
+    """One question to the product, asked once at a time however many want to know.
+
+    What hangs is waited for by one task, not by one for each time that somebody asked.
+    """
+
+    def __init__(
+        self, holder: AppHolder, question: Callable[[App], Awaitable[object]], failure: str
+    ) -> None:
+        self._holder = holder
+        self._question = question
+        self._failure = failure
+        self._asking: asyncio.Task[str | None] | None = None
+
+    async def ask(self) -> str | None:
+        """What is wrong, in words."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        done, _ = await asyncio.wait([self._asking], timeout=LIMIT_S)
+        return self._asking.result() if done else f"{self._failure} within {LIMIT_S:.0f} s"
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
+
+    async def _ask(self) -> str | None:
+        try:
+            await self._question(await self._holder.get())
+        except DatabaseUnavailable as error:
+            reason, cause = NO_DATABASE, error.message
+        except EmbeddingUnavailable as error:
+            reason, cause = NO_EMBEDDER, error.message
+        except Exception as error:  # the edge: logged with its traceback
+            reason, cause = NOT_OPEN, unforeseen(error).message
+        else:
+            return None
+        _log.info("health: %s", cause)
+        return reason
+
+
+async def _reach_embedder(app: App) -> None:
+    from codebase_mcp.embedding.remote import RemoteEmbedder  # noqa: PLC0415 - open by now
+
+    embedder = app.embedder
+    await (embedder.reach() if isinstance(embedder, RemoteEmbedder) else embedder.identify())
+
+
+def _connected(reason: str | None) -> str:
+    return "connected" if reason is None else "disconnected"

@@ -1,0 +1,165 @@
+"""How do several processes answer at one address? They share its sockets.
+
+Each worker is a whole server with connections of its own; one that dies is replaced. None knows
+another's sessions, so the protocol's older revisions are served without any, and SSE not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing import connection, get_context, parent_process
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+from codebase_mcp import telemetry
+from codebase_mcp.errors import InternalError
+from codebase_mcp.interrupts import deaf_children
+from codebase_mcp.settings import Settings, share_metrics_in
+from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.web.ending import EXIT_FORCED, LIMIT_S, Ending
+from codebase_mcp.web.http import asgi_app_of
+from codebase_mcp.web.listening import serve_http
+
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+# The rest of the time that the process has is for those that have to be killed.
+_END_S = LIMIT_S - 0.5
+# A worker that ends sooner than this has not served; so many in a row, and none ever will.
+_SHORT_LIFE_S = 10.0
+_SHORT_LIVES = 3
+
+
+async def serve_with_workers(
+    settings: Settings, sockets: Sequence[socket.socket], ending: Ending
+) -> None:
+    """Keep the workers going until the process is told to end; then end them.
+
+    Raises:
+        InternalError: they end as soon as they have begun.
+    """
+    shared = Path(tempfile.mkdtemp(prefix="codebase-mcp-metrics-"))
+    share_metrics_in(shared)
+    workers = _Workers(settings, sockets, shared)
+    try:
+        workers.start()
+        while not ending.has_begun:
+            await asyncio.to_thread(connection.wait, workers.sentinels, _POLL_S)
+            if not ending.has_begun:
+                workers.replace_dead()
+    finally:
+        ending.begin()
+        await asyncio.to_thread(workers.end)
+        share_metrics_in(None)
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+class _Workers:
+    """The processes, by their place."""
+
+    def __init__(self, settings: Settings, sockets: Sequence[socket.socket], shared: Path) -> None:
+        self._settings = settings
+        self._sockets = sockets
+        self._shared = shared
+        self._processes: list[SpawnProcess] = []
+        self._started: list[float] = []
+        self._short_lives = 0
+
+    @property
+    def sentinels(self) -> list[int]:
+        return [process.sentinel for process in self._processes]
+
+    def start(self) -> None:
+        """Start all of them."""
+        for _ in range(self._settings.http_workers):
+            self._processes.append(self._new())
+            self._started.append(time.monotonic())
+
+    def replace_dead(self) -> None:
+        """Start another for each that has ended.
+
+        Raises:
+            InternalError: that does not help.
+        """
+        for place, process in enumerate(self._processes):
+            if process.exitcode is None:
+                continue
+            self._forget(process)
+            _log.warning("worker %s ended with %s; another starts", process.pid, process.exitcode)
+            is_short = time.monotonic() - self._started[place] < _SHORT_LIFE_S
+            self._short_lives = self._short_lives + 1 if is_short else 0
+            if self._short_lives >= _SHORT_LIVES:
+                raise InternalError(
+                    "The HTTP workers end as soon as they have started",
+                    hint="The log says why; CODEBASE_MCP_HTTP_WORKERS=1 does without them.",
+                )
+            self._processes[place] = self._new()
+            self._started[place] = time.monotonic()
+
+    def end(self) -> None:
+        """Tell them to end, and see to it that they do."""
+        deadline = time.monotonic() + _END_S
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+
+    def _new(self) -> SpawnProcess:
+        # Not a daemon, for those may have no children, and an index run starts some.
+        process = get_context("spawn").Process(
+            target=_work, args=(self._settings, self._sockets, self._shared)
+        )
+        with deaf_children():  # they are told to end by us
+            process.start()
+        return process
+
+    def _forget(self, process: SpawnProcess) -> None:
+        assert process.pid is not None
+        telemetry.process_ended(self._shared, process.pid)
+
+
+def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path) -> None:
+    """What a worker process runs."""
+    telemetry.start(
+        settings.log_level,
+        settings.log_format,
+        secrets=settings.secrets(),
+        otlp_endpoint=settings.otlp_endpoint,
+    )
+    telemetry.enable(shared)
+    try:
+        asyncio.run(_serve(settings, sockets))
+    finally:
+        telemetry.end()
+
+
+async def _serve(settings: Settings, sockets: Sequence[socket.socket]) -> None:
+    ending = Ending()
+    threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
+    with ending.of_process():
+        holder = AppHolder.of(settings)
+        server = server_of(holder, settings.toolsets)
+        app = asgi_app_of(server, holder, settings)
+        await serve_http(app, holder, sockets, ending, settings)
+
+
+def _end_with_parent(ending: Ending) -> None:
+    """A parent that is killed cannot end its workers."""
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    if ending.has_begun:
+        os._exit(EXIT_FORCED)  # it had told us, and then would not wait
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,151 @@
+"""The product over HTTP: in memory, on a port of this process, and as processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import Project
+from codebase_mcp.database.projects import ensure_project
+from codebase_mcp.index.store import repository_id_of
+from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.web.ending import DRAIN_S, Ending
+from codebase_mcp.web.http import asgi_app_of, make_asgi_app
+from codebase_mcp.web.listening import address_of, bind, serve_http
+
+COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
+OWN = "http://127.0.0.1:3000"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """All tools, on any free port."""
+    return replace(settings, toolsets=TOOLSETS, port=0, transport="http")
+
+
+@asynccontextmanager
+async def running(app: Starlette, address: str = OWN) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of an app in memory, whose lifespan is under way."""
+    transport = httpx2.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url=address) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+async def http(anyio_backend: str, settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the product in memory."""
+    async with running(make_asgi_app(settings)) as client:
+        yield client
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server on a port of this process."""
+
+    address: str
+    holder: AppHolder
+    ending: Ending
+    task: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def serving(settings: Settings, drain_s: float = DRAIN_S) -> AsyncIterator[Served]:
+    """Serve on a port of this process, to real sockets; it ends with the block, if not before."""
+    ending, holder = Ending(drain_s), AppHolder.of(settings)
+    sockets = bind(settings.host, settings.port)
+    app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
+    address = address_of(settings.host, sockets)
+    task = asyncio.create_task(serve_http(app, holder, sockets, ending, settings))
+    try:
+        yield Served(address, holder, ending, task)
+    finally:
+        ending.begin()
+        await task
+
+
+Hold = Callable[[Any, str], AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture
+async def held(anyio_backend: str, database: Database) -> Hold:
+    """Keep index runs of a repository waiting for as long as a block runs."""
+
+    @asynccontextmanager
+    async def hold(root: Any, project_id: str) -> AsyncIterator[None]:
+        project: Project = await ensure_project(database, project_id)
+        key = f"index {repository_id_of(project, root)}"
+        async with database.session_lock(project, key, wait=True):
+            yield
+
+    return hold
+
+
+@pytest.fixture
+def environment(settings: Settings) -> dict[str, str]:
+    return {**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir)}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server as a process, and where it answers."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    @property
+    def stderr(self) -> IO[str]:
+        assert self.process.stderr is not None
+        return self.process.stderr
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Callable[..., Program]]:
+    """Start a server; wait until it has said where it is."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **options: Any) -> Program:
+        process = subprocess.Popen(
+            [*COMMAND, "serve", *arguments, "--port", "0"],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        started.append(process)
+        assert process.stderr is not None
+        while not (
+            found := re.search(r"serves (http://\S+)/mcp", line := process.stderr.readline())
+        ):
+            assert line, "the server ended before it said where it is"
+        return Program(process, found[1])
+
+    yield start
+    for process in started:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End a process whatever it does, and let go of its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

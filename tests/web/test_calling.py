@@ -1,0 +1,232 @@
+"""``POST /tools/{name}``: what comes back, and under which status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from tests.web.conftest import Hold, running, serving
+
+from codebase_mcp.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    EmbeddingUnavailable,
+    IndexingFailed,
+    InternalError,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    ProjectNotFound,
+    ShuttingDown,
+)
+from codebase_mcp.settings import Settings
+from codebase_mcp.web.answers import error_answer
+from codebase_mcp.web.calling import MAX_BODY_BYTES
+from codebase_mcp.web.http import make_asgi_app
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+JSON = {"Content-Type": "application/json"}
+
+
+async def test_a_tool_replies_as_it_does_over_mcp(
+    http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str
+) -> None:
+    indexed = await http.post(
+        "/tools/index_repository", json={"repo_path": str(make_repo()), "project_id": project_id}
+    )
+    assert (indexed.status_code, indexed.json()["status"]) == (200, "success")
+    question = {"query": "user login", "project_id": project_id, "limit": 3}
+    found = await http.post("/tools/search_code", json=question)
+    assert found.headers["content-type"] == "application/json"
+    assert found.json()["results"][0]["file_path"] == "src/auth.py"
+
+
+async def test_older_names_and_numbers_as_text_are_understood(
+    http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = str(make_repo())
+    indexed = await http.post(
+        "/tools/index_repository", json={"repository_path": root, "collection": project_id}
+    )
+    assert indexed.status_code == 200
+    question = {"query": "user login", "collection": project_id, "limit": "1"}
+    found = await http.post("/tools/search_code", json=question)
+    assert found.json()["results"][0]["file"] == "src/auth.py"
+
+
+async def test_an_error_has_the_contracts_shape(http: httpx2.AsyncClient) -> None:
+    answer = await http.post("/tools/search_code", json={"query": "x", "limit": 100})
+    assert answer.status_code == 400
+    assert answer.json() == {
+        "error": {
+            "code": "VALIDATION_ERROR",
+            "type": "InvalidInput",
+            "message": "Limit must be between 1 and 50, got 100",
+            "details": {"field": "limit", "value": 100, "constraint": "1..50"},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "status", "code"),
+    [
+        ("search_code", {"query": "x", "project_id": "never-made"}, 404, "PROJECT_NOT_FOUND"),
+        ("get_task", {"task_id": "00000000-0000-4000-8000-000000000000"}, 404, "NOT_FOUND"),
+        ("get_task", {"task_id": "no uuid"}, 400, "VALIDATION_ERROR"),
+        ("index_repository", {"repo_path": "/nowhere"}, 400, "VALIDATION_ERROR"),
+        ("switch_project", {"project_id": "default"}, 403, "PERMISSION_DENIED"),
+        ("no_such_tool", {}, 404, "NOT_FOUND"),
+    ],
+)
+async def test_errors_of_tools_come_under_their_status(
+    http: httpx2.AsyncClient, tool: str, arguments: dict[str, Any], status: int, code: str
+) -> None:
+    answer = await http.post(f"/tools/{tool}", json=arguments)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+async def test_a_name_that_is_taken_is_a_conflict(
+    http: httpx2.AsyncClient, project_id: str
+) -> None:
+    arguments = {"name": "A project", "project_id": project_id}
+    assert (await http.post("/tools/create_project", json=arguments)).status_code == 200
+    again = await http.post("/tools/create_project", json=arguments)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "CONFLICT")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InvalidInput, 400),
+        (PermissionDenied, 403),
+        (ProjectNotFound, 404),
+        (NotFound, 404),
+        (Conflict, 409),
+        (IndexingFailed, 500),
+        (InternalError, 500),
+        (DatabaseUnavailable, 503),
+        (EmbeddingUnavailable, 503),
+        (ShuttingDown, 503),
+    ],
+)
+def test_every_error_has_a_status_and_who_is_to_come_again_is_told_when(
+    error: type[InvalidInput], status: int
+) -> None:
+    answer = error_answer(error("What is wrong"))
+    assert answer.status_code == status
+    assert ("retry-after" in answer.headers) == (status == 503)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "The body is not JSON"),
+        (b"{", "The body is not JSON"),
+        (b"\xff\xfe", "The body is not JSON"),
+        (b"[" * 100_000, "The body is not JSON"),
+        (b'{"limit": NaN}', "NaN is no number in JSON"),
+        (b'{"limit": 1e999}', "1e999 is no number in JSON"),
+        (b'{"limit": ' + b"9" * 5000 + b"}", "The body is not JSON"),
+        (b"[]", "The body must be a JSON object, got list"),
+        (b"null", "The body must be a JSON object, got NoneType"),
+    ],
+)
+async def test_a_body_that_is_no_json_object_is_refused(
+    http: httpx2.AsyncClient, body: bytes, message: str
+) -> None:
+    answer = await http.post("/tools/search_code", content=body, headers=JSON)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
+async def test_text_that_is_none_is_quoted_back_unharmed(http: httpx2.AsyncClient) -> None:
+    body = rb'{"query": "x", "file_type": "\ud800", "\udfff": 1}'
+    answer = await http.post("/tools/search_code", content=body, headers=JSON)
+    assert answer.status_code == 400
+    assert "\udfff" in json.dumps(answer.json(), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+async def test_what_a_page_may_send_unasked_is_no_call(
+    http: httpx2.AsyncClient, content_type: str
+) -> None:
+    answer = await http.post(
+        "/tools/search_code", content=b'{"query": "x"}', headers={"Content-Type": content_type}
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "VALIDATION_ERROR")
+
+
+async def test_a_body_that_is_too_large_is_refused(http: httpx2.AsyncClient) -> None:
+    body = b'{"query": "' + b"x" * MAX_BODY_BYTES + b'"}'
+    answer = await http.post("/tools/search_code", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "PATCH"])
+async def test_tools_are_called_with_post_alone(http: httpx2.AsyncClient, method: str) -> None:
+    answer = await http.request(method, "/tools/search_code")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
+
+
+async def test_tools_of_toolsets_that_are_not_shown_are_not_called(settings: Settings) -> None:
+    async with running(make_asgi_app(replace(settings, toolsets=("code",)))) as http:
+        answer = await http.post("/tools/list_tasks", json={})
+    assert answer.status_code == 404
+    assert "index_repository, search_code" in answer.json()["error"]["hint"]
+
+
+async def test_unknown_paths_answer_in_the_same_shape(http: httpx2.AsyncClient) -> None:
+    answer = await http.get("/tool/search_code")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_where_keys_are_asked_for_nobody_calls_without_one(
+    settings: Settings, project_id: str
+) -> None:
+    keys = StaticTokenVerifier({"her-key": {"client_id": "her"}, "his-key": {"client_id": "his"}})
+    hers, his = ({"Authorization": f"Bearer {key}"} for key in ("her-key", "his-key"))
+    mine = {"name": "Hers", "project_id": project_id}
+    async with running(make_asgi_app(settings, auth=keys)) as http:
+        for headers in ({}, {"Authorization": "Bearer made-up"}):
+            refused = await http.post("/tools/list_tasks", json={}, headers=headers)
+            assert refused.status_code == 401
+        await http.post("/tools/create_project", json=mine, headers=hers)
+        switch = {"project_id": project_id}
+        await http.post("/tools/switch_project", json=switch, headers=hers)
+        active = [
+            (await http.post("/tools/get_active_project", json={}, headers=headers)).json()
+            for headers in (hers, his)
+        ]
+        document = (await http.get("/openapi.json")).json()
+    assert [found["project_id"] for found in active] == [project_id, None]
+    assert "401" in document["paths"]["/tools/list_tasks"]["post"]["responses"]
+
+
+async def test_whoever_hangs_up_ends_the_call(
+    settings: Settings, make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    root = make_repo()
+    arguments = {"repo_path": str(root), "project_id": project_id}
+    async with (
+        held(root, project_id),
+        serving(settings) as server,
+        httpx2.AsyncClient(base_url=server.address, timeout=None) as http,
+    ):
+        call = asyncio.create_task(http.post("/tools/index_repository", json=arguments))
+        while not len(server.holder.calls):
+            await asyncio.sleep(0.01)
+        call.cancel()
+        while len(server.holder.calls):
+            await asyncio.sleep(0.01)
+        answer = await http.get("/health/live")
+    assert answer.status_code == 200

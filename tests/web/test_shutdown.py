@@ -1,0 +1,272 @@
+"""A server that is told to end lets its calls finish, takes no new ones, and ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import SSETransport, StreamableHttpTransport
+from mcp import MCPError
+from tests.web.conftest import COMMAND, Hold, Program, serving, stop
+
+from codebase_mcp.app import App
+from codebase_mcp.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+Start = Callable[..., Program]
+
+
+class Watched:
+    """A client, and whether progress of its call was told."""
+
+    def __init__(self, address: str, mode: Any) -> None:
+        self.progress = asyncio.Event()
+        self.listed = asyncio.Event()
+        if mode == "sse":
+            older = SSETransport(f"{address}/sse")
+            self.client: Client[Any] = Client(older, mode="legacy", progress_handler=self._note)
+        else:
+            newer = StreamableHttpTransport(f"{address}/mcp")
+            self.client = Client(newer, mode=mode, progress_handler=self._note)
+
+    async def _note(self, done: float, total: float | None, message: str | None) -> None:
+        self.progress.set()
+        if total is not None and total > 1:
+            self.listed.set()
+
+    def index(self, root: Path, project_id: str) -> asyncio.Task[Any]:
+        """An index run under way."""
+        arguments = {"repo_path": str(root), "project_id": project_id}
+        return asyncio.create_task(
+            self.client.call_tool("index_repository", arguments, raise_on_error=False)
+        )
+
+
+async def until_closed(program: Program) -> None:
+    """Wait until no new connections are taken."""
+    address = urlsplit(program.address)
+    while True:
+        try:
+            socket.create_connection((address.hostname, address.port or 0)).close()
+        except ConnectionRefusedError:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit status, and what was written to standard error until then."""
+    assert process.stderr is not None
+    text = await asyncio.to_thread(process.stderr.read)
+    return await asyncio.to_thread(process.wait, 60), text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy", "sse"])
+async def test_a_call_under_way_finishes_and_its_reply_arrives(
+    start: Start, make_repo: MakeRepo, project_id: str, held: Hold, mode: Any
+) -> None:
+    root, program = make_repo(), start("--transport", "http", "--sse")
+    watched = Watched(program.address, mode)
+    await watched.client.__aenter__()
+    await watched.client.list_tools()  # else it asks for the reply's schema after the call
+    async with held(root, project_id):
+        call = watched.index(root, project_id)
+        await watched.progress.wait()
+        program.process.send_signal(signal.SIGTERM)
+        await until_closed(program)
+        assert not call.done()
+    result = await call
+    assert result.structured_content["status"] == "success"
+    assert await ended(program.process) == (0, "")
+    await watched.client.close()
+
+
+async def test_a_call_that_takes_too_long_is_broken_off_and_its_caller_told(
+    settings: Settings, make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    root = make_repo()
+    async with held(root, project_id), serving(settings, drain_s=0.1) as server:
+        watched = Watched(server.address, "auto")
+        async with watched.client:
+            call = watched.index(root, project_id)
+            await watched.progress.wait()
+            server.ending.begin()
+            result = await call
+        await server.task
+        assert not len(server.holder.calls)
+    assert result.is_error
+    assert result.structured_content["error"]["type"] == "Unavailable"
+
+
+async def test_an_index_run_in_worker_processes_leaves_the_database_in_order(
+    start: Start, tmp_path: Path, project_id: str, app: App
+) -> None:
+    root = tmp_path / "library"
+    source = Path(sysconfig.get_paths()["stdlib"])
+    for package in ("asyncio", "email", "idlelib"):
+        shutil.copytree(source / package, root / package)
+    program = start("--transport", "http")
+    watched = Watched(program.address, "auto")
+    async with watched.client:
+        await watched.client.list_tools()
+        call = watched.index(root, project_id)
+        at_work = asyncio.create_task(watched.listed.wait())
+        await asyncio.wait((at_work, call), return_when=asyncio.FIRST_COMPLETED)
+        at_work.cancel()
+        program.process.send_signal(signal.SIGTERM)
+        result = await call
+    assert await ended(program.process) == (0, "")
+    again = await app.index(root, project_id)
+    assert again.run.status == result.structured_content.get("status", "success")
+    found = await app.search("event loop", project_id)
+    assert found.answer.hits
+
+
+async def test_a_second_interrupt_ends_the_process_at_once(
+    start: Start, make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    root, program = make_repo(), start("--transport", "http")
+    watched = Watched(program.address, "auto")
+    async with held(root, project_id), watched.client:
+        call = watched.index(root, project_id)
+        await watched.progress.wait()
+        program.process.send_signal(signal.SIGINT)
+        await until_closed(program)
+        program.process.send_signal(signal.SIGINT)
+        assert await ended(program.process) == (130, "Ended at once.\n")
+        with pytest.raises((MCPError, RuntimeError)):
+            await call
+
+
+async def test_streams_that_wait_for_news_hold_nothing_up(start: Start) -> None:
+    program = start("--transport", "http", "--sse")
+    older: Client[Any] = Client(SSETransport(f"{program.address}/sse"), mode="legacy")
+    newer: Client[Any] = Client(StreamableHttpTransport(f"{program.address}/mcp"), mode="legacy")
+    await older.__aenter__()
+    await newer.__aenter__()
+    assert await older.list_tools()
+    assert await newer.list_tools()
+    program.process.send_signal(signal.SIGTERM)
+    assert await ended(program.process) == (0, "")
+    await newer.close()
+    await older.close()
+
+
+class Stdio:
+    """A server on stdio, spoken to line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def say(self, **message: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        heard: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return heard
+
+    def greet(self) -> None:
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        self.say(id=1, method="initialize", params=hello)
+        assert self.hear()["id"] == 1
+        self.say(method="notifications/initialized")
+
+    def index(self, root: Path, project_id: str) -> None:
+        """Begin an index run, and wait until it is under way."""
+        arguments = {"repo_path": str(root), "project_id": project_id}
+        call = {"name": "index_repository", "arguments": arguments, "_meta": {"progressToken": 7}}
+        self.say(id=2, method="tools/call", params=call)
+        assert self.hear()["method"] == "notifications/progress"
+
+
+@pytest.fixture
+def stdio(environment: dict[str, str]) -> Any:
+    """Start a server on stdio."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> Stdio:
+        pipe = subprocess.PIPE
+        command = [*COMMAND, *arguments]
+        process = subprocess.Popen(
+            command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+        started.append(process)
+        return Stdio(process)
+
+    yield start
+    for process in started:
+        stop(process)
+
+
+async def test_on_stdio_a_call_under_way_finishes_after_the_input_has_closed(
+    stdio: Callable[..., Stdio], make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    server, root = stdio(), make_repo()
+    server.greet()
+    assert server.process.stdin is not None
+    async with held(root, project_id):
+        server.index(root, project_id)
+        server.process.stdin.close()
+    heard = server.hear()
+    while "id" not in heard:
+        heard = server.hear()
+    assert heard["result"]["structuredContent"]["status"] == "success"
+    assert await ended(server.process) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_on_stdio_a_signal_ends_the_server_though_its_input_is_open(
+    stdio: Callable[..., Stdio], number: signal.Signals
+) -> None:
+    server = stdio()
+    server.greet()
+    server.process.send_signal(number)
+    assert await ended(server.process) == (0, "")
+
+
+async def test_a_client_that_dies_in_a_call_leaves_no_traceback(
+    stdio: Callable[..., Stdio], make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    server, root = stdio(), make_repo()
+    server.greet()
+    assert server.process.stdin is not None
+    assert server.process.stdout is not None
+    async with held(root, project_id):
+        server.index(root, project_id)
+        server.process.stdout.close()
+        server.process.stdin.close()
+    assert await ended(server.process) == (0, "")
+
+
+async def test_one_process_serves_stdio_and_http_until_its_input_closes(
+    start: Start, project_id: str
+) -> None:
+    program = start("--transport", "all", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server = Stdio(program.process)
+    server.greet()
+    async with Client(StreamableHttpTransport(f"{program.address}/mcp")) as client:
+        assert len(await client.list_tools()) == 2
+    server.say(id=2, method="tools/list")
+    assert len(server.hear()["result"]["tools"]) == 2
+    assert program.process.stdin is not None
+    program.process.stdin.close()
+    assert await ended(program.process) == (0, "")
