@@ -1,0 +1,50 @@
+"""The arguments of ``codebase-mcp setup``; light, as every start of the program reads them."""
+
+from __future__ import annotations
+
+import argparse
+
+CLIENT_NAMES = (
+    "claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "antigravity",
+    "qwen-code", "windsurf", "zed", "opencode", "copilot-cli", "kiro",
+)  # fmt: skip
+
+
+def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let a parser take them."""
+    parser.add_argument(
+        "clients",
+        nargs="*",
+        metavar="CLIENT",
+        help=f"which: {', '.join(CLIENT_NAMES)}; none: list them",
+    )
+    parser.add_argument("--all", action="store_true", help="every client that is found here")
+    parser.add_argument("--remove", action="store_true", help="take out again what was written")
+    parser.add_argument(
+        "--scope",
+        choices=["user", "project"],
+        default="user",
+        help="for all your work, or one project",
+    )
+    parser.add_argument("--project-dir", help="the project's directory (the working directory)")
+    parser.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
+    parser.add_argument("--name", default="codebase", help="the server's name there (codebase)")
+    parser.add_argument(
+        "--command", dest="command_line", metavar="LINE", help="how to start it (this installation)"
+    )
+    parser.add_argument(
+        "--http", metavar="URL", help="a server that runs already, up to and with /mcp"
+    )
+    parser.add_argument(
+        "--env", action="append", metavar="NAME=VALUE", help="an environment variable for it"
+    )
+    parser.add_argument(
+        "--no-instructions",
+        dest="rules",
+        action="store_false",
+        help="leave CLAUDE.md and the like alone",
+    )
+    parser.add_argument("--force", action="store_true", help="replace another server of that name")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
+    parser.add_argument("--json", action="store_true", help="print JSON")

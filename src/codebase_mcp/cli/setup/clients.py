@@ -1,0 +1,225 @@
+"""Which clients are there, which files do they read, and in which words? The only list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from codebase_mcp.cli.setup.edit import KeyPath
+from codebase_mcp.cli.setup.machine import Machine
+
+Scope = Literal["user", "project"]
+Place = Callable[[Machine], Path]
+Entry = dict[str, Any]
+
+RULE_FILE = "codebase-mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a client starts the server."""
+
+    command: str
+    args: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program with an agent in it.
+
+    ``user`` and ``project`` say where its configuration lies; of several names in a project the
+    first that exists counts, else the last. ``sections`` likewise, in the file. ``remote`` is None
+    where the file cannot name a server by its address. ``rules`` are the files with instructions.
+    """
+
+    name: str
+    title: str
+    programs: tuple[str, ...]
+    marks: tuple[Place, ...]
+    user: Place
+    project: tuple[str, ...]
+    sections: tuple[KeyPath, ...]
+    local: Callable[[Launch], Entry]
+    remote: Callable[[str], Entry] | None
+    user_rules: Place | None = None
+    project_rules: tuple[str, ...] = ()
+    rules_header: str = ""
+    afterwards: str = "Restart it."
+
+    def is_installed(self, machine: Machine) -> bool:
+        """Whether there are traces of it on this machine."""
+        return any(map(machine.has, self.programs)) or any(
+            mark(machine).exists() for mark in self.marks
+        )
+
+    def config_file(self, scope: Scope, machine: Machine, root: Path) -> Path | None:
+        """Its configuration; None where it has none of that scope."""
+        if scope == "user":
+            return self.user(machine)
+        return _in_project(root, self.project)
+
+    def rules_file(self, scope: Scope, machine: Machine, root: Path) -> Path | None:
+        """Where it reads instructions; None where it reads none from a file."""
+        if scope == "user":
+            return self.user_rules(machine) if self.user_rules else None
+        return _in_project(root, self.project_rules)
+
+    @property
+    def is_toml(self) -> bool:
+        """Whether its configuration is TOML, not JSON."""
+        return self.name == "codex"
+
+
+def _in_project(root: Path, names: tuple[str, ...]) -> Path | None:
+    existing = (root / name for name in names if (root / name).exists())
+    return next(existing, root / names[-1] if names else None)
+
+
+def _plain(launch: Launch) -> Entry:
+    entry: Entry = {"command": launch.command, "args": list(launch.args)}
+    return entry | ({"env": dict(launch.env)} if launch.env else {})
+
+
+def _stdio(launch: Launch) -> Entry:
+    return {"type": "stdio", **_plain(launch)}
+
+
+def _opencode(launch: Launch) -> Entry:
+    entry: Entry = {"type": "local", "command": [launch.command, *launch.args]}
+    return entry | ({"environment": dict(launch.env)} if launch.env else {})
+
+
+def _copilot(launch: Launch) -> Entry:
+    return {"type": "local", **_plain(launch), "tools": ["*"]}
+
+
+def _http(url: str) -> Entry:
+    return {"type": "http", "url": url}
+
+
+def _home(*parts: str) -> Place:
+    return lambda machine: machine.home.joinpath(*parts)
+
+
+def _folder(variable: str, default: str, *parts: str) -> Place:
+    return lambda machine: machine.folder(variable, default).joinpath(*parts)
+
+
+def _application(*parts: str) -> Place:
+    return lambda machine: machine.applications.joinpath(*parts)
+
+
+def _claude_json(machine: Machine) -> Path:
+    return machine.folder("CLAUDE_CONFIG_DIR") / ".claude.json"
+
+
+def _opencode_json(machine: Machine) -> Path:
+    folder = machine.config / "opencode"
+    commented = folder / "opencode.jsonc"
+    return commented if commented.exists() else folder / "opencode.json"
+
+
+def _zed(*parts: str) -> Place:
+    """Zed uses the folder of command-line programs on macOS, not that of applications."""
+    return lambda m: (
+        m.applications / "Zed" if m.platform == "win32" else m.config / "zed"
+    ).joinpath(*parts)
+
+
+_SERVERS: tuple[KeyPath, ...] = (("mcpServers",),)
+_COPILOT_RULES = (".github/copilot-instructions.md",)
+# Zed reads the first of these that exists, and none of the others.
+_ZED_RULES = (
+    ".rules", ".cursorrules", ".windsurfrules", ".clinerules", ".github/copilot-instructions.md",
+    "AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.md",
+)  # fmt: skip
+_ABOUT = "description: How to find code with the codebase-mcp server"
+
+CLIENTS = (
+    Client(
+        "claude-code", "Claude Code", ("claude",), (_folder("CLAUDE_CONFIG_DIR", ".claude"),),
+        _claude_json, (".mcp.json",), _SERVERS, _stdio, _http,
+        _folder("CLAUDE_CONFIG_DIR", ".claude", "CLAUDE.md"), ("CLAUDE.md",),
+        afterwards="Start a new session; /mcp shows the server.",
+    ),
+    Client(
+        "claude-desktop", "Claude Desktop", (), (_application("Claude"),),
+        _application("Claude", "claude_desktop_config.json"), (), _SERVERS, _plain, None,
+        afterwards="Quit it and start it again.",
+    ),
+    Client(
+        "cursor", "Cursor", ("cursor", "cursor-agent"), (_home(".cursor"),),
+        _home(".cursor", "mcp.json"), (".cursor/mcp.json",), _SERVERS, _stdio,
+        lambda url: {"url": url}, None, (f".cursor/rules/{RULE_FILE}.mdc",),
+        f"---\n{_ABOUT}\nalwaysApply: true\n---\n", "Turn the server on in its settings.",
+    ),
+    Client(
+        "vscode", "VS Code", ("code",), (_application("Code", "User"),),
+        _application("Code", "User", "mcp.json"), (".vscode/mcp.json",), (("servers",),), _stdio,
+        _http, _application("Code", "User", "prompts", f"{RULE_FILE}.instructions.md"),
+        _COPILOT_RULES, f"---\n{_ABOUT}\napplyTo: '**'\n---\n",
+        "Start the server with the command MCP: List Servers.",
+    ),
+    Client(
+        "codex", "Codex", ("codex",), (_folder("CODEX_HOME", ".codex"),),
+        _folder("CODEX_HOME", ".codex", "config.toml"), (".codex/config.toml",),
+        (("mcp_servers",),), _plain, lambda url: {"url": url},
+        _folder("CODEX_HOME", ".codex", "AGENTS.md"), ("AGENTS.md",),
+        afterwards="Start a new session; /mcp shows the server.",
+    ),
+    Client(
+        "gemini", "Gemini CLI", ("gemini",), (_home(".gemini", "settings.json"),),
+        _home(".gemini", "settings.json"), (".gemini/settings.json",), _SERVERS, _plain,
+        lambda url: {"httpUrl": url}, _home(".gemini", "GEMINI.md"), ("GEMINI.md",),
+        afterwards="Start a new session; /mcp shows the server.",
+    ),
+    Client(
+        "antigravity", "Antigravity", ("agy",),
+        (_home(".gemini", "antigravity"), _home(".gemini", "antigravity-cli")),
+        _home(".gemini", "config", "mcp_config.json"), (".agents/mcp_config.json",), _SERVERS,
+        _plain, lambda url: {"serverUrl": url}, _home(".gemini", "GEMINI.md"), ("AGENTS.md",),
+        afterwards="Refresh its list of MCP servers, or start a new session.",
+    ),
+    Client(
+        "qwen-code", "Qwen Code", ("qwen",), (_home(".qwen"),),
+        _home(".qwen", "settings.json"), (".qwen/settings.json",), _SERVERS, _plain,
+        lambda url: {"httpUrl": url}, _home(".qwen", "QWEN.md"), ("QWEN.md",),
+        afterwards="Start a new session; /mcp shows the server.",
+    ),
+    Client(
+        "windsurf", "Windsurf", ("windsurf",), (_home(".codeium", "windsurf"),),
+        _home(".codeium", "windsurf", "mcp_config.json"), (), _SERVERS, _plain,
+        lambda url: {"serverUrl": url},
+        _home(".codeium", "windsurf", "memories", "global_rules.md"),
+        afterwards="Refresh its list of MCP servers.",
+    ),
+    Client(
+        "zed", "Zed", ("zed", "zeditor"), (_zed(),), _zed("settings.json"),
+        (".zed/settings.json",), (("context_servers",),), _plain, lambda url: {"url": url}, None,
+        _ZED_RULES, afterwards="It starts the server by itself.",
+    ),
+    Client(
+        "opencode", "OpenCode", ("opencode",), (lambda m: m.config / "opencode",), _opencode_json,
+        ("opencode.jsonc", "opencode.json"), (("mcp", "servers"), ("mcp",)), _opencode,
+        lambda url: {"type": "remote", "url": url},
+        lambda m: m.config / "opencode" / "AGENTS.md", ("AGENTS.md",),
+        afterwards="Start a new session.",
+    ),
+    Client(
+        "copilot-cli", "GitHub Copilot CLI", ("copilot",), (_folder("COPILOT_HOME", ".copilot"),),
+        _folder("COPILOT_HOME", ".copilot", "mcp-config.json"), (".github/mcp.json",), _SERVERS,
+        _copilot, lambda url: {**_http(url), "tools": ["*"]},
+        _folder("COPILOT_HOME", ".copilot", "copilot-instructions.md"), _COPILOT_RULES,
+        afterwards="Start a new session; /mcp show lists the server.",
+    ),
+    Client(
+        "kiro", "Kiro", ("kiro", "kiro-cli"), (_home(".kiro"),),
+        _home(".kiro", "settings", "mcp.json"), (".kiro/settings/mcp.json",), _SERVERS, _plain,
+        lambda url: {"url": url}, _home(".kiro", "steering", f"{RULE_FILE}.md"),
+        (f".kiro/steering/{RULE_FILE}.md",), "---\ninclusion: always\n---\n",
+        "It connects when the file is saved.",
+    ),
+)  # fmt: skip

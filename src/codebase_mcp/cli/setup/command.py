@@ -1,0 +1,245 @@
+"""``codebase-mcp setup``: show what would be written, ask, write it; or take it out again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from codebase_mcp.cli.setup.apply import apply
+from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch
+from codebase_mcp.cli.setup.edit import Refused
+from codebase_mcp.cli.setup.machine import Machine
+from codebase_mcp.cli.setup.plan import Change, Planner, Unfit, Wish
+from codebase_mcp.cli.setup.receipts import Receipts
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings import DEFAULT_TOOLSETS, Settings, environment_for_child
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+async def setup(options: argparse.Namespace, settings: Settings) -> int:
+    """Add the server to clients, or remove it; 0 if all is as it was asked for."""
+    machine = Machine(Path.home(), sys.platform, environment_for_child())
+    wish = _wish(options, settings)
+    receipts = Receipts(_own_folder(settings))
+    planner = Planner(wish, machine, receipts)
+    if not options.clients and not options.all:
+        return _list(planner, machine, as_json=options.json)
+    clients = _chosen(options, wish, planner, machine)
+    _plan(planner, clients, is_removal=options.remove)
+    needed = [change for change in planner.changes if change.is_needed]
+    if not options.json:
+        _show(planner.changes)
+    if needed and not options.dry_run and not _confirmed(options):
+        print("Nothing was changed.", file=sys.stderr)
+        return 1
+    copies: dict[Path, Path | None] = {}
+    if not options.dry_run:
+        try:
+            copies = apply(planner.changes, receipts, mode=0o600 if wish.scope == "user" else 0o644)
+        except Unfit as unfit:
+            raise _refusal([str(unfit)]) from None
+    if options.json:
+        print(json.dumps(_as_json(planner.changes, copies), ensure_ascii=False, indent=2))
+    elif needed and not options.dry_run:
+        _report(needed, copies, clients, is_removal=options.remove)
+    return 0
+
+
+def own_command() -> list[str]:
+    """How this installation is started from anywhere."""
+    # uv throws the environments away that it makes for uvx.
+    if any(part.startswith(("archive-v", "environments-v")) for part in Path(sys.prefix).parts):
+        return ["uvx", f"codebase-mcp=={version('codebase-mcp')}"]
+    name = "codebase-mcp.exe" if sys.platform == "win32" else "codebase-mcp"
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which("codebase-mcp")
+    return [found] if found else [sys.executable, "-m", "codebase_mcp.cli.main"]
+
+
+def _wish(options: argparse.Namespace, settings: Settings) -> Wish:
+    problems = []
+    if not _NAME.fullmatch(options.name):
+        problems.append("--name: letters, digits, - and _, 64 at most")
+    env: dict[str, str] = {}
+    for given in options.env or ():
+        name, equals, value = given.partition("=")
+        if not equals or not _VARIABLE.fullmatch(name):
+            problems.append(f"--env {name}: must be NAME=VALUE")
+        env[name] = value
+    if options.http and (options.command_line or options.env):
+        problems.append("--http: a server that runs already has its own command and environment")
+    if options.http and not re.match(r"https?://\S+$", options.http):
+        problems.append("--http: must begin with http:// or https://")
+    root = settings.project_dir or Path.cwd()
+    if options.scope == "project" and not root.is_dir():
+        problems.append(f"--project-dir: {root} is not a directory")
+    if problems:
+        raise _refusal(problems)
+    command = shlex.split(options.command_line) if options.command_line else own_command()
+    if options.scope == "project" and shutil.which("codebase-mcp") == command[0]:
+        command = ["codebase-mcp"]  # such files are shared, and paths differ
+    args = ["serve", "--toolsets", options.toolsets] if options.toolsets else []
+    return Wish(
+        scope=options.scope,
+        root=root,
+        name=options.name,
+        launch=Launch(command[0], (*command[1:], *args), tuple(env.items())),
+        url=options.http,
+        toolsets=settings.toolsets if options.toolsets else DEFAULT_TOOLSETS,
+        with_rules=options.rules,
+        force=options.force,
+    )
+
+
+def _own_folder(settings: Settings) -> Path:
+    # The embedded database wants the folder above to be as it would have made it itself.
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    settings.data_dir.mkdir(mode=0o755 if is_root else 0o700, parents=True, exist_ok=True)
+    return settings.data_dir / "setup"
+
+
+def _chosen(
+    options: argparse.Namespace, wish: Wish, planner: Planner, machine: Machine
+) -> list[Client]:
+    chosen = [_client(name) for name in dict.fromkeys(options.clients)]
+    for client in CLIENTS if options.all else ():
+        if client.config_file(wish.scope, machine, wish.root) is None:
+            continue
+        is_set_up = options.remove and _state(planner, client) == "yes"
+        is_wanted = is_set_up if options.remove else client.is_installed(machine)
+        if is_wanted and client not in chosen:
+            chosen.append(client)
+    return chosen
+
+
+def _client(name: str) -> Client:
+    known = {client.name: client for client in CLIENTS}
+    if name not in known:
+        raise _refusal([f"{name} is no client that is known here; known are {', '.join(known)}"])
+    return known[name]
+
+
+def _plan(planner: Planner, clients: list[Client], *, is_removal: bool) -> None:
+    problems = []
+    for client in clients:
+        try:
+            (planner.remove if is_removal else planner.add)(client)
+        except Unfit as unfit:
+            problems.append(str(unfit))
+    if problems:
+        raise _refusal([*problems, "Nothing was changed"])
+
+
+def _refusal(problems: list[str]) -> InvalidInput:
+    fields = [{"field": "setup", "message": problem} for problem in problems]
+    return InvalidInput(
+        "The setup cannot be done as it stands",
+        hint="Correct what is named, then call it again.",
+        details={"fields": fields},
+    )
+
+
+def _confirmed(options: argparse.Namespace) -> bool:
+    if options.yes:
+        return True
+    if options.json or not sys.stdin.isatty():
+        raise InvalidInput(
+            "Nobody is there to be asked", hint="Pass --yes to write, or --dry-run to look."
+        )
+    try:
+        return input("Write this? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _state(planner: Planner, client: Client) -> str:
+    """Whether a client knows the server: yes, no, or what is wrong with its file."""
+    try:
+        path, edit = next(iter(planner.edits(client)))
+        content = path.read_bytes().decode()
+        return "no" if edit.find(content) is None else "yes"
+    except FileNotFoundError:
+        return "no"
+    except (OSError, UnicodeDecodeError, Refused, Unfit) as error:
+        return str(error)
+
+
+def _list(planner: Planner, machine: Machine, *, as_json: bool) -> int:
+    rows = [
+        {
+            "client": client.name,
+            "title": client.title,
+            "installed": client.is_installed(machine),
+            "configured": _state(planner, client),
+            "file": str(client.user(machine)),
+        }
+        for client in CLIENTS
+    ]
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        return 0
+    for row in sorted(rows, key=lambda row: not row["installed"]):
+        seen = "found" if row["installed"] else "-"
+        state = {"yes": "set up", "no": "-"}.get(str(row["configured"]), str(row["configured"]))
+        console.print(f"{row['client']:15} {seen:6} {state:7} {row['file']}", markup=False)
+    print(
+        "\ncodebase-mcp setup CLIENT… sets one up, --all those that were found; --remove undoes it."
+    )
+    return 0
+
+
+def _show(changes: list[Change]) -> None:
+    for change in changes:
+        state = change.note or ("" if change.is_needed else "nothing to do")
+        if change.is_needed and change.before is None:
+            state = "new file"
+        elif change.is_needed and change.after is None:
+            state = "file goes"
+        console.print(f"{change.path}{f'  ({state})' if state else ''}", style="bold", markup=False)
+        for line in change.diff():
+            style = {"+": "green", "-": "red"}.get(line[:1], "dim")
+            console.print(Text(f"  {line}", style=style))
+
+
+def _report(
+    needed: list[Change],
+    copies: dict[Path, Path | None],
+    clients: list[Client],
+    *,
+    is_removal: bool,
+) -> None:
+    for change in needed:
+        copy = copies.get(change.path)
+        kept = f"  (before: {copy})" if copy else ""
+        console.print(
+            f"{'removed from' if is_removal else 'written'} {change.path}{kept}", markup=False
+        )
+    for client in clients if not is_removal else ():
+        console.print(f"{client.title}: {client.afterwards}", markup=False)
+
+
+def _as_json(changes: list[Change], copies: dict[Path, Path | None]) -> list[dict[str, Any]]:
+    return [
+        {
+            "file": str(change.path),
+            "changed": change.is_needed,
+            "diff": change.diff(),
+            "copy": str(copies[change.path]) if copies.get(change.path) else None,
+        }
+        for change in changes
+    ]

@@ -1,0 +1,143 @@
+"""What did we change, and how was it before?
+
+A receipt for each file lies in our own data folder: with it, a file that nobody has changed since
+is given back byte for byte, a file that was not there goes, and tables made around our entry go as
+well. Without it only our part is taken out. Beside it lies a copy of the file as it was before the
+last change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from codebase_mcp.cli.setup.edit import KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is known about one file.
+
+    ``clients`` use what we wrote. ``was_there`` and ``folders`` tell what was made for it.
+    ``written`` is the hash of what we left, ``is_exact`` says that the original is kept.
+    """
+
+    path: str
+    clients: tuple[str, ...]
+    was_there: bool
+    folders: tuple[str, ...] = ()
+    created: tuple[KeyPath, ...] = ()
+    written: str = ""
+    is_exact: bool = True
+
+
+class Receipts:
+    """The receipts in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def of(self, path: Path) -> Receipt | None:
+        """The receipt for a file, if we changed it."""
+        try:
+            kept = json.loads((self._place(path) / "receipt.json").read_text("utf-8"))
+        except FileNotFoundError:
+            return None
+        created = tuple(tuple(names) for names in kept.pop("created"))
+        clients, folders = tuple(kept.pop("clients")), tuple(kept.pop("folders"))
+        return Receipt(**kept, clients=clients, folders=folders, created=created)
+
+    def original(self, receipt: Receipt, now: bytes) -> tuple[bytes | None] | None:
+        """What the file held before us (nothing: it was not there), if it is as we left it."""
+        if not receipt.is_exact or receipt.written != fingerprint(now):
+            return None
+        if not receipt.was_there:
+            return (None,)
+        return ((self._place(Path(receipt.path)) / "original").read_bytes(),)
+
+    def keep(self, receipt: Receipt, before: bytes | None) -> Path | None:
+        """Write down a change before it is made; where the copy of the file lies."""
+        place = self._place(Path(receipt.path))
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if receipt.is_exact and before is not None and not (place / "original").exists():
+            write_file(place / "original", before)
+        if not receipt.is_exact:
+            (place / "original").unlink(missing_ok=True)
+        write_file(place / "receipt.json", json.dumps(asdict(receipt), indent=1).encode())
+        if before is None:
+            return None
+        write_file(place / "before", before)
+        return place / "before"
+
+    def put_back(self, path: Path, known: Receipt | None) -> None:
+        """Know of a file what was known before a change that failed."""
+        if known is None:
+            self.forget(path)
+        else:
+            self.keep(known, None)
+
+    def forget(self, path: Path) -> None:
+        """The file is as if we had never been there."""
+        shutil.rmtree(self._place(path), ignore_errors=True)
+
+    def _place(self, path: Path) -> Path:
+        return self._folder / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def next_receipt(
+    known: Receipt | None,
+    path: Path,
+    client: str,
+    before: bytes | None,
+    created: tuple[KeyPath, ...],
+    *,
+    had_ours: bool,
+) -> Receipt:
+    """The receipt for a change to a file that may have been changed by us before.
+
+    ``had_ours`` says that our part stands in it already: taking it out must not bring it back.
+    """
+    if known is None:
+        was_there = before is not None
+        return Receipt(str(path), (client,), was_there, created=created, is_exact=not had_ours)
+    as_we_left_it = before is not None and known.written == fingerprint(before)
+    return replace(
+        known,
+        clients=tuple(dict.fromkeys((*known.clients, client))),
+        created=tuple(dict.fromkeys((*known.created, *created))),
+        is_exact=known.is_exact and as_we_left_it,
+    )
+
+
+def fingerprint(content: bytes) -> str:
+    """The hash of a file's content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Put content in a file's place at once: who reads it sees the old or the new.
+
+    A file that is there keeps its owner and permissions; ``mode`` is for a new one.
+    """
+    owner = None
+    if path.exists():
+        entry = path.stat()
+        mode, owner = entry.st_mode & 0o7777, (entry.st_uid, entry.st_gid)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        if owner is not None and hasattr(os, "chown") and owner != (os.geteuid(), os.getegid()):
+            os.chown(name, *owner)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

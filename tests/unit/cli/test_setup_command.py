@@ -1,0 +1,464 @@
+"""``codebase-mcp setup`` on a home directory with the files that each client leaves there."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codebase_mcp.cli.main import run
+from codebase_mcp.cli.setup.apply import apply
+from codebase_mcp.cli.setup.arguments import CLIENT_NAMES
+from codebase_mcp.cli.setup.block import BEGIN
+from codebase_mcp.cli.setup.clients import CLIENTS, Client
+from codebase_mcp.cli.setup.command import own_command
+from codebase_mcp.cli.setup.jsonc import parse
+from codebase_mcp.cli.setup.machine import Machine
+from codebase_mcp.cli.setup.plan import Change, Unfit
+from codebase_mcp.cli.setup.receipts import Receipt, Receipts
+
+BY_NAME = {client.name: client for client in CLIENTS}
+DESKTOP = "Claude/claude_desktop_config.json"
+COMMENTED = ("vscode", "zed", "opencode")
+WITH_PROJECT = [client.name for client in CLIENTS if client.project]
+VARIABLES = (
+    "XDG_CONFIG_HOME", "APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME",
+    "CLAUDE_PROJECT_DIR", "CODEBASE_MCP_PROJECT_DIR", "CODEBASE_MCP_TOOLSETS",
+)  # fmt: skip
+
+Setup = Callable[..., int]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory of one's own, and nothing of this machine in the environment."""
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
+    monkeypatch.setenv("CODEBASE_MCP_DATA_DIR", str(tmp_path / "data"))
+    return home
+
+
+@pytest.fixture
+def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, in which the user works."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    return project
+
+
+def setup(*arguments: str) -> int:
+    return run(["setup", *arguments])
+
+
+def machine(home: Path) -> Machine:
+    return Machine(home, sys.platform, {})
+
+
+def config_of(client: Client, home: Path) -> Path:
+    return client.user(machine(home))
+
+
+def sample(client: Client) -> bytes:
+    """A configuration as the client's users have it: another server, comments where they may be."""
+    if client.is_toml:
+        return b'model = "x" # mine\r\n\r\n[mcp_servers.other]\r\ncommand = "y"\r\n# the end'
+    section = client.sections[-1][0]
+    comment = "  // what I like\n" if client.name in COMMENTED else ""
+    return (
+        f'{{\n{comment}  "theme": "dark",\n  "{section}": {{\n'
+        '    "other": {"command": "y"}\n  }\n}\n'
+    ).encode()
+
+
+def entry_in(client: Client, path: Path) -> Any:
+    text = path.read_text("utf-8")
+    content = tomllib.loads(text) if client.is_toml else parse(text).value
+    return content[client.sections[-1][0]]["codebase"]
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_command_line_names_every_client() -> None:
+    assert tuple(BY_NAME) == CLIENT_NAMES
+
+
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_a_client_is_set_up_and_forgets_without_a_trace(name: str, home: Path) -> None:
+    client, path = BY_NAME[name], config_of(BY_NAME[name], home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(sample(client))
+    before = files_below(home)
+    assert setup(name, "--yes", "--command", "/usr/local/bin/codebase-mcp", "--env", "A=b=c") == 0
+    entry = entry_in(client, path)
+    assert "/usr/local/bin/codebase-mcp" in (entry["command"], entry["command"][0])
+    assert {"A": "b=c"} in (entry.get("env"), entry.get("environment"))
+    assert b"other" in path.read_bytes()
+    once = files_below(home)
+    rules = client.user_rules
+    assert len(once) == len(before) + (rules is not None)
+    assert rules is None or BEGIN in rules(machine(home)).read_text("utf-8")
+    assert setup(name, "--yes", "--command", "/usr/local/bin/codebase-mcp", "--env", "A=b=c") == 0
+    assert files_below(home) == once
+    assert setup(name, "--remove", "--yes") == 0
+    assert files_below(home) == before
+
+
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_folders_and_files_that_were_made_go_again(name: str, home: Path) -> None:
+    assert setup(name, "--yes") == 0
+    assert config_of(BY_NAME[name], home).exists()
+    assert setup(name, "--remove", "--yes") == 0
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", WITH_PROJECT)
+def test_a_project_is_set_up_and_forgets_without_a_trace(name: str, project: Path) -> None:
+    (project / "AGENTS.md").write_text("# Rules\n")
+    assert setup(name, "--scope", "project", "--yes") == 0
+    written = files_below(project)
+    assert any("codebase" in content.decode() for content in written.values())
+    assert len(written) > 1
+    assert setup(name, "--scope", "project", "--remove", "--yes") == 0
+    assert files_below(project) == {"AGENTS.md": b"# Rules\n"}
+    assert [p.name for p in project.iterdir()] == ["AGENTS.md"]
+
+
+@pytest.mark.parametrize("name", [c.name for c in CLIENTS if c.remote])
+def test_a_server_elsewhere_is_written_by_its_address(name: str, home: Path) -> None:
+    assert setup(name, "--yes", "--http", "https://code.example/mcp") == 0
+    entry = entry_in(BY_NAME[name], config_of(BY_NAME[name], home))
+    assert "https://code.example/mcp" in entry.values()
+    assert "command" not in entry
+    assert setup(name, "--remove", "--yes") == 0
+    assert list(home.iterdir()) == []
+
+
+def test_a_client_that_takes_no_address_says_so(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert setup("claude-desktop", "--yes", "--http", "https://code.example/mcp") == 1
+    assert "Claude Desktop takes no address from its file" in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+def test_only_our_part_goes_when_others_wrote_as_well(home: Path) -> None:
+    path = config_of(BY_NAME["claude-code"], home)
+    path.write_bytes(sample(BY_NAME["claude-code"]))
+    setup("claude-code", "--yes")
+    path.write_text(path.read_text().replace('"dark"', '"light"'))
+    rules = home / ".claude" / "CLAUDE.md"
+    rules.write_text(rules.read_text() + "More.\n")
+    assert setup("claude-code", "--remove", "--yes") == 0
+    assert path.read_bytes() == sample(BY_NAME["claude-code"]).replace(b"dark", b"light")
+    assert rules.read_text() == "More.\n"
+
+
+def test_without_a_receipt_our_part_goes_as_well(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("codex", "zed"):
+        path = config_of(BY_NAME[name], home)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(sample(BY_NAME[name]))
+        setup(name, "--yes")
+    monkeypatch.setenv("CODEBASE_MCP_DATA_DIR", str(tmp_path / "another"))
+    assert setup("codex", "zed", "--remove", "--yes") == 0
+    for name in ("codex", "zed"):
+        assert config_of(BY_NAME[name], home).read_bytes() == sample(BY_NAME[name])
+    assert not (home / ".codex" / "AGENTS.md").exists()
+
+
+def test_toolsets_and_their_instructions_are_brought_up_to_date(home: Path) -> None:
+    setup("claude-code", "--yes")
+    rules = home / ".claude" / "CLAUDE.md"
+    assert "list_tasks" not in rules.read_text()
+    setup("claude-code", "--yes", "--toolsets", "code,tasks", "--command", "codebase-mcp")
+    entry = entry_in(BY_NAME["claude-code"], home / ".claude.json")
+    assert entry == {
+        "type": "stdio",
+        "command": "codebase-mcp",
+        "args": ["serve", "--toolsets", "code,tasks"],
+    }
+    assert "list_tasks" in rules.read_text()
+    assert setup("claude-code", "--remove", "--yes") == 0
+    assert list(home.iterdir()) == []
+
+
+def test_an_entry_that_was_written_by_hand_is_taken_over_and_removed(home: Path) -> None:
+    path = home / ".claude.json"
+    path.write_text('{"mcpServers": {"codebase": {"command": "/old/bin/codebase-mcp"}}}')
+    assert setup("claude-code", "--yes", "--command", "/new/codebase-mcp") == 0
+    assert setup("claude-code", "--remove", "--yes") == 0
+    assert path.read_text() == '{"mcpServers": {}}'
+
+
+def test_another_server_of_that_name_stays_unless_forced(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / ".claude.json"
+    path.write_text('{"mcpServers": {"codebase": {"command": "other"}}}')
+    for arguments in (("--yes",), ("--yes", "--remove")):
+        assert setup("claude-code", *arguments) == 1
+        assert "codebase is the name of another server there" in capsys.readouterr().err
+    assert path.read_text() == '{"mcpServers": {"codebase": {"command": "other"}}}'
+    assert setup("claude-code", "--yes", "--name", "code") == 0
+    assert set(json.loads(path.read_text())["mcpServers"]) == {"codebase", "code"}
+    assert setup("claude-code", "--yes", "--force") == 0
+    assert json.loads(path.read_text())["mcpServers"]["codebase"]["command"] != "other"
+
+
+def test_a_broken_file_stops_everything_with_its_place(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".claude.json").write_text('{\n  "mcpServers": {,}\n}')
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text("a = 1\nb = \n")
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_bytes(b'{\n"a": "\xff"}')
+    before = files_below(home)
+    assert setup("claude-code", "codex", "cursor", "zed", "--yes") == 1
+    err = capsys.readouterr().err
+    assert f"{home}/.claude.json: line 2, column 18" in err
+    assert f"{home}/.codex/config.toml: it is not TOML" in err
+    assert "line 2" in err
+    assert f"{home}/.cursor/mcp.json: line 2: it is not UTF-8" in err
+    assert files_below(home) == before
+
+
+def test_a_link_is_followed_and_stays_a_link(home: Path) -> None:
+    (home / "dotfiles").mkdir()
+    real = home / "dotfiles" / "claude.json"
+    real.write_text("{}\n")
+    real.chmod(0o640)
+    (home / ".claude.json").symlink_to(real)
+    assert setup("claude-code", "--yes") == 0
+    assert (home / ".claude.json").is_symlink()
+    assert "codebase" in real.read_text()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    setup("claude-code", "--remove", "--yes")
+    assert (home / ".claude.json").is_symlink()
+    assert real.read_text() == "{}\n"
+
+
+def test_a_project_cannot_lead_out_of_itself(
+    project: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "secret.json").write_text("{}")
+    (project / ".mcp.json").symlink_to(home / "secret.json")
+    assert setup("claude-code", "--scope", "project", "--yes") == 1
+    assert "leads out of the project" in capsys.readouterr().err
+    assert (home / "secret.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("kind", ["read-only", "folder", "loop"])
+def test_what_is_no_file_to_write_is_refused(
+    kind: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / ".claude.json"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    else:
+        path.write_text("{}")
+        path.chmod(0o444)
+    assert setup("claude-code", "--yes") == 1
+    said = {"read-only": "is read-only", "folder": "is not a file", "loop": "loop"}[kind]
+    assert said in capsys.readouterr().err.lower()
+    assert not (home / ".claude").exists()
+
+
+def test_new_files_of_a_user_are_nobody_elses_to_read(home: Path) -> None:
+    setup("claude-code", "--yes", "--env", "TOKEN=secret")
+    assert stat.S_IMODE((home / ".claude.json").stat().st_mode) == 0o600
+
+
+def test_a_failure_half_way_leaves_everything_as_it_was(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".claude.json").write_text("{}")
+    (home / ".claude").write_text("a file where a folder has to be")
+    assert setup("claude-code", "--yes") == 1
+    assert "Nothing was changed" in capsys.readouterr().err
+    assert (home / ".claude.json").read_text() == "{}"
+    (home / ".claude").unlink()
+    assert setup("claude-code", "--yes") == 0
+    assert setup("claude-code", "--remove", "--yes") == 0
+    assert (home / ".claude.json").read_text() == "{}"
+
+
+def test_nothing_is_written_for_a_look_or_without_consent(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert setup("claude-code", "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert f"{home}/.claude.json  (new file)" in shown
+    assert '+    "codebase": {' in shown
+    assert setup("claude-code") == 1
+    assert "Pass --yes to write, or --dry-run to look." in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+def test_the_copy_of_the_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / ".claude.json").write_text('{"a": 1}')
+    assert setup("claude-code", "--yes", "--json") == 0
+    reply = json.loads(capsys.readouterr().out)
+    assert [row["changed"] for row in reply] == [True, True]
+    assert Path(reply[0]["copy"]).read_text() == '{"a": 1}'
+
+
+def test_a_file_that_several_read_stays_until_the_last_has_gone(project: Path) -> None:
+    assert setup("codex", "opencode", "--scope", "project", "--yes") == 0
+    assert (project / "AGENTS.md").read_text().count(BEGIN) == 1
+    assert setup("codex", "--scope", "project", "--remove", "--yes") == 0
+    assert BEGIN in (project / "AGENTS.md").read_text()
+    assert setup("opencode", "--scope", "project", "--remove", "--yes") == 0
+    assert list(project.iterdir()) == []
+
+
+def test_zed_gets_its_instructions_where_it_reads_them(project: Path) -> None:
+    (project / ".rules").write_text("# Rules\n")
+    assert setup("zed", "--scope", "project", "--yes") == 0
+    assert BEGIN in (project / ".rules").read_text()
+    assert not (project / "AGENTS.md").exists()
+
+
+def test_instructions_are_left_out_when_they_are_not_wanted(home: Path) -> None:
+    assert setup("claude-code", "--yes", "--no-instructions") == 0
+    assert [p.name for p in home.iterdir()] == [".claude.json"]
+
+
+def test_all_means_those_that_are_found(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".cursor").mkdir()
+    (tmp_path / "no-programs").mkdir()
+    program = tmp_path / "no-programs" / "codex"
+    program.write_text("")
+    program.chmod(0o755)
+    assert setup("--json") == 0
+    rows = {row["client"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {name for name, row in rows.items() if row["installed"]} == {"cursor", "codex"}
+    assert {row["configured"] for row in rows.values()} == {"no"}
+    assert setup("--all", "--yes") == 0
+    capsys.readouterr()
+    setup("--json")
+    rows = {row["client"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {name for name, row in rows.items() if row["configured"] == "yes"} == {"cursor", "codex"}
+    assert setup("--all", "--remove", "--yes") == 0
+    assert files_below(home) == {}
+
+
+def test_the_list_names_what_is_broken(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / ".claude.json").write_text("{")
+    assert setup() == 0
+    assert "line 1, column 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nano"], "nano is no client that is known here"),
+        (["codex", "--name", "a b"], "--name"),
+        (["codex", "--env", "A"], "--env A: must be NAME=VALUE"),
+        (["codex", "--http", "ftp://x"], "must begin with http"),
+        (["codex", "--http", "http://x/mcp", "--env", "A=b"], "its own command and environment"),
+        (["codex", "--toolsets", "cod"], "must be 'all' or some of"),
+        (["windsurf", "--scope", "project"], "no configuration for a project"),
+        (["codex", "--scope", "project", "--project-dir", "/no/such"], "is not a directory"),
+    ],
+)
+def test_a_wrong_wish_is_refused(
+    arguments: list[str], said: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert setup(*arguments, "--yes") == 1
+    assert said in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "name", "expected"),
+    [
+        ("darwin", {}, "claude-desktop", f"Library/Application Support/{DESKTOP}"),
+        ("win32", {}, "claude-desktop", f"AppData/Roaming/{DESKTOP}"),
+        ("linux", {}, "claude-desktop", f".config/{DESKTOP}"),
+        ("darwin", {}, "vscode", "Library/Application Support/Code/User/mcp.json"),
+        ("darwin", {}, "zed", ".config/zed/settings.json"),
+        ("win32", {"APPDATA": "/h/R"}, "zed", "R/Zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "/h/c"}, "zed", "c/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "/h/c"}, "opencode", "c/opencode/opencode.json"),
+        ("linux", {"CODEX_HOME": "/h/cx"}, "codex", "cx/config.toml"),
+        ("linux", {"CLAUDE_CONFIG_DIR": "/h/cl"}, "claude-code", "cl/.claude.json"),
+        ("linux", {}, "claude-code", ".claude.json"),
+    ],
+)  # fmt: skip
+def test_files_lie_where_the_platform_keeps_them(
+    platform: str, environment: dict[str, str], name: str, expected: str
+) -> None:
+    assert BY_NAME[name].user(Machine(Path("/h"), platform, environment)) == Path("/h", expected)
+
+
+def test_a_question_that_is_answered_with_no_changes_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master, slave = os.openpty()
+    with os.fdopen(slave) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        os.write(master, b"n\n")
+        assert setup("claude-code") == 1
+        assert list(home.iterdir()) == []
+        os.write(master, b"y\n")
+        assert setup("claude-code") == 0
+    os.close(master)
+    assert (home / ".claude.json").exists()
+    assert "Nothing was changed." in capsys.readouterr().err
+
+
+def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    first, second = tmp_path / "new" / "a.json", tmp_path / "b.json"
+    second.write_text("theirs")
+    receipts = Receipts(tmp_path / "receipts")
+    changes = [
+        Change(path, before, b"ours", Receipt(str(path), ("zed",), before is not None))
+        for path, before in ((first, None), (second, b"as it was"))
+    ]
+    with pytest.raises(Unfit, match="has changed meanwhile"):
+        apply(changes, receipts, mode=0o600)
+    assert second.read_text() == "theirs"
+    assert not first.parent.exists()
+    assert receipts.of(first) is None
+
+
+def test_the_command_is_one_that_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (command,) = own_command()
+    assert Path(command) == Path(sys.executable).parent / "codebase-mcp"
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "uv" / "archive-v0" / "x1"))
+    assert own_command() == ["uvx", f"codebase-mcp=={version('codebase-mcp')}"]
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert own_command() == [str(tmp_path / "python"), "-m", "codebase_mcp.cli.main"]
+
+
+def test_a_shared_file_names_the_command_as_every_shell_finds_it(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert setup("claude-code", "--scope", "project", "--yes") == 0
+    entry = entry_in(BY_NAME["claude-code"], project / ".mcp.json")
+    assert entry["command"] == "codebase-mcp"

@@ -1,0 +1,263 @@
+"""Somebody else's configuration is edited where it lies: whatever is not ours stays as it was."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebase_mcp.cli.setup.block import BEGIN, END, Block
+from codebase_mcp.cli.setup.edit import Refused
+from codebase_mcp.cli.setup.json_edit import JsonEntry
+from codebase_mcp.cli.setup.jsonc import parse
+from codebase_mcp.cli.setup.toml_edit import TomlEntry
+
+VALUE = {"command": "/usr/bin/codebase-mcp", "args": ["serve"], "env": {"A": 'b"\\\x7f'}}
+JSON = JsonEntry((("mcpServers",),), "codebase", VALUE)
+OPENCODE = JsonEntry((("mcp", "servers"), ("mcp",)), "codebase", VALUE)
+TOML = TomlEntry("mcp_servers", "codebase", VALUE)
+BLOCK = Block("Search first.")
+
+JSON_TEXTS = [
+    '{"mcpServers": {"other": {"command": "x"}}}',
+    '{"mcpServers": {"other": {}}, "theme": "dark"}\n',
+    '{\n  "mcpServers": {\n    "other": {\n      "command": "x"\n    }\n  },\n  "z": 1\n}\n',
+    '{\n\t"mcpServers": {\n\t\t"other": {} // the other one\n\t} /* end */\n}',
+    '{\r\n    "mcpServers": {\r\n        "other": {},\r\n    },\r\n}\r\n',
+    '\ufeff// a\n{\n  // servers\n  "mcpServers": {\n    "other": {}, // kept\n    // more\n  }\n}',
+    '{ "mcpServers": { "other": {} } }',
+    '{\n  "mcpServers": { "other": [1, {"a": null}] },\n  "é\\u00e9": "\\"}"\n}\n',
+    '{"mcpServers": {}, "a": [true, false, null, -1.5e+3]}',
+    '{\n  "mcpServers": {},\n  "a": "//"\n}\n',
+]
+
+
+@pytest.mark.parametrize("text", JSON_TEXTS)
+def test_an_entry_comes_and_goes_without_a_trace(text: str) -> None:
+    with_ours = JSON.add(text).text
+    wanted = parse(text).value
+    wanted["mcpServers"]["codebase"] = VALUE
+    assert parse(with_ours).value == wanted
+    assert JSON.find(with_ours) == VALUE
+    assert JSON.add(with_ours).text == with_ours
+    assert JSON.remove(with_ours, ()) == text
+    assert JSON.remove(text, ()) == text
+
+
+def test_an_entry_is_written_in_the_style_of_the_file() -> None:
+    text = '{\r\n\t"mcpServers": {\r\n\t\t"other": {} // c\r\n\t}\r\n}\r\n'
+    assert JSON.add(text).text == (
+        '{\r\n\t"mcpServers": {\r\n\t\t"other": {}, // c\r\n\t\t"codebase": {\r\n'
+        '\t\t\t"command": "/usr/bin/codebase-mcp",\r\n'
+        '\t\t\t"args": [\r\n\t\t\t\t"serve"\r\n\t\t\t],\r\n'
+        '\t\t\t"env": {\r\n\t\t\t\t"A": "b\\"\\\\\x7f"\r\n\t\t\t}\r\n\t\t}\r\n\t}\r\n}\r\n'
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}", "{}\n", "{\n}\n", '{\n  "a": 1\n}\n', '{"a": 1}'])
+def test_a_missing_section_is_made_and_goes_with_the_last_entry(text: str) -> None:
+    added = JSON.add(text)
+    assert added.created == (("mcpServers",),)
+    assert JSON.find(added.text) == VALUE
+    left = JSON.remove(added.text, added.created)
+    assert parse(left).value == (json.loads(text) if text.strip() else {})
+    assert JSON.is_bare(left) == ("a" not in text)
+
+
+def test_a_section_that_was_there_stays_when_it_is_empty() -> None:
+    added = JSON.add('{"mcpServers": {}}')
+    assert added.created == ()
+    assert JSON.remove(added.text, added.created) == '{"mcpServers": {}}'
+
+
+def test_a_section_that_we_made_stays_for_what_others_put_into_it() -> None:
+    added = JSON.add('{\n  "a": 1\n}')
+    by_others = added.text.replace('"mcpServers": {', '"mcpServers": {\n    "other": {},')
+    left = JSON.remove(by_others, added.created)
+    assert parse(left).value == {"a": 1, "mcpServers": {"other": {}}}
+
+
+def test_an_older_entry_is_replaced_in_its_place() -> None:
+    text = '{\n  "mcpServers": {\n    "codebase": {"command": "old"}, // c\n    "other": {}\n  }\n}'
+    new = JSON.add(text).text
+    assert list(parse(new).value["mcpServers"]) == ["codebase", "other"]
+    assert JSON.find(new) == VALUE
+    assert "// c" in new
+    assert JSON.remove(new, ()) == '{\n  "mcpServers": { // c\n    "other": {}\n  }\n}'
+
+
+def test_a_name_that_stands_there_twice_goes_twice() -> None:
+    text = '{"mcpServers": {"codebase": {}, "o": 1, "codebase": {"command": "b"}}}'
+    assert JSON.remove(text, ()) == '{"mcpServers": {"o": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ('{\n  "a": 1\n  "b": 2\n}', "line 3, column 3", '"," or "}" is missing'),
+        ('{"a": }', "line 1, column 7", "a value is missing"),
+        ('{"a" 1}', "line 1, column 6", '":" is missing'),
+        ("{'a': 1}", "line 1, column 2", "double quotes"),
+        ('{"a": "\\x"}', "line 1, column 7", "double quotes"),
+        ('{"a": 1', "line 1, column 8", '"," or "}" is missing'),
+        ("{} {}", "line 1, column 4", "something follows"),
+        ("{/* open", "line 1, column 2", "double quotes"),
+        ('{"a": 01}', "line 1, column 8", '"," or "}" is missing'),
+        ("[" * 102, "line 1, column 102", "nested more than 100 levels"),
+        ("[1]", "line 1", "no JSON object"),
+        ('{"mcpServers": []}', "mcpServers", "is no JSON object"),
+    ],
+)
+def test_broken_json_is_refused_with_its_place(text: str, place: str, reason: str) -> None:
+    with pytest.raises(Refused) as caught:
+        JSON.add(text)
+    assert place in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_opencode_is_written_in_the_words_of_its_file() -> None:
+    assert parse(OPENCODE.add("{}").text).value == {"mcp": {"codebase": VALUE}}
+    newer = '{"mcp": {"servers": {"x": {"type": "local"}}}}'
+    assert list(parse(OPENCODE.add(newer).text).value["mcp"]["servers"]) == ["x", "codebase"]
+    named_so = '{"mcp": {"servers": {"type": "local"}}}'
+    assert list(parse(OPENCODE.add(named_so).text).value["mcp"]) == ["servers", "codebase"]
+
+
+TOML_TEXTS = [
+    "",
+    "\n",
+    'model = "x"',
+    'model = "x"\n',
+    '[mcp_servers.other]\ncommand = "x"\n\n\n',
+    '# only a comment\r\n[mcp_servers.other]\r\ncommand = "x"\r\n',
+    'a = """\n[mcp_servers.codebase]\n"""\nb = [\n  ["x"]\n]\n',
+    "a = '''\n[mcp_servers.codebase]'''\n[[list]]\nb = 1\n[mcp_servers]\n",
+    '[mcp_servers."odd name"]\nx = { a = [1, 2], "]" = "[" } # [mcp_servers.codebase]\n',
+]
+
+
+@pytest.mark.parametrize("text", TOML_TEXTS)
+def test_a_table_comes_and_goes_without_a_trace(text: str) -> None:
+    with_ours = TOML.add(text).text
+    wanted = tomllib.loads(text)
+    wanted.setdefault("mcp_servers", {})["codebase"] = VALUE
+    assert tomllib.loads(with_ours) == wanted
+    assert TOML.add(with_ours).text == with_ours
+    assert TOML.remove(with_ours, ()) == text
+    assert TOML.remove(text, ()) == text
+
+
+def test_what_others_wrote_after_our_table_stays() -> None:
+    text = TOML.add('model = "x"\n').text + "\n# about the next\n[tui]\ntheme = 1\n"
+    assert TOML.remove(text, ()) == 'model = "x"\n\n# about the next\n[tui]\ntheme = 1\n'
+
+
+def test_a_table_with_tables_below_it_is_replaced_and_removed_whole() -> None:
+    text = (
+        'a = 1\n\n[mcp_servers.codebase]\ncommand = "old"\n\n[mcp_servers.codebase.env]\nA = "1"\n'
+        "[mcp_servers.codebase.tools.x]\nb = 1\n# kept\n\n[z]\n"
+    )
+    new = TOML.add(text).text
+    assert tomllib.loads(new) == {"a": 1, "mcp_servers": {"codebase": VALUE}, "z": {}}
+    assert "# kept" in new
+    assert TOML.remove(text, ()) == "a = 1\n# kept\n\n[z]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a = \n", "line 1"),
+        ("mcp_servers = { other = {} }\n", "add this by hand:\n[mcp_servers.codebase]"),
+        ("mcp_servers = 3\n", "mcp_servers is no table"),
+        ("[mcp_servers]\ncodebase.command = 'x'\n", "add this by hand"),
+    ],
+)
+def test_toml_without_room_for_a_table_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(Refused) as caught:
+        TOML.add(text)
+    assert reason in str(caught.value)
+
+
+def test_a_table_that_is_written_otherwise_is_left_to_its_author() -> None:
+    with pytest.raises(Refused, match="remove it by hand"):
+        TOML.remove("[mcp_servers]\ncodebase.command = 'x'\n", ())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "# Rules", "# Rules\n", "a\r\nb\r\n", "a\n\n\n", "\ufeffa"]
+)
+def test_instructions_come_and_go_without_a_trace(text: str) -> None:
+    with_ours = BLOCK.add(text).text
+    assert "Search first." in with_ours
+    assert BLOCK.add(with_ours).text == with_ours
+    assert BLOCK.remove(with_ours, ()) == text
+    assert with_ours.count("\r\n") == (with_ours.count("\n") if "\r" in text else 0)
+
+
+def test_instructions_are_brought_up_to_date_where_they_stand() -> None:
+    old = BLOCK.add("before\n").text + "after\n"
+    assert Block("Newer.").add(old).text == f"before\n\n{BEGIN}\nNewer.\n{END}\nafter\n"
+
+
+def test_a_block_without_its_end_is_refused_with_its_place() -> None:
+    with pytest.raises(Refused, match="line 2, column 1"):
+        BLOCK.add(f"x\n{BEGIN}\nand so on")
+
+
+_names = st.text('abc é/*"\\,{}#', min_size=1, max_size=4)
+_leaves = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text("a\"\\/*{}[],:'\n", max_size=5)
+)
+_values = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_names, inner)),
+    max_leaves=8,
+)
+
+
+@st.composite
+def _jsonc(draw: st.DrawFn) -> str:
+    """A JSON object with an object of servers in it, in any style that JSONC allows."""
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    gaps = st.sampled_from(["", " ", newline, f"{newline}\t ", f" // {{,{newline}", "/* }, */"])
+
+    def shown(value: object) -> str:
+        if isinstance(value, dict | list):
+            is_dict = isinstance(value, dict)
+            keys = [f"{json.dumps(k)}{draw(gaps)}:{draw(gaps)}" for k in value] if is_dict else ()
+            inner = list(value.values()) if is_dict else value
+            parts = [
+                key + shown(v) for key, v in zip(keys or [""] * len(inner), inner, strict=True)
+            ]
+            inside = ",".join(f"{draw(gaps)}{part}{draw(gaps)}" for part in parts)
+            if parts and draw(st.booleans()):
+                inside += "," + draw(gaps)
+            inside = inside or draw(gaps)
+            return f"{{{inside}}}" if is_dict else f"[{inside}]"
+        return json.dumps(value, ensure_ascii=draw(st.booleans()))
+
+    content = draw(st.dictionaries(_names, _values, max_size=3))
+    content["mcpServers"] = draw(st.dictionaries(_names, _values, min_size=1, max_size=3))
+    return draw(gaps) + shown(content) + draw(gaps)
+
+
+@given(_jsonc())
+def test_any_json_with_comments_is_the_same_after_add_and_remove(text: str) -> None:
+    with_ours = JSON.add(text).text
+    content = parse(text).value
+    assert parse(with_ours).value == content | {
+        "mcpServers": content["mcpServers"] | {"codebase": VALUE}
+    }
+    assert JSON.remove(with_ours, ()) == text
+
+
+@given(st.text("a=\"'#[]\\\n\r {}.,1", max_size=60))
+def test_any_toml_is_the_same_after_add_and_remove(text: str) -> None:
+    try:
+        with_ours = TOML.add(text).text
+    except Refused:
+        return
+    assert TOML.remove(with_ours, ()) == text
