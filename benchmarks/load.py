@@ -55,6 +55,9 @@ def nothing(query: str) -> dict[str, str]:
 server.run(transport="http", port=int(sys.argv[1]), show_banner=False, log_level="ERROR")
 """
 
+# Servers hang up after five idle seconds; as other clients do, ours trusts no connection so long.
+KEEP_ALIVE_S = 4.0
+
 Call = tuple[str, dict[str, Any]]
 
 
@@ -77,6 +80,7 @@ class Client:
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._last_used = 0.0
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a tool, as the protocol has it."""
@@ -94,6 +98,8 @@ class Client:
             f"MCP-Protocol-Version: {PROTOCOL}\r\nMCP-Method: tools/call\r\nMCP-Name: {tool}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
+        if time.perf_counter() - self._last_used > KEEP_ALIVE_S:
+            self.close()
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -101,6 +107,7 @@ class Client:
         headers = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(headers.partition("content-length:")[2].split("\r\n")[0])
         answer = json.loads(await reader.readexactly(length))
+        self._last_used = time.perf_counter()
         if not headers.startswith("http/1.1 200") or "result" not in answer:
             raise RuntimeError(str(answer)[:200])
         result: dict[str, Any] = answer["result"]
@@ -110,6 +117,7 @@ class Client:
         """Hang up."""
         if self._streams is not None:
             self._streams[1].close()
+            self._streams = None
 
 
 def agent_calls(chance: random.Random, tasks: list[str]) -> Call:

@@ -138,10 +138,10 @@ async def fill(app: App, share: float) -> None:
             for number, text in enumerate(texts[first : first + 1_000], first)
         ]
         async with app.enter() as here:
-            await memory.store_prepared(here.tx, lines, app.embedder)
+            await memory.store_prepared(here.tx, lines, await app.models.configured())
     async with app.enter() as here:
         schema = here.project.schema_name
-        await memory.tend_index(here.tx, app.embedder)
+        await memory.tend_index(here.tx, await app.models.configured())
     # What the database does by itself within minutes; a year's records were there yesterday too.
     server = EmbeddedServer(Embedded(app.settings.data_dir))
     with psycopg.connect(server.join(), autocommit=True) as connection:
@@ -194,7 +194,7 @@ async def measure_layer(app: App, rng: random.Random) -> None:
 
 async def measure_reads(app: App, rng: random.Random, ids: dict[str, list[UUID]]) -> None:
     """What a caller reads most."""
-    first, embedder = Paging(20), app.embedder
+    first = Paging(20)
     deep = Paging(20, cursor=Cursor(datetime.now(UTC) - timedelta(hours=12), UUID(int=0)))
     questions = (
         "how are sockets closed", "parse the header of a message", "wait for a thread",
@@ -203,9 +203,11 @@ async def measure_reads(app: App, rng: random.Random, ids: dict[str, list[UUID]]
     no_filter, tagged = memory_search.Filters(), memory_search.Filters(tags=("tag7",))
 
     def search(filters: memory_search.Filters) -> Operation:
-        return lambda tx: memory_search.search_observations(
-            tx, embedder, rng.choice(questions), filters, limit=10
-        )
+        async def ask_and_search(tx: Transaction) -> None:
+            question = await memory_search.ask(app.models, rng.choice(questions))
+            await memory_search.search_observations(tx, question, filters, limit=10)
+
+        return ask_and_search
 
     def query(**wanted: Any) -> Operation:
         return lambda tx: work_items.query_work_items(tx, work_items.Wanted(**wanted), first)
@@ -240,8 +242,9 @@ async def measure_writes(app: App, rng: random.Random, ids: dict[str, list[UUID]
 
     async def store(tx: Transaction) -> None:
         said = memory.Said(f"Observation {next(numbers)}: the cache of templates is never emptied")
-        [prepared] = memory.prepare(app.embedder, [said])
-        await memory.store_observation(tx, app.embedder, prepared, "Insight", None)
+        model = await app.models.configured()
+        [prepared] = await memory.prepare(model, [said])
+        await memory.store_observation(tx, model, prepared, "Insight", None)
 
     writes: dict[str, Operation] = {
         "task: create": lambda tx: tasks.create_task(tx, "A new task"),

@@ -14,17 +14,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 from uuid import UUID
 
+from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import (
     Database,
     DatabaseFacts,
-    Embedded,
-    External,
+    PoolFacts,
     Transaction,
 )
 from codebase_mcp.database.projects import (
@@ -35,13 +34,16 @@ from codebase_mcp.database.projects import (
     page_id,
     page_of_projects,
 )
+from codebase_mcp.database.restore import restore_backup
+from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
 from codebase_mcp.embedding.embedder import Embedder
-from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
+from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import DatabaseUnavailable, InternalError, NotFound, ProjectNotFound
 from codebase_mcp.index.build import Indexer, Progress, RunResult
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
-from codebase_mcp.index.prepare import profile_fingerprint
+from codebase_mcp.index.prepare import PROGRAM_VERSION
+from codebase_mcp.index.store import repository_id_in
 from codebase_mcp.projects.health import Health, examine
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
@@ -50,22 +52,25 @@ from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.records.notes import Note, fit_notes, notes_on
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.transfer import Imported, export_lines, import_lines, survey_lines
+from codebase_mcp.repository_settings import RepositorySettings, repository_at
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
+from codebase_mcp.wiring import chosen_model, database_target, model_access
 
 NOBODY = Identity()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What an index run did, and in which project."""
+    """What an index run did, in which project, and under which settings of the repository."""
 
     run: RunResult
     project: Project
     project_source: ProjectSource
+    repository: RepositorySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +105,33 @@ class ProjectFacts:
     repositories: tuple[RepositoryFacts, ...]
 
 
-@lru_cache(maxsize=1)
-def _loaded(folder: Path, name: str) -> StaticEmbedder:
-    """The model: 30 MB of memory, and the same for all that this process opens."""
-    return StaticEmbedder.load(folder, name)
+def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
+    return NotFound(
+        f"Repository not found: {repo_path}",
+        hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
+    )
 
 
 class App:
     """Everything that the product can do; one instance serves any number of callers at once."""
 
     def __init__(
-        self, settings: Settings, database: Database, embedder: Embedder, pool: PreparerPool
+        self, settings: Settings, database: Database, models: Models, pool: PreparerPool
     ) -> None:
         self.settings = settings
+        self.models = models
         self._database = database
         self._pool = pool
-        self._indexer = Indexer(database, embedder, pool, settings.max_file_bytes)
-        self._profile = profile_fingerprint(embedder)
-        self._searcher = Searcher(database, embedder, self._profile)
-        self.embedder = embedder
+        self._indexer = Indexer(database, models, pool)
+        self._searcher = Searcher(database, models, PROGRAM_VERSION)
         url = settings.workflow_url
-        self.resolver = Resolver(database, WorkflowClient(url) if url else None)
+        self.resolver = Resolver(
+            database, WorkflowClient(url) if url else None, chosen=settings.project
+        )
 
     @classmethod
     async def open(cls, settings: Settings | None = None) -> App:
-        """Load the model; the database is started or joined when it is first needed.
+        """Load the model, or name the service; who is elsewhere is asked when first needed.
 
         Raises:
             InvalidInput: a setting does not fit.
@@ -132,20 +139,14 @@ class App:
         """
         settings = settings or Settings.load()
         keep_caches_in(settings.data_dir)
-        folder = settings.embedding_model or BUILTIN
-        name = "builtin" if settings.embedding_model is None else folder.name
-        source = partial(StaticEmbedder.load, folder, name)
-        embedder = await asyncio.to_thread(_loaded, folder, name)
-        target = (
-            External(settings.database_url, pool_size=settings.db_pool_size)
-            if settings.database_url
-            else Embedded(settings.data_dir, idle_minutes=settings.idle_minutes)
+        models = await asyncio.to_thread(
+            Models.open, chosen_model(settings), model_access(settings)
         )
-        database = await Database.open(target)
+        database = await Database.open(database_target(settings))
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()
-        return cls(settings, database, embedder, PreparerPool(source, embedder, settings.workers))
+        return cls(settings, database, models, PreparerPool(settings.workers))
 
     async def __aenter__(self) -> App:
         return self
@@ -161,7 +162,9 @@ class App:
     async def close(self) -> None:
         """Give everything back; the embedded database lives on while others use it."""
         await self.resolver.close()
+        await self._searcher.close()
         await asyncio.to_thread(self._pool.close)
+        await self.models.close()
         await self._database.close()
 
     async def index(
@@ -177,20 +180,27 @@ class App:
         """Make the index of a directory equal to it; what is anchored to its code follows.
 
         Raises:
-            InvalidInput: the path is no readable directory, or the project id is none.
+            InvalidInput: the path is no readable directory, the project id is none, or the
+                repository's context file is wrong.
             Conflict: the project would share its schema with another.
             PermissionDenied: the project's schema cannot be created.
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
         root = await asyncio.to_thread(resolve_root, str(repo_path))
+        repository = await asyncio.to_thread(repository_at, self.settings, root)
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
         run = await self._indexer.run(
-            project, root, name=name, force=force_reindex, progress=progress
+            project,
+            root,
+            name=name,
+            force=force_reindex,
+            selection=repository.selection,
+            progress=progress,
         )
         run = await self._follow(project, run, is_rebuilt=force_reindex)
-        return IndexReport(run, project, source)
+        return IndexReport(run, project, source, repository)
 
     async def _follow(self, project: Project, run: RunResult, *, is_rebuilt: bool) -> RunResult:
         """Let anchors follow the code; what a run that broke off left is no state to follow."""
@@ -293,6 +303,7 @@ class App:
             InvalidInput: lines that cannot be stored, by their numbers.
         """
         survey = await asyncio.to_thread(survey_lines, file)
+        model = await self.models.configured() if survey.spots["observation"] else None
         try:
             project, _ = await self.resolver.resolve(project_id, identity)
             is_new = False
@@ -301,7 +312,7 @@ class App:
             is_new = True
         try:
             async with self._database.transaction(project) as tx:
-                imported = await import_lines(tx, file, survey, self.embedder)
+                imported = await import_lines(tx, file, survey, model)
                 if dry_run:
                     await tx.close()
         except BaseException:
@@ -312,6 +323,55 @@ class App:
                 await drop_project(self._database, project)
                 self.resolver.forget(project)
         return imported
+
+    async def backup(
+        self, file: BinaryIO, project_id: str | None = None, identity: Identity = NOBODY
+    ) -> BackupFacts:
+        """Write a whole project, its index and its records, into a file.
+
+        Raises:
+            ProjectNotFound: no such project.
+            OSError: the file cannot be written.
+        """
+        project, source = await self.resolver.resolve(project_id, identity)
+        async with self._still_there(project, source):
+            return await write_backup(self._database, project, file)
+
+    async def restore(
+        self,
+        file: BinaryIO,
+        name: str,
+        project_id: str | None = None,
+        *,
+        replace: bool = False,
+    ) -> BackupFacts:
+        """Make a project of a backup, whole or not at all; ``name`` is what errors call the file.
+
+        Raises:
+            InvalidInput: the file is no backup, is damaged, or was made by a newer program.
+            Conflict: the project holds something already.
+        """
+        restored = await restore_backup(
+            self._database,
+            file,
+            name,
+            repository_id_in,
+            project_id=project_id,
+            replace=replace,
+        )
+        self.resolver.forget(restored.project)
+        return restored
+
+    async def migrate(
+        self, project_id: str | None = None, *, every: bool = False, check: bool = False
+    ) -> list[SchemaState]:
+        """Bring the catalogue and one project, or every one, up to date; or only look.
+
+        Raises:
+            ProjectNotFound: no such project.
+        """
+        work = survey if check else upgrade
+        return await work(self._database, project_id, every=every)
 
     async def projects(self, chosen: Sequence[Project] | None = None) -> list[ProjectFacts]:
         """Some projects, or all of them, with their repositories."""
@@ -341,9 +401,14 @@ class App:
             self.resolver,
             project_id,
             identity,
-            profile=self._profile,
-            model=self.embedder.name,
+            models=self.models,
+            version=PROGRAM_VERSION,
         )
+
+    @property
+    def embedder(self) -> Embedder:
+        """Who embeds what is new."""
+        return self.models.embedder
 
     @property
     def workers(self) -> int:
@@ -363,18 +428,37 @@ class App:
             ProjectNotFound: no such project.
         """
         project, _ = await self.resolver.resolve(project_id, identity)
+        match = await self._repository(project, repo_path)
+        if not await self._indexer.remove(project, match.id):
+            raise _repository_not_found(repo_path, [])
+        async with self._database.transaction(project) as tx:
+            await refresh_anchors(tx, match.id)
+        return match.id
+
+    async def undo_switch(self, project: Project, repository_id: UUID) -> bool:
+        """Let the index answer again that did so before the last switch of models.
+
+        Nothing is embedded; the next run brings it up to date. False where none is kept.
+        """
+        is_undone = await self._indexer.undo_switch(project, repository_id)
+        if is_undone:
+            async with self._database.transaction(project) as tx:
+                await refresh_anchors(tx, repository_id)
+        return is_undone
+
+    async def keep_switch(self, project: Project, repository_id: UUID) -> bool:
+        """Drop what the last switch of models left; False where there is nothing."""
+        return await self._indexer.keep_switch(project, repository_id)
+
+    async def _repository(self, project: Project, repo_path: str | Path) -> RepositoryFacts:
+        """An indexed repository by its directory, which need not exist any more, or its id."""
         wanted = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
         async with self._database.transaction(project, readonly=True) as tx:
             known = await load_inventory(tx)
         match = next((r for r in known if r.root in wanted or str(r.id) == str(repo_path)), None)
-        if match is None or not await self._indexer.remove(project, match.id):
-            raise NotFound(
-                f"Repository not found: {repo_path}",
-                hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
-            )
-        async with self._database.transaction(project) as tx:
-            await refresh_anchors(tx, match.id)
-        return match.id
+        if match is None:
+            raise _repository_not_found(repo_path, known)
+        return match
 
     async def drop_project(self, project_id: str) -> None:
         """Delete a project with everything in it.
@@ -385,6 +469,10 @@ class App:
         project = await find_project(self._database, project_id)
         await drop_project(self._database, project)
         self.resolver.forget(project)
+
+    def pool_facts(self) -> PoolFacts:
+        """How many connections to the database there are, in use, idle and waited for."""
+        return self._database.pool_facts()
 
     async def database_facts(self) -> DatabaseFacts:
         """The database's version and whereabouts.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.embedding.static import BUILTIN
-from codebase_mcp.errors import EmbeddingUnavailable, InvalidInput, NotFound, ProjectNotFound
+from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.build import Progress
 from codebase_mcp.settings import Settings
 
@@ -306,26 +303,6 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-async def test_another_model_is_refused_until_the_index_is_rebuilt(
-    app: App, settings: Settings, make_repo: MakeRepo, project_id: str, tmp_path: Path
-) -> None:
-    root = make_repo()
-    await app.index(root, project_id)
-    folder = tmp_path / "other-model"
-    shutil.copytree(BUILTIN, folder)
-    tokenizer = folder / "tokenizer.json"
-    tokenizer.write_text(tokenizer.read_text() + " ")
-    async with await App.open(replace(settings, embedding_model=folder)) as other:
-        for call in (other.search("authenticate", project_id), other.index(root, project_id)):
-            with pytest.raises(EmbeddingUnavailable) as caught:
-                await call
-            assert "force_reindex" in (caught.value.hint or "")
-        await other.index(root, project_id, force_reindex=True)
-        assert (await found_paths(other, project_id, "authenticate"))[0] == "src/auth.py"
-    with pytest.raises(EmbeddingUnavailable):
-        await app.search("authenticate", project_id)
 
 
 async def test_projects_do_not_see_each_other(

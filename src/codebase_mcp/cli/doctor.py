@@ -14,7 +14,9 @@ from rich.console import Console
 
 from codebase_mcp.app import App
 from codebase_mcp.errors import CodebaseError, InternalError
-from codebase_mcp.settings import SETTINGS, Settings
+from codebase_mcp.index.prepare import PROGRAM_VERSION
+from codebase_mcp.projects.health import model_notices
+from codebase_mcp.settings import Settings
 
 CANARY_PROJECT = "codebase-mcp-doctor"
 _CANARY = '''\
@@ -79,13 +81,11 @@ async def _way(app: App) -> list[Check]:
 
 
 def _settings_check(settings: Settings) -> Check:
-    shown = (
-        f"{setting.variable}=…"
-        if setting.name == "database_url" and settings.database_url
-        else f"{setting.variable}={getattr(settings, setting.name)}"
-        for setting in SETTINGS
-    )
-    return Check("settings", ok=True, found=" ".join(shown), duration_s=0)
+    chosen = settings.chosen()
+    shown = " ".join(f"{settings.sources[name]}={value}" for name, value in chosen.items())
+    found = shown or "all as they are by default"
+    hint = "; ".join(settings.warnings) or None
+    return Check("settings", ok=True, found=found, duration_s=0, hint=hint)
 
 
 async def _database(app: App) -> str:
@@ -96,11 +96,14 @@ async def _database(app: App) -> str:
 
 
 async def _model(app: App) -> str:
-    near = app.embedder.encode_query("user login") @ app.embedder.encode_query("authenticate")
-    far = app.embedder.encode_query("user login") @ app.embedder.encode_query("matrix inverse")
-    if not near > far:
+    model = await app.models.configured()
+    embed = model.embedder.embed_query
+    login, authenticate, matrix = [
+        await embed(text) for text in ("user login", "authenticate", "matrix inverse")
+    ]
+    if not login @ authenticate > login @ matrix:
         raise InternalError("The model knows no meaning: 'user login' is not near 'authenticate'")
-    return f"{app.embedder.name}, {app.embedder.dimension} dimensions"
+    return f"{model.facts.name}, {model.facts.dimension} dimensions"
 
 
 async def _index(app: App) -> str:
@@ -118,5 +121,11 @@ async def _index(app: App) -> str:
 
 async def _search(app: App) -> str:
     projects = await app.projects()
-    chunks = sum(repository.chunks for p in projects for repository in p.repositories)
-    return f"{len(projects)} projects with {chunks} chunks ready to search"
+    repositories = [repository for project in projects for repository in project.repositories]
+    chunks = sum(repository.chunks for repository in repositories)
+    for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
+        profile.require_version(PROGRAM_VERSION)
+        model = await app.models.of_profile(profile)
+        await model.embedder.embed_query("user login")
+    found = f"{len(projects)} projects with {chunks} chunks ready to search"
+    return ". ".join([found, *model_notices(repositories, app.models)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -35,29 +37,7 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
     project = check_project_id(options.project)
     name = check_name(options.name)
     async with await App.open(settings) as app:
-        console = Console(stderr=True)
-        with Bar(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _Rate(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=options.json or not console.is_terminal,
-            transient=True,
-        ) as bar:
-            shown = bar.add_task("Starting", total=None)
-
-            def report(progress: Progress) -> None:
-                bar.update(
-                    shown,
-                    description=progress.message,
-                    completed=progress.done,
-                    total=progress.total or None,
-                )
-
+        with progress_bar(hidden=options.json) as report:
             outcome = await app.index(
                 path,
                 project,
@@ -68,6 +48,35 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
             )
     _print(outcome, as_json=options.json)
     return 1 if outcome.run.status == "failed" else 0
+
+
+@contextmanager
+def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
+    """A bar on standard error for as long as a run goes on, and what to tell it."""
+    console = Console(stderr=True)
+    with Bar(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=hidden or not console.is_terminal,
+        transient=True,
+    ) as bar:
+        shown = bar.add_task("Starting", total=None)
+
+        def report(progress: Progress) -> None:
+            bar.update(
+                shown,
+                description=progress.message,
+                completed=progress.done,
+                total=progress.total or None,
+            )
+
+        yield report
 
 
 async def remove(options: argparse.Namespace, settings: Settings) -> int:
@@ -107,6 +116,10 @@ def _print(report: IndexReport, *, as_json: bool) -> None:
             "schema_name": report.project.schema_name,
             "project_source": report.project_source,
         }
+        if described := report.repository.described():
+            content["repository_settings"] = described
+        if run.notice:
+            content["notice"] = run.notice
         if run.status != "success":
             content["errors"] = run.errors
         print(json.dumps(content, ensure_ascii=False, indent=2))
@@ -121,6 +134,13 @@ def _print(report: IndexReport, *, as_json: bool) -> None:
     if run.files_skipped:
         listed = ", ".join(f"{count} {reason}" for reason, count in run.files_skipped.items())
         console.print(f"[dim]skipped: {listed}[/]")
+    repository = report.repository
+    if repository.applied:
+        console.print(f"{repository.context} sets {', '.join(repository.applied)}", style="dim")
+    for warning in repository.warnings:
+        console.print(warning, style="yellow", markup=False)
+    if run.notice:
+        console.print(run.notice, style="yellow", markup=False)
     for error in run.errors[:MAX_ERRORS_SHOWN]:
         console.print(error, style="yellow", markup=False)
     if len(run.errors) > MAX_ERRORS_SHOWN:

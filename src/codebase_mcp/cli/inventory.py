@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from codebase_mcp.app import App, ProjectFacts
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
@@ -24,7 +25,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         project, _ = await app.resolver.resolve(project_id, identity_here(settings))
         found = await app.projects([project])
-    repositories = found[0].repositories if found else ()
+        repositories = found[0].repositories if found else ()
+        notices = model_notices(repositories, app.models)
     if options.json:
         print(json.dumps([_as_json(r) for r in repositories], ensure_ascii=False, indent=2))
         return 0
@@ -34,6 +36,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     for repository in repositories:
         _show(repository, console)
+    for notice in notices:
+        console.print(notice, style="yellow", markup=False)
     return 0
 
 
@@ -71,7 +75,8 @@ def _show(repository: RepositoryFacts, console: Console) -> None:
     console.print(f"[bold]{repository.name}[/]  [dim]{repository.root}[/]{missing}")
     console.print(
         f"  {repository.files} files, {repository.chunks} chunks, "
-        f"{repository.size / 1e6:.1f} MB, indexed {_time(repository)}"
+        f"{repository.size / 1e6:.1f} MB, indexed {_time(repository)} "
+        f"with {repository.profile.model}"
     )
     languages = sorted(repository.languages.items(), key=lambda item: -item[1])[:8]
     console.print("  " + ", ".join(f"{name} {count}" for name, count in languages), style="dim")
@@ -92,6 +97,7 @@ def _time(repository: RepositoryFacts) -> str:
 
 def _as_json(repository: RepositoryFacts) -> dict[str, Any]:
     content = asdict(repository)
+    content["model"] = content.pop("profile")["model"]
     content["id"] = str(repository.id)
     indexed_at = repository.indexed_at
     content["indexed_at"] = None if indexed_at is None else indexed_at.isoformat()

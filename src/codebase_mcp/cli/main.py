@@ -13,11 +13,25 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from codebase_mcp import telemetry
+from codebase_mcp.cli.database_commands import add_database_commands
+from codebase_mcp.cli.flags import (
+    SEE_ALSO,
+    SettingsParser,
+    command_first,
+    flags_in,
+    show_settings,
+)
+from codebase_mcp.cli.model_arguments import add_model_command
 from codebase_mcp.cli.record_commands import add_record_commands
+from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.settings import SETTINGS, Settings
+from codebase_mcp.settings import Problem, Settings
+
+_log = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -34,19 +48,23 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     from codebase_mcp.cli import tool_commands  # noqa: PLC0415
 
-    if tool_commands.is_tool(arguments):
-        options = tool_commands.parse(arguments)
+    ordered = command_first(arguments)
+    if tool_commands.is_tool(ordered):
+        options = tool_commands.parse(ordered)
         command: Command = tool_commands.call
     else:
         options = build_parser().parse_args(arguments)
         command = options.command
     try:
         settings = _settings(options)
-        logging.basicConfig(
-            stream=sys.stderr,
-            level=settings.log_level,
-            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        telemetry.start(
+            settings.log_level,
+            settings.log_format,
+            secrets=settings.secrets(),
+            otlp_endpoint=settings.otlp_endpoint,
         )
+        for warning in settings.warnings:
+            _log.warning(warning)
         return asyncio.run(command(options, settings))
     except CodebaseError as error:
         show_error(error, as_json=options.json)
@@ -57,37 +75,37 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return EXIT_FAILED
+    finally:
+        telemetry.end()
 
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands but the tools', which `tool_commands` makes from their schemas."""
-    parser = argparse.ArgumentParser(
+    parser = SettingsParser(
         prog="codebase-mcp",
         description="Code search for AI coding agents. Without a command it serves MCP on stdio.",
         epilog="Every MCP tool is also a command: codebase-mcp search_code --query '…'. "
-        "Settings come from the environment too; codebase-mcp doctor shows them.",
+        + SEE_ALSO,
     )
     parser.add_argument("--version", action="version", version=version("codebase-mcp"))
-    parser.set_defaults(
-        command=_lazily("serve", "serve"), transport="stdio", host=None, port=None, json=False
-    )
+    parser.set_defaults(command=_lazily("serve", "serve"), json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     serve = _command(
         commands, "serve", _lazily("serve", "serve"), "Serve MCP, on stdio unless told otherwise"
     )
-    serve.add_argument("--transport", choices=["stdio", "http"], default="stdio")
-    serve.add_argument("--host", default="127.0.0.1", help="address to bind to (127.0.0.1)")
-    serve.add_argument("--port", type=int, default=3000, help="port to bind to (3000)")
-    serve.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
+    show_settings(serve, usage="%(prog)s [SETTINGS]")
     serve.set_defaults(json=False)
 
     index = _command(
         commands, "index", _lazily("indexing", "index"), "Index a repository, or what changed in it"
     )
     index.add_argument("path", help="directory of the repository")
-    index.add_argument("--force", action="store_true", help="rebuild everything")
+    index.add_argument(
+        "--force", action="store_true", help="rebuild everything, with the configured model"
+    )
     index.add_argument("--name", help="display name (the directory's name)")
+    index.set_defaults(names_repository=True)
     _project_options(index)
 
     search = _command(commands, "search", _lazily("searching", "search"), "Search the indexed code")
@@ -116,16 +134,34 @@ def build_parser() -> argparse.ArgumentParser:
     remove = _command(commands, "remove", _lazily("indexing", "remove"), "Forget a repository")
     remove.add_argument("path", help="its directory, which need not exist any more, or its id")
     _project_options(remove)
+    add_model_command(commands, _lazily)
     add_record_commands(commands, _lazily)
+    add_database_commands(commands, _lazily)
     trust = _command(
         commands, "trust", _lazily("trust", "trust"), "Let a .mcp-context.toml name its project"
     )
     trust.add_argument("directory", nargs="?", default=".", help="where to look for it, upward (.)")
     trust.add_argument("--json", action="store_true", help="print JSON")
+    settings = _command(
+        commands,
+        "settings",
+        _lazily("settings_command", "settings_command"),
+        "Show every setting, its value and where that comes from",
+    )
+    show_settings(settings, usage="%(prog)s [PATH] [--json] [SETTINGS]")
+    settings.add_argument(
+        "path", nargs="?", default=".", help="a repository, whose .mcp-context.toml counts too (.)"
+    )
+    settings.add_argument("--json", action="store_true", help="print JSON")
+    settings.set_defaults(names_repository=True)
     doctor = _command(
         commands, "doctor", _lazily("doctor", "doctor"), "Check the whole way with a small canary"
     )
     _project_options(doctor)
+    setup = _command(
+        commands, "setup", _lazily("setup.command", "setup"), "Let agents know this server"
+    )
+    add_setup_arguments(setup)
     return parser
 
 
@@ -153,16 +189,22 @@ def _lazily(module: str, function: str) -> Command:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    given = vars(options)
-    return Settings.load(**{s.name: given[s.name] for s in SETTINGS if given.get(s.name)})
+    """What was said, checked together with the context file of the repository that is named."""
+    problems: list[Problem] = []
+    if getattr(options, "names_repository", False):
+        from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - not for serving
+
+        is_named = getattr(options, "project", None) is not None
+        problems = problems_in(Path(options.path), names_project=not is_named)
+    return Settings.load(others=problems, **flags_in(options))
 
 
 def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[SettingsParser],
     name: str,
     command: Command,
     summary: str,
-) -> argparse.ArgumentParser:
+) -> SettingsParser:
     parser = commands.add_parser(name, help=summary, description=summary + ".")
     parser.set_defaults(command=command)
     return parser

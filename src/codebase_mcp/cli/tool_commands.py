@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.settings import Settings
 
 
@@ -25,7 +26,7 @@ def is_tool(arguments: Sequence[str]) -> bool:
 _OTHER_COMMANDS = frozenset(
     {
         "serve", "index", "search", "status", "projects", "remove", "doctor", "tasks",
-        "work-items", "export", "import", "trust",
+        "work-items", "export", "import", "trust", "settings", "setup",
     }
 )  # fmt: skip
 _SHARED_NAMES = frozenset({"memory"})
@@ -42,12 +43,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     spec = next(tool for tool in all_tools() if tool.name == arguments[0])
     properties: dict[str, Any] = spec.input_schema()["properties"]
-    parser = argparse.ArgumentParser(
+    parser = SettingsParser(
         prog=f"codebase-mcp {spec.name}",
         description=spec.description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
     )
     for name, schema in properties.items():
         text = schema.get("description", "").replace("%", "%%")
@@ -58,8 +58,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for alias, name in ALIASES.items():
         if name in properties and alias not in properties:
             parser.add_argument(*_spellings(alias), dest=alias, help=argparse.SUPPRESS)
-    values = vars(parser.parse_args(arguments[1:]))
-    return argparse.Namespace(spec=spec, values=values, json=True)
+    options = parser.parse_args(arguments[1:])
+    options.values = without_flags(options)
+    options.spec, options.json = spec, True
+    return options
 
 
 async def call(options: argparse.Namespace, settings: Settings) -> int:
