@@ -36,6 +36,7 @@ from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.records import entities, memory, memory_search, tasks, work_items
 from codebase_mcp.records.page import Cursor, Paging
 from codebase_mcp.settings import Settings
+from load import listening
 from searching import percentile
 
 TASKS, OBSERVATIONS, ENTITIES, WORK_ITEMS = 100_000, 50_000, 100_000, 50_000
@@ -307,15 +308,8 @@ def served(data_dir: Path) -> Iterator[dict[str, str]]:
 
 async def connected(address: str) -> Client[Any]:
     """A client of a server that may still be starting."""
-    for _ in range(200):
-        client = Client(address)
-        try:
-            await client.__aenter__()
-        except Exception:  # it is not there yet
-            await asyncio.sleep(0.1)
-            continue
-        return client
-    raise SystemExit(f"{address} does not answer")
+    await listening(int(address.split(":")[2].partition("/")[0]))
+    return await Client(address).__aenter__()
 
 
 async def measure_tools(data_dir: Path, task_id: str) -> None:

@@ -310,16 +310,15 @@ class App:
         except ProjectNotFound:
             project, _ = await self.resolver.resolve(project_id, identity, create=True)
             is_new = True
+        is_kept = False
         try:
             async with self._database.transaction(project) as tx:
                 imported = await import_lines(tx, file, survey, model)
                 if dry_run:
                     await tx.close()
-        except BaseException:
-            dry_run = True
-            raise
+            is_kept = not dry_run
         finally:
-            if is_new and dry_run:
+            if is_new and not is_kept:
                 await drop_project(self._database, project)
                 self.resolver.forget(project)
         return imported

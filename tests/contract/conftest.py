@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app import App
+from codebase_mcp.app import NOBODY, App
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import build_server
 
@@ -61,3 +62,15 @@ class Caller:
 @pytest.fixture
 def call(client: Client[Any]) -> Caller:
     return Caller(client)
+
+
+@pytest.fixture
+async def existing(app: App, project_id: str) -> str:
+    """The id of a project that exists and holds nothing."""
+    await app.resolver.resolve(project_id, NOBODY, create=True)
+    return project_id
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a time that says its zone."""
+    return datetime.fromisoformat(text).tzinfo is not None

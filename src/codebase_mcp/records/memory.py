@@ -97,10 +97,6 @@ class Upkeep:
     renew: bool
     index: bool
 
-    @property
-    def due(self) -> bool:
-        return self.renew or self.index
-
 
 def model_of(model: Model) -> str:
     """What observations are found by depends on this; others' vectors cannot be compared."""

@@ -21,8 +21,6 @@ _SQL = load_queries("codebase_mcp.records", "sessions.sql")
 TASKS_SHOWN = 50
 AGENTS_SHOWN = 50
 
-NO_HEAD = Head(None, None)
-
 
 @dataclass(frozen=True, slots=True)
 class Session:
