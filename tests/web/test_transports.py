@@ -159,3 +159,11 @@ def test_port_0_takes_a_free_one_and_the_address_names_it(host: str) -> None:
     assert address_of(host, sockets) == f"http://{shown}:{port}"
     for opened in sockets:
         opened.close()
+
+
+def test_a_reply_in_two_pieces_waits_for_no_receipt_of_the_first() -> None:
+    [listener] = bind("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
