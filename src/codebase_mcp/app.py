@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 from uuid import UUID
 
-from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import (
     Database,
     DatabaseFacts,
@@ -34,33 +31,29 @@ from codebase_mcp.database.projects import (
     page_id,
     page_of_projects,
 )
-from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import DatabaseUnavailable, InternalError, NotFound, ProjectNotFound
-from codebase_mcp.index.build import Indexer, Progress, RunResult
+from codebase_mcp.errors import DatabaseUnavailable, NotFound, ProjectNotFound
+from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.build import Indexer, RunResult
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PROGRAM_VERSION
-from codebase_mcp.index.store import repository_id_in
 from codebase_mcp.projects.health import Health, examine
-from codebase_mcp.projects.identity import Identity
+from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.projects.workflow import WorkflowClient
 from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.records.notes import Note, fit_notes, notes_on
 from codebase_mcp.records.page import Cursor, Page, Paging
-from codebase_mcp.records.transfer import Imported, export_lines, import_lines, survey_lines
 from codebase_mcp.repository_settings import RepositorySettings, repository_at
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
+from codebase_mcp.transfers import Transfers
 from codebase_mcp.wiring import chosen_model, database_target, model_access
-
-NOBODY = Identity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +121,7 @@ class App:
         self.resolver = Resolver(
             database, WorkflowClient(url) if url else None, chosen=settings.project
         )
+        self.transfers = Transfers(database, self.resolver, models)
 
     @classmethod
     async def open(cls, settings: Settings | None = None) -> App:
@@ -174,10 +168,13 @@ class App:
         *,
         name: str | None = None,
         force_reindex: bool = False,
+        operation_id: UUID | None = None,
         progress: Callable[[Progress], None] = lambda _: None,
         identity: Identity = NOBODY,
     ) -> IndexReport:
         """Make the index of a directory equal to it; what is anchored to its code follows.
+
+        The run is known as ``operation_id``.
 
         Raises:
             InvalidInput: the path is no readable directory, the project id is none, or the
@@ -186,8 +183,7 @@ class App:
             PermissionDenied: the project's schema cannot be created.
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
-        root = await asyncio.to_thread(resolve_root, str(repo_path))
-        repository = await asyncio.to_thread(repository_at, self.settings, root)
+        root, repository = await self._repository_settings(repo_path)
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
@@ -197,12 +193,40 @@ class App:
             name=name,
             force=force_reindex,
             selection=repository.selection,
+            operation_id=operation_id,
             progress=progress,
         )
         run = await self._follow(project, run, is_rebuilt=force_reindex)
         return IndexReport(run, project, source, repository)
 
-    async def _follow(self, project: Project, run: RunResult, *, is_rebuilt: bool) -> RunResult:
+    async def update(
+        self,
+        repo_path: str | Path,
+        paths: Iterable[str],
+        project_id: str | None = None,
+        *,
+        identity: Identity = NOBODY,
+    ) -> IndexReport:
+        """Make the index equal to the disk at some paths, files or directories, there or gone.
+
+        They are relative to the repository's root. Nothing else is looked at, unless they decide
+        about others, as ignore files do, or the last run broke off.
+
+        Raises:
+            InvalidInput, ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as ``index``.
+        """
+        root, repository = await self._repository_settings(repo_path)
+        project, source = await self.resolver.resolve(project_id, identity, repository=root)
+        run = await self._indexer.update(project, root, paths, selection=repository.selection)
+        return IndexReport(await self._follow(project, run), project, source, repository)
+
+    async def _repository_settings(self, repo_path: str | Path) -> tuple[Path, RepositorySettings]:
+        root = await asyncio.to_thread(resolve_root, str(repo_path))
+        return root, await asyncio.to_thread(repository_at, self.settings, root)
+
+    async def _follow(
+        self, project: Project, run: RunResult, *, is_rebuilt: bool = False
+    ) -> RunResult:
         """Let anchors follow the code; what a run that broke off left is no state to follow."""
         if run.status == "failed":
             return run
@@ -236,7 +260,7 @@ class App:
         """
         started = time.perf_counter()
         project, source = await self.resolver.resolve(project_id, identity)
-        async with self._still_there(project, source):
+        async with self.resolver.still_there(project, source):
             request = request or Request()
             answer = await self._searcher.search(project, query, request)
             notes: list[tuple[Note, ...]] = []
@@ -270,107 +294,10 @@ class App:
         """
         project, source = await self.resolver.resolve(project_id, identity)
         async with (
-            self._still_there(project, source),
+            self.resolver.still_there(project, source),
             self._database.transaction(project, readonly=readonly) as tx,
         ):
             yield InProject(tx, project, source, identity.owner)
-
-    async def export_records(
-        self, project_id: str | None = None, identity: Identity = NOBODY
-    ) -> AsyncIterator[str]:
-        """What is kept beside the code, as lines of JSON, from one state of the database.
-
-        Raises:
-            ProjectNotFound: no such project.
-        """
-        async with self.enter(project_id, identity, readonly=True) as here:
-            async for line in export_lines(here.tx, here.project.project_id, datetime.now(UTC)):
-                yield line
-
-    async def import_records(
-        self,
-        file: BinaryIO,
-        project_id: str | None = None,
-        identity: Identity = NOBODY,
-        *,
-        dry_run: bool = False,
-    ) -> Imported:
-        """Store the records of such lines, all or none; a project that is not there is made.
-
-        ``file`` is read twice; with ``dry_run`` everything is done and undone.
-
-        Raises:
-            InvalidInput: lines that cannot be stored, by their numbers.
-        """
-        survey = await asyncio.to_thread(survey_lines, file)
-        model = await self.models.configured() if survey.spots["observation"] else None
-        try:
-            project, _ = await self.resolver.resolve(project_id, identity)
-            is_new = False
-        except ProjectNotFound:
-            project, _ = await self.resolver.resolve(project_id, identity, create=True)
-            is_new = True
-        is_kept = False
-        try:
-            async with self._database.transaction(project) as tx:
-                imported = await import_lines(tx, file, survey, model)
-                if dry_run:
-                    await tx.close()
-            is_kept = not dry_run
-        finally:
-            if is_new and not is_kept:
-                await drop_project(self._database, project)
-                self.resolver.forget(project)
-        return imported
-
-    async def backup(
-        self, file: BinaryIO, project_id: str | None = None, identity: Identity = NOBODY
-    ) -> BackupFacts:
-        """Write a whole project, its index and its records, into a file.
-
-        Raises:
-            ProjectNotFound: no such project.
-            OSError: the file cannot be written.
-        """
-        project, source = await self.resolver.resolve(project_id, identity)
-        async with self._still_there(project, source):
-            return await write_backup(self._database, project, file)
-
-    async def restore(
-        self,
-        file: BinaryIO,
-        name: str,
-        project_id: str | None = None,
-        *,
-        replace: bool = False,
-    ) -> BackupFacts:
-        """Make a project of a backup, whole or not at all; ``name`` is what errors call the file.
-
-        Raises:
-            InvalidInput: the file is no backup, is damaged, or was made by a newer program.
-            Conflict: the project holds something already.
-        """
-        restored = await restore_backup(
-            self._database,
-            file,
-            name,
-            repository_id_in,
-            project_id=project_id,
-            replace=replace,
-        )
-        self.resolver.forget(restored.project)
-        return restored
-
-    async def migrate(
-        self, project_id: str | None = None, *, every: bool = False, check: bool = False
-    ) -> list[SchemaState]:
-        """Bring the catalogue and one project, or every one, up to date; or only look.
-
-        Raises:
-            ProjectNotFound: no such project.
-        """
-        work = survey if check else upgrade
-        return await work(self._database, project_id, every=every)
 
     async def projects(self, chosen: Sequence[Project] | None = None) -> list[ProjectFacts]:
         """Some projects, or all of them, with their repositories."""
@@ -378,7 +305,7 @@ class App:
         for project in await list_projects(self._database) if chosen is None else chosen:
             with suppress(ProjectNotFound):  # dropped meanwhile
                 async with (
-                    self._still_there(project, "explicit"),
+                    self.resolver.still_there(project, "explicit"),
                     self._database.transaction(project, readonly=True) as tx,
                 ):
                     found.append(ProjectFacts(project, await load_inventory(tx)))
@@ -480,12 +407,3 @@ class App:
             DatabaseUnavailable: it is away, too old, or without pgvector.
         """
         return await self._database.check()
-
-    @asynccontextmanager
-    async def _still_there(self, project: Project, source: ProjectSource) -> AsyncIterator[None]:
-        """If another process dropped the project meanwhile, what fails for it is: not found."""
-        try:
-            yield
-        except InternalError:
-            await self.resolver.look_again(project, source)
-            raise

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import NOBODY, App
+from codebase_mcp.app import App
+from codebase_mcp.projects.identity import NOBODY
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import NOBODY, App
+from codebase_mcp.app import App
+from codebase_mcp.projects.identity import NOBODY
 from codebase_mcp.tools.entities import ENTITIES
 
 pytestmark = pytest.mark.anyio

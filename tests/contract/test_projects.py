@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app import NOBODY, App
+from codebase_mcp.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.projects.context_file import FILE_NAME
+from codebase_mcp.projects.identity import NOBODY
 
 from .conftest import Caller, is_time
 

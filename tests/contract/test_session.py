@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app import NOBODY, App
+from codebase_mcp.app import App
+from codebase_mcp.projects.identity import NOBODY
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import build_server
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import NOBODY, App
-from codebase_mcp.projects.identity import Identity
+from codebase_mcp.app import App
+from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.tools.server import call_tool, no_progress
 from codebase_mcp.tools.tasks import TASKS
 

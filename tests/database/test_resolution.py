@@ -30,14 +30,12 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.projects.active import Active, ActiveProjects
 from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.projects.identity import Identity
+from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import Current, Resolver
 from codebase_mcp.projects.workflow import WorkflowClient
 from codebase_mcp.records.page import Cursor, Paging
 
 pytestmark = pytest.mark.anyio
-
-NOBODY = Identity()
 
 
 @asynccontextmanager

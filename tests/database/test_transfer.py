@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from codebase_mcp.app import NOBODY, App
+from codebase_mcp.app import App
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.projects.identity import NOBODY
 from codebase_mcp.records import agents, entities, memory, tasks, work_items
 from codebase_mcp.records.anchors import Place
 
@@ -71,7 +72,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
 
 async def exported(app: App, project_id: str) -> list[dict[str, Any]]:
     """A project's lines but for the header."""
-    header, *lines = [json.loads(line) async for line in app.export_records(project_id)]
+    header, *lines = [json.loads(line) async for line in app.transfers.export_records(project_id)]
     assert header["format"] == "codebase-mcp-records"
     assert header["project_id"] == project_id
     return lines
@@ -86,7 +87,7 @@ def file_of(*lines: Any) -> io.BytesIO:
 async def test_what_was_exported_arrives_as_it_was(app: App, filled: str, other_id: str) -> None:
     lines = await exported(app, filled)
     assert {line["kind"] for line in lines} == KINDS
-    imported = await app.import_records(file_of(*lines), other_id)
+    imported = await app.transfers.import_records(file_of(*lines), other_id)
     assert sum(imported.added.values()) == len(lines)
     assert not any(imported.unchanged.values())
     arrived = await exported(app, other_id)
@@ -101,7 +102,7 @@ async def test_what_was_exported_arrives_as_it_was(app: App, filled: str, other_
 
 async def test_importing_again_changes_nothing(app: App, filled: str) -> None:
     lines = await exported(app, filled)
-    imported = await app.import_records(file_of(*lines), filled)
+    imported = await app.transfers.import_records(file_of(*lines), filled)
     assert not any(imported.added.values())
     assert sum(imported.unchanged.values()) == len(lines)
     assert await exported(app, filled) == lines
@@ -109,7 +110,7 @@ async def test_importing_again_changes_nothing(app: App, filled: str) -> None:
 
 async def test_lines_may_come_in_any_order(app: App, filled: str, other_id: str) -> None:
     lines = await exported(app, filled)
-    imported = await app.import_records(file_of(*reversed(lines)), other_id)
+    imported = await app.transfers.import_records(file_of(*reversed(lines)), other_id)
     assert sum(imported.added.values()) == len(lines)
 
 
@@ -117,7 +118,7 @@ async def test_a_dry_run_stores_nothing_and_makes_no_project(
     app: App, filled: str, other_id: str
 ) -> None:
     lines = await exported(app, filled)
-    imported = await app.import_records(file_of(*lines), other_id, dry_run=True)
+    imported = await app.transfers.import_records(file_of(*lines), other_id, dry_run=True)
     assert sum(imported.added.values()) == len(lines)
     assert other_id not in {p.project.project_id for p in await app.projects()}
 
@@ -196,7 +197,7 @@ async def test_a_bad_line_is_named_and_nothing_is_stored(
 ) -> None:
     await app.resolver.resolve(project_id, NOBODY, create=True)
     with pytest.raises(InvalidInput) as refused:
-        await app.import_records(file_of(task(title="good"), *lines), project_id)
+        await app.transfers.import_records(file_of(task(title="good"), *lines), project_id)
     assert f"line {number + 1}:" in refused.value.message
     assert await exported(app, project_id) == []
 
@@ -206,15 +207,15 @@ async def test_a_file_that_is_none_of_ours_is_refused(
     app: App, project_id: str, content: bytes
 ) -> None:
     with pytest.raises(InvalidInput, match="line 1"):
-        await app.import_records(io.BytesIO(content), project_id)
+        await app.transfers.import_records(io.BytesIO(content), project_id)
     assert project_id not in {p.project.project_id for p in await app.projects()}
 
 
 async def test_another_record_of_the_same_id_is_not_overwritten(app: App, project_id: str) -> None:
     first = task()
-    await app.import_records(file_of(first), project_id)
+    await app.transfers.import_records(file_of(first), project_id)
     with pytest.raises(InvalidInput, match="there already, and differs"):
-        await app.import_records(file_of(task(), {**first, "title": "other"}), project_id)
+        await app.transfers.import_records(file_of(task(), {**first, "title": "other"}), project_id)
     [kept] = await exported(app, project_id)
     assert kept["title"] == "T"
 
@@ -228,7 +229,7 @@ async def test_an_imported_observation_is_found_by_its_meaning(
         search_observations,
     )
 
-    await app.import_records(file_of(*await exported(app, filled)), other_id)
+    await app.transfers.import_records(file_of(*await exported(app, filled)), other_id)
     question = await ask(app.models, "how are passwords hashed")
     async with app.enter(other_id, readonly=True) as here:
         [found] = await search_observations(here.tx, question, Filters(), limit=5)

@@ -20,13 +20,14 @@ from tests import embedding_server
 from tests.embedding_server import EmbeddingServer
 from tests.integration.test_indexing import found_paths, later, rows
 
-from codebase_mcp.app import NOBODY, App
+from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.embedding.static import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.index import build
 from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.projects.identity import NOBODY
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ async def backup(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         with appearing(options.output) as partial:
             with partial.open("wb") as file:
-                facts = await app.backup(file, project_id, identity_here(settings))
+                facts = await app.transfers.backup(file, project_id, identity_here(settings))
             size = partial.stat().st_size
     if options.json:
         print(json.dumps({"file": options.output, "bytes": size, **_as_json(facts)}))
@@ -33,7 +33,9 @@ async def restore(options: argparse.Namespace, settings: Settings) -> int:
     project_id = check_project_id(options.project)
     with opened(options.file) as file:
         async with await App.open(settings) as app:
-            facts = await app.restore(file, options.file, project_id, replace=options.replace)
+            facts = await app.transfers.restore(
+                file, options.file, project_id, replace=options.replace
+            )
     if options.json:
         print(json.dumps(_as_json(facts)))
     else:

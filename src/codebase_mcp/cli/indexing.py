@@ -24,7 +24,7 @@ from rich.text import Text
 
 from codebase_mcp.app import App, IndexReport
 from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.index.build import Progress
+from codebase_mcp.index.batches import Progress
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_name, check_project_id
 

@@ -19,7 +19,7 @@ async def migrate(options: argparse.Namespace, settings: Settings) -> int:
     """Migrate schemas, or with ``--check`` say which are behind: then 1 if there are any."""
     project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
-        states = await app.migrate(project_id, every=options.all, check=options.check)
+        states = await app.transfers.migrate(project_id, every=options.all, check=options.check)
     if options.json:
         print(json.dumps([asdict(state) for state in states], ensure_ascii=False, indent=2))
     else:

@@ -22,11 +22,11 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
     count = -1  # the header is none
     async with await App.open(settings) as app:
         if not options.output:
-            async for line in app.export_records(project_id, identity):
+            async for line in app.transfers.export_records(project_id, identity):
                 print(line)
             return 0
         with appearing(options.output) as partial, partial.open("w", encoding="utf-8") as file:
-            async for line in app.export_records(project_id, identity):
+            async for line in app.transfers.export_records(project_id, identity):
                 file.write(line + "\n")
                 count += 1
     if options.json:
@@ -42,7 +42,9 @@ async def import_records(options: argparse.Namespace, settings: Settings) -> int
     identity = identity_here(settings)
     with _rewindable(options.file) as file:
         async with await App.open(settings) as app:
-            imported = await app.import_records(file, project_id, identity, dry_run=options.dry_run)
+            imported = await app.transfers.import_records(
+                file, project_id, identity, dry_run=options.dry_run
+            )
     if options.json:
         print(json.dumps({"added": imported.added, "unchanged": imported.unchanged}))
         return 0

@@ -37,6 +37,21 @@ SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
        pg_catalog.set_config('TimeZone', 'UTC', true)
 """
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
+# A lock of 64 bits is shown in two halves.
+_HELD = """
+SELECT wanted.key
+FROM unnest(%(keys)s::bigint[]) AS wanted (key)
+WHERE EXISTS (
+    SELECT
+    FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND l.database = (
+          SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database()
+      )
+      AND l.classid::bigint = (wanted.key >> 32) & 4294967295
+      AND l.objid::bigint = wanted.key & 4294967295
+)
+"""
 
 
 class Transaction:
@@ -73,6 +88,15 @@ class Transaction:
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return await cursor.fetchall()
+
+    async def fetch_records(self, query: LiteralString, /, **params: object) -> list[dict[str, Any]]:
+        """All rows of one query, by the names of its columns."""
+        with translated(self._advice):
+            [cursor] = await self._run([(query, params)])
+            if cursor.description is None:
+                return []
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in await cursor.fetchall()]
 
     async def fetch_one(self, query: LiteralString, /, **params: object) -> Row | None:
         """The first row of one query, or nothing."""
@@ -129,6 +153,13 @@ class Transaction:
     async def lock(self, key: str, /) -> None:
         """Wait for the lock of this name in this schema; it is held until the end."""
         await self.execute(_LOCK, key=lock_key(self._schema, key))
+
+    async def held(self, keys: Iterable[str], /) -> set[str]:
+        """Which of the locks of these names in this schema anybody holds, in any process."""
+        by_number = {lock_key(self._schema, key): key for key in keys}
+        if not by_number:
+            return set()
+        return {by_number[row[0]] for row in await self.fetch_all(_HELD, keys=list(by_number))}
 
     async def commit(self) -> None:
         """Make it so; called by whoever opened the transaction, once.

@@ -13,7 +13,8 @@ from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.telemetry.watch import Watch, duration, step, watched
 
 if TYPE_CHECKING:
-    from codebase_mcp.index.build import Progress, RunResult
+    from codebase_mcp.index.batches import Progress
+    from codebase_mcp.index.build import RunResult
 
 _log = logging.getLogger(__name__)
 

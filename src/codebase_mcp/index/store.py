@@ -21,8 +21,10 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS, drop_vector_index, tend_vector_index
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
+from codebase_mcp.index.part import Part
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
+from codebase_mcp.index.runs import forget_run
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.tokens import ALL_CHUNKS, harsh_stem, path_parts, term_id
@@ -168,10 +170,26 @@ async def _create_snapshot(
     return Snapshot(row[0], repository_id, generation, profile, active)
 
 
-async def stored_files(tx: Transaction, snapshot: Snapshot) -> dict[str, StoredFile]:
-    """What the snapshot holds, by path."""
-    found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=snapshot.id)
+async def stored_files(
+    tx: Transaction, snapshot: Snapshot, part: Part | None = None
+) -> dict[str, StoredFile]:
+    """What the snapshot holds, or holds of a part of the tree, by path."""
+    if part is None:
+        found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=snapshot.id)
+    else:
+        found = await tx.fetch_all(
+            _SQL["stored_files_in"], snapshot_id=snapshot.id, **part.parameters()
+        )
     return {row[0]: StoredFile(*row) for row in found}
+
+
+async def up_to_date(tx: Transaction, repository_id: UUID) -> Snapshot | None:
+    """The active snapshot, if its last run came to its end and this program classifies alike."""
+    key = {"repository_id": repository_id, "view": WORKTREE}
+    row = await tx.fetch_one(_SQL["finished_snapshot"], **key, classifier=CLASSIFY_VERSION)
+    if row is None:
+        return None
+    return Snapshot(row[0], repository_id, row[1], Profile.from_row(row[2:]), active=True)
 
 
 async def embedded_blobs(tx: Transaction, profile_id: int, blob_ids: Iterable[int]) -> set[int]:
@@ -267,6 +285,19 @@ async def finish_run(
         await sweep(tx, GRACE_S)
 
 
+async def finish_part(
+    tx: Transaction, snapshot: Snapshot, part: Part, failures: Sequence[FileFailure]
+) -> None:
+    """Record the outcome of a run over a part of the tree; of the rest everything stays."""
+    await tx.lock(WRITE_LOCK)
+    await tx.execute(
+        _SQL["finish_part"],
+        id=snapshot.id,
+        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
+        **part.parameters(),
+    )
+
+
 async def undo_switch(tx: Transaction, repository_id: UUID) -> bool:
     """Let the snapshot before the last switch answer again; False where none is kept.
 
@@ -323,6 +354,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
 async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
     """Forget a repository with everything that only it used; False where it is unknown."""
     await tx.lock(WRITE_LOCK)
+    await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
         return False
     await _clear(tx)

@@ -130,11 +130,47 @@ SET files_pending = 0,
     ), 0)
 WHERE id = %(id)s;
 
+-- name: finish_part
+-- Some paths of the snapshot equal the source tree, but for the failures.
+UPDATE snapshot
+SET files_pending = 0,
+    indexed_at = now(),
+    failures = coalesce((
+        SELECT jsonb_agg(old.failure)
+        FROM jsonb_array_elements(failures) AS old (failure)
+        WHERE old.failure ->> 0 <> ALL(%(paths)s::text[])
+          AND NOT EXISTS (
+              SELECT
+              FROM unnest(%(folders)s::text[]) AS wanted (folder)
+              WHERE starts_with(old.failure ->> 0, wanted.folder)
+          )
+    ), '[]') || %(failures)s::text::jsonb
+WHERE id = %(id)s;
+
 -- name: stored_files
 -- What one snapshot holds.
 SELECT path, blob_id, size, mtime_ns, ctime_ns, language, kind
 FROM file
 WHERE snapshot_id = %(snapshot_id)s;
+
+-- name: stored_files_in
+-- What one snapshot holds at some paths, and below some folders.
+SELECT path, blob_id, size, mtime_ns, ctime_ns, language, kind
+FROM file
+WHERE snapshot_id = %(snapshot_id)s AND path = ANY(%(paths)s::text[])
+UNION
+SELECT f.path, f.blob_id, f.size, f.mtime_ns, f.ctime_ns, f.language, f.kind
+FROM unnest(%(folders)s::text[]) AS wanted (folder)
+JOIN file AS f ON f.snapshot_id = %(snapshot_id)s AND starts_with(f.path, wanted.folder);
+
+-- name: finished_snapshot
+-- The snapshot that answers searches, if nothing is ahead of it.
+SELECT s.id, s.generation, p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source,
+       p.query_prefix, p.passage_prefix, p.slope, p.shift
+FROM snapshot AS s
+JOIN profile AS p ON p.id = s.profile_id
+WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active
+  AND s.indexed_at IS NOT NULL AND s.files_pending = 0 AND s.classifier = %(classifier)s;
 
 -- name: stored_blobs
 -- Which of these blobs are stored, their chunks, and whether those have vectors of a profile.

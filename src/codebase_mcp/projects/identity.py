@@ -19,3 +19,6 @@ class Identity:
     owner: str | None = None
     directory: Path | None = None
     is_shared: bool = False
+
+
+NOBODY = Identity()

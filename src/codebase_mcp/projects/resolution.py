@@ -8,6 +8,8 @@ default workspace.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +26,7 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.errors import (
     CodebaseError,
+    InternalError,
     InvalidInput,
     NotFound,
     PermissionDenied,
@@ -196,6 +199,15 @@ class Resolver:
         """
         self.forget(project)
         await self._open(Meant(project.project_id, source), again=True)
+
+    @asynccontextmanager
+    async def still_there(self, project: Project, source: ProjectSource) -> AsyncIterator[None]:
+        """If another process dropped the project meanwhile, what fails for it is: not found."""
+        try:
+            yield
+        except InternalError:
+            await self.look_again(project, source)
+            raise
 
     def forget(self, project: Project) -> None:
         """A project was dropped; look again before it is used."""

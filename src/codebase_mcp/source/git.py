@@ -13,10 +13,15 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import IO
 
+from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.source.ignore import read_ignore_file
 
 log = logging.getLogger(__name__)
@@ -42,11 +47,40 @@ _HARMLESS = (
 # Where a person's own configuration lies is theirs to say; every other GIT_ variable would let
 # the hook or the shell that started us redirect git to another repository.
 _KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+# How a person reaches other machines is theirs to say as well.
+_NETWORK_VARIABLES = re.compile(
+    r"GIT_(?:SSH(?:_COMMAND|_VARIANT)?|SSL_\w+|PROXY_\w+|HTTP_\w+"
+    r"|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
+)
+# Whatever a person's configuration says, a clone of ours runs none of these.
+_FOR_CLONES = (
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.askPass", ""),
+    ("credential.interactive", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("transfer.bundleURI", "false"),
+    ("maintenance.auto", "false"),
+    ("gc.auto", "0"),
+    ("http.lowSpeedLimit", "1"),  # a server that says nothing for a minute says nothing
+    ("http.lowSpeedTime", "60"),
+    ("safe.directory", "*"),
+)
 _UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
 # What leads out of the tree or into git's own records; git refuses to write such an index, but
 # reads a forged one.
 _LEAVES = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
 _SUBMODULE = b"160000"
+
+
+# What is read of an answer at once, and what is shown of a complaint.
+_PIECE_BYTES = 1 << 16
+_COMPLAINT_BYTES = 500
+
+
+class GitTookTooLong(IndexingFailed):
+    """git was ended before it had answered all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +105,11 @@ class GitFiles:
     nested: list[bytes] = field(default_factory=list)
     submodules: list[bytes] = field(default_factory=list)
     unreadable: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing for git, but perhaps submodules."""
+        return not (self.tracked or self.untracked or self.nested)
 
 
 def work_tree_of(directory: Path) -> Path | None:
@@ -98,12 +137,20 @@ def in_git_directory(directory: Path) -> bool:
     return top is not None and top / ".git" in inside
 
 
-def list_with_git(directory: Path, top: Path) -> GitFiles | None:
-    """What git lists below the directory of the work tree ``top``; None if git cannot say."""
+def list_with_git(
+    directory: Path, top: Path, paths: Sequence[bytes] | None = None
+) -> GitFiles | None:
+    """What git lists below the directory of the work tree ``top``; None if git cannot say.
+
+    ``paths`` are the files and directories, relative to the directory, to list alone.
+    """
     # -t marks each line with where it comes from; without it an untracked file could be named
     # like the details of a tracked one.
     answer = _git(
-        directory, top, "ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard"
+        directory,
+        top,
+        *("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--"),
+        *map(os.fsdecode, paths or ()),
     )
     if answer is None:
         return None
@@ -143,6 +190,78 @@ def head_of(root: Path) -> Head | None:
     if branch is None and commit is None:
         return None
     return Head(*(_word(answer) for answer in (branch, commit)))
+
+
+def commit_at_head(root: Path, top: Path) -> str | None:
+    """The hash of the commit that is checked out; None before the first one."""
+    return _word(_git(root, top, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True))
+
+
+def shallow_commits(top: Path) -> frozenset[str]:
+    """The commits at which a shallow clone ends: those before them are not there."""
+    git_dir = _git_dir(top)
+    place = _common_dir(git_dir) / "shallow" if git_dir else None
+    text = read_ignore_file(os.fsencode(place), follow=True) if place else None
+    return frozenset((text or b"").decode("ascii", "replace").split())
+
+
+def git_pieces(directory: Path, top: Path, *arguments: str, said: bytes = b"") -> Iterator[bytes]:
+    """What one git command answers to what is ``said`` to it, piece by piece.
+
+    So a long answer needs little memory. What git complains about goes into the error alone.
+
+    Raises:
+        GitTookTooLong: what it answered in time has been handed on.
+        IndexingFailed: there is no git, or it failed.
+    """
+    # Files, as git may answer before it has heard all: two full pipes would wait for each other.
+    with tempfile.TemporaryFile() as heard, tempfile.TemporaryFile() as complaints:
+        heard.write(said)
+        heard.seek(0)
+        git = _started(directory, top, arguments, heard, complaints)
+        is_late = threading.Event()
+        limit = threading.Timer(TIME_LIMIT_S, _end, (git, is_late))
+        limit.start()
+        try:
+            assert git.stdout is not None
+            while piece := os.read(git.stdout.fileno(), _PIECE_BYTES):
+                yield piece
+            status = git.wait()
+        finally:
+            limit.cancel()
+            git.kill()
+            git.communicate()
+        if is_late.is_set():
+            raise GitTookTooLong(f"git {arguments[0]} took over {TIME_LIMIT_S:.0f} s")
+        if status != 0:
+            complaints.seek(0)
+            complaint = complaints.read(_COMPLAINT_BYTES).decode("utf-8", "backslashreplace")
+            raise IndexingFailed(f"git {arguments[0]} failed: {complaint.strip()}")
+
+
+def _started(
+    directory: Path, top: Path, arguments: Sequence[str], heard: IO[bytes], complaints: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    program = _program(os.environ.get("PATH", os.defpath), directory)
+    if program is None:
+        raise IndexingFailed("git cannot be found")
+    place = (f"--git-dir={top / '.git'}", f"--work-tree={top}")
+    try:
+        return subprocess.Popen(
+            [program, *_HARMLESS, *place, *arguments],
+            cwd=directory,
+            env=_environment(),
+            stdin=heard,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+        )
+    except OSError as error:
+        raise IndexingFailed(f"git cannot be started: {error}") from error
+
+
+def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
+    is_late.set()
+    git.kill()
 
 
 def standard_excludes(directory: Path, top: Path | None) -> list[bytes]:
@@ -230,6 +349,73 @@ def _git(
     return None
 
 
+def start_for_clone(
+    directory: Path,
+    arguments: Sequence[str],
+    *,
+    git_dir: Path | None,
+    output: IO[bytes],
+    network: Sequence[str] | None = None,
+    configuration: Sequence[tuple[str, str]] = (),
+    variables: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes] | None:
+    """Start git for a clone of our own, in a session of its own; None where there is no git.
+
+    Only a command that may use the ``network``, over these protocols, is under the person's own
+    configuration, for keys, helpers and proxies: what it calls filters must not run over a
+    stranger's files. ``git_dir`` is None before there is a clone. Complaints are piped.
+    """
+    program = _program(os.environ.get("PATH", os.defpath), directory)
+    if program is None:
+        return None
+    settings = [part for name, value in _FOR_CLONES for part in ("-c", f"{name}={value}")]
+    place = [] if git_dir is None else [f"--git-dir={git_dir}", f"--work-tree={directory}"]
+    environment = _environment() if network is None else _network_environment(network)
+    if network is None:
+        environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    first = int(environment.get("GIT_CONFIG_COUNT", "0") or "0")
+    for number, (name, value) in enumerate(configuration, first):
+        environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    if configuration:
+        environment["GIT_CONFIG_COUNT"] = str(first + len(configuration))
+    return subprocess.Popen(
+        [program, "--no-pager", *settings, *place, *arguments],
+        cwd=directory,
+        env=environment | dict(variables or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.PIPE,
+        # Without a terminal nothing that git calls can ask anybody, and Ctrl-C is ours to pass on.
+        start_new_session=True,
+    )
+
+
+def _network_environment(protocols: Sequence[str]) -> dict[str, str]:
+    """What lets git reach others as the person would, but never ask."""
+    kept = {n: v for n, v in os.environ.items() if _NETWORK_VARIABLES.fullmatch(n)}
+    lasting = {
+        "GIT_ALLOW_PROTOCOL": ":".join(protocols),
+        "GIT_ASKPASS": "",
+        "SSH_ASKPASS_REQUIRE": "never",
+        "GCM_INTERACTIVE": "never",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+    }
+    environment = _environment() | kept | lasting
+    if "ssh" in protocols and "GIT_SSH" not in kept:
+        environment["GIT_SSH_COMMAND"] = _silent_ssh(kept)
+    return environment
+
+
+def _silent_ssh(kept: Mapping[str, str]) -> str:
+    """The person's own way to call ssh, told to ask nothing; other programs cannot be told."""
+    answer = _git(Path("/"), None, "config", "--get-all", "core.sshCommand", may_fail=True)
+    theirs = (_word(answer) or "").split("\n")[:-1]  # the last is the one of `_HARMLESS`
+    command = kept.get("GIT_SSH_COMMAND") or (theirs[-1] if theirs else "ssh")
+    if Path(command.split()[0]).name.removesuffix(".exe") != "ssh":
+        return command
+    return f"{command} -o BatchMode=yes -o ConnectTimeout=30"
+
+
 def _environment() -> dict[str, str]:
     kept = {
         name: value
@@ -244,6 +430,9 @@ def _environment() -> dict[str, str]:
         # that its configuration names.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
+        # Whoever can write these would tell another history than the commits do.
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
     }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.classify import classify
+from codebase_mcp.source.extent import Extent
 from codebase_mcp.source.ignore import IgnoreFiles, Rules, parse_rules
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Selection
@@ -24,14 +25,15 @@ class Survey:
     """The account of one listing; paths are bytes relative to ``root``.
 
     ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the way from the
-    top of the work tree to the root. ``pending`` are the directories still to be listed, each by
-    its own rules: the root, and the repositories inside.
+    top of the work tree to the root. ``extent`` is what is asked about. ``pending`` are the
+    directories still to be listed, each by its own rules: the root, and the repositories inside.
     """
 
     root: Path
     selection: Selection
     own_rules: IgnoreFiles
     prefix: bytes
+    extent: Extent = field(default_factory=Extent)
     pending: list[bytes] = field(default_factory=lambda: [b""])
     files: dict[str, SourceFile] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from collections.abc import Iterable
 from enum import Enum, auto
 from pathlib import Path
 
 from codebase_mcp.model import Listing
+from codebase_mcp.source.extent import Extent, parents
 from codebase_mcp.source.git import (
     GitFiles,
     in_git_directory,
@@ -37,18 +39,22 @@ _INSTALLED = frozenset(
 )
 
 
-def list_files(root: Path, selection: Selection = EVERYTHING) -> Listing:
+def list_files(
+    root: Path, selection: Selection = EVERYTHING, paths: Iterable[str] | None = None
+) -> Listing:
     """The files of a tree, sorted by path.
 
     ``root`` is an existing directory. One that an outer work tree ignores as a whole is listed by
-    itself, since somebody asked for it.
+    itself, since somebody asked for it. Where only some ``paths`` are asked about, files or
+    directories relative to the root, only these are looked at.
     """
     if in_git_directory(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
     prefix = way_down(outer, root)
     own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
-    survey = Survey(root, selection, own_rules, prefix)
+    extent = Extent() if paths is None else Extent(map(os.fsencode, paths))
+    survey = Survey(root, selection, own_rules, prefix, extent)
     while survey.pending:
         _list_tree(survey, survey.pending.pop())
     return survey.listing()
@@ -61,14 +67,34 @@ def _list_tree(survey: Survey, tree: bytes) -> None:
     if top is None:
         _walk(survey, tree, directory, None)
         return
-    found = list_with_git(directory, top)
+    paths = _wanted(survey, tree)
+    found = list_with_git(directory, top, paths)
     if found is None:
         log.warning("Listing %s without git", directory)
         _walk(survey, tree, directory, top)
-    elif top != directory and not (found.tracked or found.untracked or found.nested):
+    elif top != directory and found.is_empty and _is_left_out(directory, top, paths):
         _walk(survey, tree, directory, None)
     else:
         _take_listed(survey, tree, found)
+
+
+def _wanted(survey: Survey, tree: bytes) -> list[bytes] | None:
+    """What git is asked about in a tree: of what lies in a repository inside, that alone."""
+    paths = survey.extent.within(tree)
+    if paths is None:
+        return None
+    lead = tree + b"/" if tree else b""
+    wanted = set()
+    for path in paths:
+        ways = reversed([way for way in parents(path) if way])
+        wanted.add(next((way for way in ways if _is_repository(survey.at(lead + way))), path))
+    return sorted(wanted)
+
+
+def _is_left_out(directory: Path, top: Path, paths: list[bytes] | None) -> bool:
+    """Whether a directory in which git lists nothing of ``paths`` has nothing at all for git."""
+    everything = None if paths is None else list_with_git(directory, top)
+    return everything is None or everything.is_empty
 
 
 def _take_listed(survey: Survey, tree: bytes, found: GitFiles) -> None:
@@ -95,7 +121,7 @@ def _take_nested(survey: Survey, path: bytes, directory: _Directory) -> None:
         survey.skip("ignored")
     elif _is_installed(path + b"/"):
         survey.skip("installed")
-    elif directory is _Directory.OPEN:
+    elif directory is _Directory.OPEN and survey.extent.leads_on(path):
         survey.pending.append(path)
 
 
@@ -180,7 +206,8 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
             path = b"%s/%s" % (here, entry.name) if here else entry.name
             is_dir = entry.is_dir(follow_symlinks=False)
             inner = prefix + path[lead:]
-            if entry.name in _VERSION_CONTROL:
+            is_wanted = survey.extent.leads_on if is_dir else survey.extent.covers
+            if entry.name in _VERSION_CONTROL or not is_wanted(path):
                 continue
             if is_dir and entry.name in _INSTALLED:
                 survey.skip("installed")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,7 @@ def instructions_for(toolsets: Collection[str]) -> str:
 
 
 AppFactory = Callable[[], Awaitable["App"]]
+Beside = Callable[["App"], AbstractAsyncContextManager[None]]
 ReportProgress = Callable[[float, float, str], Awaitable[None]]
 
 
@@ -77,7 +78,8 @@ class AppHolder:
     """Opens the product once, when first asked; ``directory`` is where its user works.
 
     ``keeps_sessions`` is False where several processes answer at one address: what a client said
-    to one of them the others do not know.
+    to one of them the others do not know. ``beside`` is what a server does while nobody calls: it
+    begins when the product is open and ends before it closes.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class AppHolder:
         directory: Path | None = None,
         *,
         keeps_sessions: bool = True,
+        beside: Beside | None = None,
     ) -> None:
         self.calls = RunningCalls()
         self.keeps_sessions = keeps_sessions
@@ -93,9 +96,11 @@ class AppHolder:
         self._process = Identity(f"process {uuid4()}", directory or Path.cwd())
         self._lock = asyncio.Lock()
         self._app: App | None = None
+        self._beside = beside
+        self._around = AsyncExitStack()
 
     @classmethod
-    def of(cls, settings: Settings) -> AppHolder:
+    def of(cls, settings: Settings, beside: Beside | None = None) -> AppHolder:
         """The product as these settings ask for it."""
 
         async def open_app() -> App:
@@ -103,13 +108,21 @@ class AppHolder:
 
             return await App.open(settings)
 
-        return cls(open_app, settings.project_dir, keeps_sessions=settings.http_workers == 1)
+        return cls(
+            open_app,
+            settings.project_dir,
+            keeps_sessions=settings.http_workers == 1,
+            beside=beside,
+        )
 
     async def get(self) -> App:
         """The product, opened."""
         async with self._lock:
             if self._app is None:
-                self._app = await self._open_app()
+                app = await self._open_app()
+                if self._beside is not None:
+                    await self._around.enter_async_context(self._beside(app))
+                self._app = app
             return self._app
 
     async def call(
@@ -145,6 +158,7 @@ class AppHolder:
         await self.calls.stop()
         async with self._lock:
             if self._app is not None:
+                await self._around.aclose()
                 await self._app.close()
                 self._app = None
 

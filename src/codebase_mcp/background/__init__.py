@@ -1,0 +1,1 @@
+"""What goes on while nobody calls: jobs, and changes of files that are followed."""

@@ -1,0 +1,297 @@
+"""How do the files of a plan get stored, batch after batch?
+
+A batch is read, prepared, embedded and stored in one transaction; a few are under way at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.models import Model, Models
+from codebase_mcp.errors import (
+    CodebaseError,
+    DatabaseUnavailable,
+    EmbeddingUnavailable,
+    IndexingFailed,
+)
+from codebase_mcp.index import store
+from codebase_mcp.index.plan import Plan, StoredFile
+from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
+from codebase_mcp.index.prepare import PreparedBlob, RawText, blob_id_of
+from codebase_mcp.index.runs import RunRecord
+from codebase_mcp.index.store import FileRecord, Snapshot
+from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.source.read import Skipped, SourceText, read_source
+from codebase_mcp.telemetry.calls import texts_embedded
+from codebase_mcp.telemetry.watch import step
+
+# A batch is what is lost when a run is killed, and what a worker holds in memory.
+BATCH_BYTES = 1_000_000
+BATCH_FILES = 500
+
+# Where a service embeds, a batch of some hundred passages takes it seconds; smaller ones, more of
+# them at once, keep its requests overlapping and lose less.
+REMOTE_BATCH_BYTES = 100_000
+REMOTE_BATCHES = 8
+
+# From so many new chunks on the word index and the statistics are put in order at once.
+SETTLE_CHUNKS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; ``total`` is 0 while the files are being listed."""
+
+    done: int
+    total: int
+    message: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run has done so far; the only state that its batches share."""
+
+    total: int
+    done: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    chunks: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    failures: list[FileFailure] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, listing: Listing, plan: Plan) -> Tally:
+        """What is known before the first file is read."""
+        return cls(
+            len(listing.files),
+            plan.unchanged,
+            unchanged=plan.unchanged,
+            skipped=Counter(listing.skipped),
+            failures=list(plan.failures),
+        )
+
+    @property
+    def indexed(self) -> int:
+        return len(self.added) + len(self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What every run works with."""
+
+    database: Database
+    models: Models
+    pool: PreparerPool
+
+
+class Batches:
+    """The batches of one run, a few of them under way at once."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        project: Project,
+        snapshot: Snapshot,
+        model: Model,
+        *,
+        max_file_bytes: int,
+        stored: dict[str, StoredFile],
+        tally: Tally,
+        progress: Callable[[Progress], None],
+        record: RunRecord | None,
+    ) -> None:
+        self._parts = parts
+        self._database = parts.database
+        self._project = project
+        self._snapshot = snapshot
+        self._model = model
+        self._job = Job(snapshot.profile.id, snapshot.generation, model.local)
+        self._max_file_bytes = max_file_bytes
+        self._stored = stored
+        self._tally = tally
+        self._progress = progress
+        self._record = record
+        self._small = True
+
+    async def to_the_end(
+        self, plan: Plan, finish: Callable[[Transaction], Awaitable[None]]
+    ) -> CodebaseError | None:
+        """Store every batch and the outcome; the error that ended the run early, if any.
+
+        ``finish`` stores the outcome, in a transaction of its own.
+        """
+        self._small = sum(file.size for file in plan.to_read) < SMALL_CHARS
+        self._report()
+        try:
+            await self._batches(plan)
+            if not self._snapshot.active:  # it is about to answer searches
+                async with step("finish"), self._database.transaction(self._project) as tx:
+                    await store.tend_vectors(tx, self._snapshot.profile)
+            async with step("finish"), self._database.transaction(self._project) as tx:
+                await finish(tx)
+            if self._tally.chunks >= SETTLE_CHUNKS or not self._snapshot.active:
+                async with step("finish"), self._database.transaction(self._project) as tx:
+                    await store.settle(tx, self._snapshot.profile)
+        except (DatabaseUnavailable, EmbeddingUnavailable, IndexingFailed) as error:
+            if self._tally.indexed == 0:
+                raise
+            return error
+        return None
+
+    async def _batches(self, plan: Plan) -> None:
+        under_way: set[asyncio.Task[None]] = set()
+        # One more than there are workers, so that none waits while a batch is stored.
+        most, size = self._parts.pool.workers + 1, BATCH_BYTES
+        if self._model.local is None:
+            most, size = REMOTE_BATCHES, REMOTE_BATCH_BYTES
+        try:
+            for batch in cut(plan.to_read, size):
+                while len(under_way) >= most:
+                    under_way = await _first_done(under_way)
+                with step("read"):
+                    records, texts = await self._read(batch)
+                under_way.add(asyncio.create_task(self._store(records, texts)))
+            while under_way:
+                under_way = await _first_done(under_way)
+        except EmbeddingUnavailable:
+            # What other batches got embedded is stored, so that nobody has to embed it again.
+            await asyncio.gather(*under_way, return_exceptions=True)
+            raise
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _read(
+        self, batch: Sequence[SourceFile]
+    ) -> tuple[list[FileRecord], dict[int, RawText]]:
+        """Read files; their records, and the texts of those that are not stored yet."""
+        read_at_ns = time.time_ns()
+        limit = self._max_file_bytes
+        contents = await asyncio.to_thread(
+            lambda: [read_source(file, max_file_bytes=limit) for file in batch]
+        )
+        records: list[FileRecord] = []
+        texts: dict[int, RawText] = {}
+        gone = []
+        for file, content in zip(batch, contents, strict=True):
+            if isinstance(content, SourceText):
+                record, raw = self._found(file, content, read_at_ns)
+                records.append(record)
+                texts[raw.blob_id] = raw
+                continue
+            if isinstance(content, Skipped):
+                self._tally.skipped[content.reason] += 1
+            else:
+                self._tally.failures.append(content)
+            self._tally.done += 1
+            if file.path in self._stored:
+                gone.append(file.path)
+        if gone:
+            async with self._database.transaction(self._project) as tx:
+                await store.forget_files(tx, self._snapshot, gone)
+        return records, texts
+
+    def _found(
+        self, file: SourceFile, content: SourceText, read_at_ns: int
+    ) -> tuple[FileRecord, RawText]:
+        blob_id = blob_id_of(content.blob_hash, content.language, self._snapshot.generation)
+        source = replace(file, language=content.language, kind=content.kind)
+        raw = RawText(blob_id, content.blob_hash, content.language, content.text)
+        return FileRecord(source, blob_id, read_at_ns), raw
+
+    async def _store(self, records: Sequence[FileRecord], texts: dict[int, RawText]) -> None:
+        """Prepare what is new of one batch and store the batch."""
+        async with self._database.transaction(self._project) as tx:
+            known = await store.embedded_blobs(tx, self._snapshot.profile.id, texts)
+        wanted: Sequence[FileRecord] = records
+        while wanted:
+            fresh = [texts[i] for i in {f.blob_id for f in wanted} if i not in known]
+            with step("prepare"):
+                prepared = await self._parts.pool.prepare(fresh, self._job, small=self._small)
+            with step("embed"):
+                prepared = await self._embedded(prepared)
+            async with step("store"), self._database.transaction(self._project) as tx:
+                chunks, missing = await store.write_batch(
+                    tx, self._snapshot, wanted, {blob.blob_id: blob for blob in prepared}
+                )
+                await self._advance(tx, wanted, missing, chunks)
+            if self._model.local is not None:
+                texts_embedded("static", self._model.facts.name, chunks)
+            self._tally.chunks += chunks
+            wanted, known = missing, set()
+        for record in records:
+            before = self._stored.get(record.source.path)
+            if before is None:
+                self._tally.added.append(record.source.path)
+            elif before.blob_id == record.blob_id:
+                self._tally.unchanged += 1
+            else:
+                self._tally.changed.append(record.source.path)
+        self._tally.done += len(records)
+        self._report()
+
+    async def _advance(
+        self,
+        tx: Transaction,
+        files: Sequence[FileRecord],
+        missing: Sequence[FileRecord],
+        chunks: int,
+    ) -> None:
+        """Write down how far these files, but for those still missing, bring the run."""
+        if self._record is None:
+            return
+        late = {file.source.path for file in missing}
+        done = [file for file in files if file.source.path not in late]
+        indexed = sum(1 for file in done if not self._is_stored(file))
+        last = done[-1].source.path if done else None
+        await self._record.advance(tx, len(done), indexed, chunks, last)
+
+    def _is_stored(self, file: FileRecord) -> bool:
+        before = self._stored.get(file.source.path)
+        return before is not None and before.blob_id == file.blob_id
+
+    async def _embedded(self, blobs: list[PreparedBlob]) -> list[PreparedBlob]:
+        """Some blobs with their vectors, which a service is asked for unless they are there."""
+        texts = [passage for blob in blobs for passage in blob.passages]
+        if self._model.local is not None or not texts:
+            return blobs
+        vectors = await self._model.embedder.embed_passages(texts)
+        done, first = [], 0
+        for blob in blobs:
+            last = first + len(blob.passages)
+            done.append(blob.with_vectors(self._snapshot.profile.id, vectors[first:last]))
+            first = last
+        return done
+
+    def _report(self) -> None:
+        self._progress(Progress(self._tally.done, self._tally.total, "Indexing"))
+
+
+async def _first_done(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Wait for one or more to end; those still going. Raises what an ended one raised."""
+    done, going = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+    return going
+
+
+def cut(
+    files: Sequence[SourceFile], most_bytes: int = BATCH_BYTES
+) -> Iterator[Sequence[SourceFile]]:
+    """Runs of files of at most about so many bytes together."""
+    first = total = 0
+    for position, file in enumerate(files):
+        if position > first and (total + file.size > most_bytes or position - first >= BATCH_FILES):
+            yield files[first:position]
+            first, total = position, 0
+        total += file.size
+    if first < len(files):
+        yield files[first:]
