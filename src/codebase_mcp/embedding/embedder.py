@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.tokens import WordBags
+from codebase_mcp.counting import WordBags
 
 Vectors = NDArray[np.float32]
 

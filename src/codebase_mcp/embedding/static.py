@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from codebase_mcp.counting import Lexicon, WordTable
 from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
-from codebase_mcp.tokens import MAX_WORD_CHARS, Lexicon, WordTable, split_word, words_of
+from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -5,6 +5,7 @@ process for little.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import threading
@@ -22,6 +23,13 @@ from codebase_mcp.interrupts import deaf_children
 
 _log = logging.getLogger(__name__)
 
+# The collector looks for cycles after so many new objects. Preparing makes many and no cycles: with
+# Python's own 700 a sixth of the time would go into looking.
+_OBJECTS_PER_COLLECTION = 1_000_000
+
+# Two workers hold half a gigabyte between them, and starting them anew takes a second.
+IDLE_S = 30.0
+
 # Below this many characters starting processes (1 to 2 s) costs more than it saves.
 SMALL_CHARS = 2_000_000
 
@@ -36,13 +44,17 @@ class Job:
 
 
 class PreparerPool:
-    """Prepares texts without blocking the event loop; processes start when first needed.
+    """Prepares texts without blocking the event loop; processes start when they are needed and end
+    when they have been idle.
 
     The threads of this process use a job's own model; a worker process loads it from its source.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, *, idle_s: float = IDLE_S) -> None:
         self.workers = workers
+        self._idle_s = idle_s
+        self._under_way = 0
+        self._rest: asyncio.TimerHandle | None = None
         self._executor: ProcessPoolExecutor | None = None
         # Its other end is in every worker process, which ends when this one closes.
         self._end: connection.Connection | None = None
@@ -60,6 +72,18 @@ class PreparerPool:
             return []
         if small:
             return await asyncio.to_thread(self._prepare_here, texts, job)
+        self._under_way += 1
+        if self._rest is not None:
+            self._rest.cancel()
+        try:
+            return await self._in_processes(texts, job)
+        finally:
+            self._under_way -= 1
+            if not self._under_way and not self._is_closed:
+                loop = asyncio.get_running_loop()
+                self._rest = loop.call_later(self._idle_s, self._end_processes)
+
+    async def _in_processes(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         if self._executor is None:
             self._executor = self._start_executor(self.workers)
         executor = self._executor
@@ -104,12 +128,20 @@ class PreparerPool:
     def close(self) -> None:
         """End the worker processes at once, whatever they are at: nothing of it is stored yet."""
         self._is_closed = True
+        if self._rest is not None:
+            self._rest.cancel()
         for side in (self._life, self._end):
             if side is not None:
                 side.close()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
+
+    def _end_processes(self) -> None:
+        """Let idle processes go; nothing waits for them."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=False)
 
     def _start_executor(self, workers: int) -> ProcessPoolExecutor:
         context = get_context("spawn")
@@ -142,6 +174,8 @@ _worker: Preparer | None = None
 def _start_worker(end: connection.Connection) -> None:
     global _worker  # noqa: PLW0603 - one preparer per worker process, as the executor offers it
     threading.Thread(target=_end_with_pool, args=(end,), daemon=True).start()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     _worker = Preparer()
 
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.chunking.split import CHUNKER_VERSION, split
+from codebase_mcp.counting import Counts, Lexicon, term_table
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.model import Chunk, Outline, Symbol
-from codebase_mcp.tokens import TOKENS_VERSION, Counts, Lexicon, fold, term_table
+from codebase_mcp.tokens import TOKENS_VERSION, fold
 
 # Raise when the stored form of a chunk changes although splitter, tokens and model do not.
 STORE_VERSION = 1
@@ -41,8 +42,8 @@ MAX_NAME_CHARS = 200
 # The language that has no grammar.
 TEXT = "text"
 
-# Words met before the tables of a long-lived process start afresh (about 100 MB).
-MAX_LEXICON = 400_000
+# Words met before the tables of a process start afresh (about 60 MB).
+MAX_LEXICON = 250_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Literal, get_args
 from uuid import UUID, uuid4
 
+from codebase_mcp.counting import Lexicon, term_table
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import tend_vector_index, wants_vector_index
@@ -27,7 +28,7 @@ from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
 from codebase_mcp.records.recall import passages
 from codebase_mcp.search.candidates import dense_literal, sparse_literal
-from codebase_mcp.tokens import TOKENS_VERSION, Lexicon, term_table
+from codebase_mcp.tokens import TOKENS_VERSION
 
 _SQL = load_queries("codebase_mcp.records", "memory.sql")
 
@@ -272,7 +273,7 @@ async def look_after(tx: Transaction, model: Model) -> Upkeep:
     row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
     mixed, vectors = row
-    wants = await wants_vector_index(tx, model.facts.dimension, vectors, "observation_vector")
+    wants = await wants_vector_index(tx, model.facts.dimension, vectors)
     return Upkeep(mixed, wants)
 
 
@@ -293,7 +294,7 @@ async def tend_index(tx: Transaction, model: Model) -> None:
     await tx.lock("memory index")
     row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
-    await tend_vector_index(tx, model.facts.dimension, row[1], "observation_vector")
+    await tend_vector_index(tx, model.facts.dimension, row[1])
 
 
 async def _write_anew(tx: Transaction, prepared: Mapping[UUID, Prepared], *, anyway: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.chunking import hazards
+from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.chunking.split import split
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Chunk
@@ -52,6 +53,31 @@ def test_processes_may_unpack_the_same_grammars_at_once(tmp_path: Path) -> None:
     unpacked = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(unpacked) == 3
     assert not any(path.name.startswith(".") for path in unpacked)
+
+
+def test_the_grammars_of_many_languages_are_unpacked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEMBLE_GRAMMARS_CACHE_DIR", str(tmp_path))
+    unpack({"python", "vue", "a language without a grammar"})
+    unpacked = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    names = {path.name.removeprefix("libtree_sitter_").split(".")[0] for path in unpacked}
+    assert names == {"python", "vue", "typescript", "scss"}
+    unpack({"python", "vue"})
+    process = _start(tmp_path, "python", "vue")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert {path: path.stat().st_mtime_ns for path in unpacked} == unpacked
+
+
+def test_what_cannot_be_unpacked_at_once_is_left_to_whoever_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    monkeypatch.setenv("SEMBLE_GRAMMARS_CACHE_DIR", str(blocked))
+    unpack({"python"})
+    assert "unpacked one by one" in caplog.text
 
 
 def test_a_grammar_that_cannot_be_unpacked_is_an_error_with_a_way_out(tmp_path: Path) -> None:

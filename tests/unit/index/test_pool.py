@@ -9,6 +9,7 @@ import struct
 import sys
 import time
 from dataclasses import dataclass, replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,19 @@ async def test_a_thread_and_a_process_prepare_the_same() -> None:
     pool.close()
     assert [blob.chunk_rows for blob in here] == [blob.chunk_rows for blob in there]
     assert [blob.vector_rows for blob in here] == [blob.vector_rows for blob in there]
+
+
+async def test_idle_processes_end_and_new_ones_take_the_next_batch() -> None:
+    before = set(active_children())
+    pool = PreparerPool(workers=2, idle_s=0)
+    job = Job(1, 1, None)
+    [first] = await pool.prepare([GOOD], job, small=False)
+    async with asyncio.timeout(60):
+        while set(active_children()) - before:
+            await asyncio.sleep(0.01)
+    [again] = await pool.prepare([GOOD], job, small=False)
+    pool.close()
+    assert again.chunk_rows == first.chunk_rows
 
 
 async def test_a_text_that_kills_its_worker_is_cut_by_lines() -> None:

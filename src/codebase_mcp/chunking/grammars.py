@@ -1,0 +1,76 @@
+"""Where do the grammars come from? An archive in a package, from which they are unpacked once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import tarfile
+import tempfile
+from collections.abc import Collection
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+
+from semble_grammars.cache import cache_dir
+
+_log = logging.getLogger(__name__)
+
+# What texts of a language may need besides: a header that is C++, a page's scripts and styles.
+_BESIDES = {
+    "c": ("cpp",),
+    "html": ("javascript", "css"),
+    "svelte": ("typescript", "scss"),
+    "vue": ("typescript", "scss"),
+}
+
+
+def unpack(languages: Collection[str]) -> None:
+    """Make the grammars of these languages ready to load, in one pass through their archive.
+
+    The package unpacks them one by one, and reads the archive twice for each: for forty languages
+    and two processes that takes longer than to parse 10,000 files. What cannot be unpacked here is
+    left to it; it says why.
+    """
+    try:
+        with resources.as_file(resources.files("semble_grammars") / "grammars") as folder:
+            manifests = list(folder.glob("*/manifest.json"))
+            if len(manifests) == 1:  # of this platform
+                besides = {part for name in languages for part in _BESIDES.get(name, ())}
+                _unpack(manifests[0], besides.union(languages))
+    except (KeyError, ValueError, OSError, tarfile.TarError) as error:
+        _log.warning("grammars are unpacked one by one, which is slow: %s", error)
+
+
+def _unpack(manifest_file: Path, languages: Collection[str]) -> None:
+    manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
+    target = cache_dir() / manifest["platform"]
+    entries = [entry for name, entry in manifest["languages"].items() if name in languages]
+    digests = {e["file"]: e["sha256"] for e in entries if not (target / e["file"]).exists()}
+    if not digests:
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(manifest_file.with_name(manifest["archive"]), "r|gz") as archive:
+        for member in archive:
+            digest = digests.pop(member.name, None)
+            content = archive.extractfile(member) if digest else None
+            if content is not None:
+                _write(target / member.name, content.read(), digest)
+            if not digests:
+                return
+
+
+def _write(path: Path, content: bytes, digest: str | None) -> None:
+    """Put a library in its place at once, as other processes may look for it."""
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"the checksum of {path.name} is wrong")
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
+        try:
+            new.write(content)
+            new.close()
+            Path(new.name).chmod(0o755)
+            Path(new.name).replace(path)
+        except OSError:
+            with suppress(OSError):
+                Path(new.name).unlink()
+            raise

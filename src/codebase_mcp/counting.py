@@ -1,0 +1,256 @@
+"""How often does each word occur in each of these texts, and each thing that words become?
+
+Done for many texts at once with numpy. A text is taken apart into *runs*: ASCII word characters and
+whatever lies beyond ASCII, in a row. A run of ASCII alone is a word; what another one holds is
+looked up once. Each run is known by a hash of 64 bits, so no string is made for one that was met
+before. Among 400,000 runs the chance that two share a hash is below 10⁻⁸.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.tokens import MAX_WORD_CHARS, WORD, word_terms
+
+Numbers = NDArray[np.int64]
+_Hashes = NDArray[np.uint64]
+_Flags = NDArray[np.bool_]
+
+
+def _word_bytes() -> _Flags:
+    flags = np.zeros(256, np.bool_)
+    flags[[byte for byte in range(128) if WORD.match(chr(byte))]] = True
+    flags[128:] = True  # a part of a character beyond ASCII
+    return flags
+
+
+_IS_WORD = _word_bytes()
+# What is left of eight bytes, read as a little-endian number, when only the first n belong to it.
+_FIRST_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
+# Odd, and half of its bits set: the finishing step of SplitMix64.
+_MIX_FACTOR, _MIX_SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
+
+# Longer runs are rare: those beyond ASCII are looked at one by one, the others are no words.
+_HASHED_BYTES = 64
+
+
+# A text and an item (a run, a term, a token) fit into one number that can be sorted.
+_ITEM_BITS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often each item occurs in each text, as compressed rows.
+
+    Text ``i`` holds ``items[starts[i]:starts[i + 1]]`` (ascending) with the same slice of
+    ``counts``; ``starts`` has one entry more than there are texts.
+    """
+
+    starts: Numbers
+    items: Numbers
+    counts: Numbers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WordBags:
+    """The runs of some texts by their numbers in a lexicon, and how often each occurs."""
+
+    lexicon: Lexicon
+    runs: Counts
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+
+class Lexicon:
+    """Numbers runs in the order in which they are met; shared by the tables of one process."""
+
+    def __init__(self) -> None:
+        self._in_order: list[str] = []
+        self._hashes = np.empty(0, np.uint64)  # ascending
+        self._numbers = np.empty(0, np.int64)  # of the run with the hash at the same place
+        self._long: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._in_order)
+
+    def bags(self, texts: Sequence[str]) -> WordBags:
+        """Count the runs of each text."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
+        # Eight bytes more, as hashing reads eight at once.
+        data = b"\n".join([*encoded, bytes(8)])
+        starts, lengths = _runs(data)
+        is_short = lengths <= _HASHED_BYTES
+        short = starts[is_short]
+        numbers = self._numbered(data, short, lengths[is_short])
+        if len(short) < len(starts):
+            is_long = ~is_short
+            at, of_long = self._numbered_long(data, starts[is_long], lengths[is_long])
+            short, numbers = np.append(short, at), np.append(numbers, of_long)
+        keys = (np.searchsorted(ends, short, "right") << _ITEM_BITS) | numbers
+        keys.sort()
+        firsts = _firsts(keys)
+        counts = np.diff(firsts, append=len(keys))
+        return WordBags(self, _by_text(keys[firsts], counts, len(texts)))
+
+    def words_from(self, first: int) -> list[Sequence[str]]:
+        """The words of each run numbered ``first`` and up."""
+        return [
+            (run,) if run.isascii() else [w for w in WORD.findall(run) if len(w) <= MAX_WORD_CHARS]
+            for run in self._in_order[first:]
+        ]
+
+    def _numbered(self, data: bytes, starts: Numbers, lengths: Numbers) -> Numbers:
+        """The number of each run, those included that were never met before."""
+        hashes = _hashed(data, starts, lengths)
+        order = np.argsort(hashes)
+        firsts = _firsts(hashes[order])
+        distinct = hashes[order[firsts]]
+        places = np.searchsorted(self._hashes, distinct)
+        is_new = np.ones(len(distinct), np.bool_)
+        inside = places < len(self._hashes)
+        is_new[inside] = self._hashes[places[inside]] != distinct[inside]
+        numbers = np.empty(len(distinct), np.int64)
+        numbers[~is_new] = self._numbers[places[~is_new]]
+        at = order[firsts[is_new]]
+        numbers[is_new] = np.arange(len(self), len(self) + len(at))
+        self._in_order += _texts_at(data, starts[at], lengths[at])
+        self._hashes = np.insert(self._hashes, places[is_new], distinct[is_new])
+        self._numbers = np.insert(self._numbers, places[is_new], numbers[is_new])
+        found = np.empty(len(hashes), np.int64)
+        found[order] = np.repeat(numbers, np.diff(firsts, append=len(hashes)))
+        return found
+
+    def _numbered_long(
+        self, data: bytes, starts: Numbers, lengths: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Of long runs those that may hold words: where they begin, and their numbers."""
+        kept, numbers = [], []
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+            run = data[start : start + length]
+            if run.isascii():
+                continue
+            number = self._long.setdefault(run, len(self))
+            if number == len(self):
+                self._in_order.append(run.decode("utf-8", "surrogatepass"))
+            kept.append(start)
+            numbers.append(number)
+        return np.asarray(kept, np.int64), np.asarray(numbers, np.int64)
+
+
+class WordTable:
+    """Every word met so far, with what it becomes: looked at once, looked up ever after.
+
+    ``become`` gives the items (terms, or tokens of a model) of one word. What is known of a
+    lexicon's words lasts as long as the lexicon. Threads may share a table, but not a lexicon.
+    """
+
+    def __init__(self, become: Callable[[str], Iterable[int]]) -> None:
+        self._become = become
+        self._items: WeakKeyDictionary[Lexicon, Ragged] = WeakKeyDictionary()
+
+    def count(self, bags: WordBags) -> Counts:
+        """Count the items of each text from the count of its runs."""
+        known = self._items.setdefault(bags.lexicon, Ragged())
+        new = bags.lexicon.words_from(len(known))
+        known.extend([list(chain.from_iterable(map(self._become, words))) for words in new])
+        runs = bags.runs
+        items, lengths = known.gather(runs.items)
+        texts = np.repeat(np.arange(len(runs)) << _ITEM_BITS, np.diff(runs.starts))
+        keys = np.repeat(texts, lengths) | items
+        order = np.argsort(keys)
+        keys, counts = keys[order], np.repeat(runs.counts, lengths)[order]
+        firsts = _firsts(keys)
+        summed = np.add.reduceat(counts, firsts) if len(firsts) else counts
+        return _by_text(keys[firsts], summed, len(runs))
+
+
+class Ragged:
+    """A growing list of small integer lists, kept flat so that numpy can gather many at once."""
+
+    def __init__(self) -> None:
+        self._flat = np.empty(0, np.int64)
+        self._starts = np.zeros(1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def extend(self, lists: Sequence[Sequence[int]]) -> None:
+        """Add some lists at the end."""
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        items = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
+        self._flat = np.append(self._flat, items)
+        self._starts = np.append(self._starts, self._starts[-1] + np.cumsum(lengths))
+
+    def gather(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """The items of ``rows`` one after the other, and how many each row has."""
+        first = self._starts[rows]
+        lengths = self._starts[rows + 1] - first
+        ends = np.cumsum(lengths)
+        shifts = np.repeat(first - ends + lengths, lengths)
+        return self._flat[shifts + np.arange(len(shifts))], lengths
+
+
+def term_table() -> WordTable:
+    """A table that turns words into the terms of the word index."""
+    return WordTable(word_terms)
+
+
+def _runs(data: bytes) -> tuple[Numbers, Numbers]:
+    """Where the runs in some bytes begin and how long they are; the last byte is of none."""
+    is_word = _IS_WORD[np.frombuffer(data, np.uint8)]
+    edges = np.flatnonzero(is_word[1:] != is_word[:-1]) + 1
+    if is_word[0]:
+        edges = np.append(0, edges)
+    return edges[::2], edges[1::2] - edges[::2]
+
+
+def _hashed(data: bytes, starts: Numbers, lengths: Numbers) -> _Hashes:
+    """A hash of each run; different ones for different runs of up to eight bytes."""
+    eights: _Hashes = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+    hashes = _mixed(eights[starts] & _FIRST_BYTES[np.minimum(lengths, 8)])
+    longer, done = np.flatnonzero(lengths > 8), 8
+    while len(longer):
+        left = lengths[longer] - done
+        more = eights[starts[longer] + done] & _FIRST_BYTES[np.minimum(left, 8)]
+        hashes[longer] = _mixed(hashes[longer] ^ more)
+        longer, done = longer[left > 8], done + 8
+    return hashes
+
+
+def _mixed(hashes: _Hashes) -> _Hashes:
+    for _ in range(2):
+        hashes = hashes * _MIX_FACTOR
+        hashes ^= hashes >> _MIX_SHIFT
+    return hashes
+
+
+def _texts_at(data: bytes, starts: Numbers, lengths: Numbers) -> list[str]:
+    ends = (starts + lengths).tolist()
+    return [
+        data[start:end].decode("utf-8", "surrogatepass")
+        for start, end in zip(starts.tolist(), ends, strict=True)
+    ]
+
+
+def _by_text(keys: Numbers, counts: Numbers, size: int) -> Counts:
+    """The rows of so many texts, from ascending keys of a text and an item."""
+    starts = np.searchsorted(keys, np.arange(size + 1) << _ITEM_BITS)
+    return Counts(starts, keys & ((1 << _ITEM_BITS) - 1), counts)
+
+
+def _firsts(ascending: NDArray[np.int64] | _Hashes) -> Numbers:
+    """Where each distinct value begins."""
+    is_first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
