@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.database import supervisor
+from codebase_mcp.database import nearest, supervisor
 from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import InvalidInput
@@ -341,3 +341,10 @@ async def anchored(make_project: Callable[..., AnchoredProject]) -> AnchoredProj
     project = make_project()
     await project.index()
     return project
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes are built for some hundred vectors already."""
+    monkeypatch.setattr(nearest, "EXACT_VECTORS", 200)
+    monkeypatch.setattr(nearest, "NEWER_VECTORS", 100)

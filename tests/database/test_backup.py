@@ -268,13 +268,11 @@ async def test_a_restore_that_is_broken_off_leaves_nothing(
         await kept.app.search("Session", other_id)
 
 
-async def test_an_index_of_vectors_is_restored_with_them(
+async def test_an_index_of_observations_is_restored_with_them(
     kept: AnchoredProject, other_id: str
 ) -> None:
     async with kept.app.enter(kept.project_id) as here:
         await here.tx.run_script(
-            "CREATE INDEX chunk_vector_near ON chunk_vector USING ivfflat"
-            " ((dense::halfvec(256)) halfvec_ip_ops) WITH (lists = 1);"
             "CREATE INDEX observation_vector_near ON observation_vector USING ivfflat"
             " ((dense::halfvec(256)) halfvec_ip_ops) WITH (lists = 1)"
             " WHERE vector_dims(dense) = 256"
@@ -285,7 +283,7 @@ async def test_an_index_of_vectors_is_restored_with_them(
             "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()"
             " AND indexdef LIKE '%%ivfflat%%' ORDER BY 1"
         )
-    assert found == [("chunk_vector_near",), ("observation_vector_near",)]
+    assert found == [("observation_vector_near",)]
 
 
 async def test_it_moves_to_another_server(
@@ -299,7 +297,7 @@ async def test_it_moves_to_another_server(
         async with await App.open(target) as other:
             await restore(other, await backup_of(kept))
             assert await state(other, kept.project_id) == before
-            assert (await other.migrate(every=True, check=True))[1].behind == 0
+            assert (await other.transfers.migrate(every=True, check=True))[1].behind == 0
     finally:
         plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

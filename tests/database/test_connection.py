@@ -142,6 +142,35 @@ async def test_several_statements_travel_together_and_answer_in_order(
         assert answers == [[("first",)], [], [(2,)]]
 
 
+async def test_a_commit_can_travel_with_the_last_statements(
+    database: Database, project: Project
+) -> None:
+    async with database.transaction(project) as tx:
+        await tx.execute("CREATE TABLE kept (n integer)")
+        rows = await tx.fetch_last(
+            [("INSERT INTO kept VALUES (1), (2)", {}), ("SELECT n FROM kept", {})]
+        )
+        assert rows == [[], [(1,), (2,)]]
+        async with database.transaction(project, readonly=True) as other:
+            assert await other.fetch_one("SELECT count(*) FROM kept") == (2,)
+    with pytest.raises(InternalError):
+        async with database.transaction(project) as tx:
+            await tx.execute("INSERT INTO kept VALUES (3)")
+            await tx.fetch_last([("SELECT n / 0 FROM kept", {})])
+    async with database.transaction(project, readonly=True) as tx:
+        assert await tx.fetch_one("SELECT count(*) FROM kept") == (2,)
+
+
+async def test_a_lock_can_be_tried_without_waiting(database: Database, project: Project) -> None:
+    async with database.transaction(project) as first, database.transaction(project) as second:
+        assert await first.lock_if_free("one")
+        assert await first.lock_if_free("one")
+        assert not await second.lock_if_free("one")
+        assert await second.lock_if_free("another")
+        await first.commit()
+        assert await second.lock_if_free("one")
+
+
 async def test_copy_takes_binary_rows_in_pieces(database: Database, project: Project) -> None:
     await make_table(database, project, "first")
     row = struct.pack("!hii", 2, 4, 7) + struct.pack("!i", 6) + b"copied"

@@ -9,6 +9,7 @@ import pytest
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import migrate
+from codebase_mcp.database.nearest import sealed_times, tend
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION, sized
@@ -56,11 +57,11 @@ async def fill(tx: Transaction, name: str, dimension: int, count: int) -> Profil
     return Profile(row[0], name, name, dimension)
 
 
-async def plan_of(tx: Transaction, name: str, profile: Profile, **more: object) -> str:
+async def plan_of(tx: Transaction, name: str, profile: Profile, sealed: int, **more: object) -> str:
     """How a statement of the search is run, as the search runs it."""
-    await tx.fetch_all(_SEARCH["prepare"], probes=10)
+    await tx.fetch_all(_SEARCH["prepare"], searched="100", most="20000")
     vector = await nearest_to(tx, profile, 7)
-    statement = sized(_SEARCH[name], profile.dimension, profile.id)
+    statement = sized(_SEARCH[name], profile.dimension, profile.id, sealed)
     rows = await tx.fetch_all(
         "EXPLAIN " + statement,  # type: ignore[arg-type]
         vector=vector,
@@ -68,6 +69,21 @@ async def plan_of(tx: Transaction, name: str, profile: Profile, **more: object) 
         **more,
     )
     return "\n".join(row[0] for row in rows)
+
+
+async def near_indexes(tx: Transaction, profile: Profile) -> list[str]:
+    """The vector indexes of a profile, by name."""
+    rows = await tx.fetch_all(
+        "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()"
+        " AND indexname LIKE %(pattern)s",
+        pattern=f"chunk\\_vector\\_near\\_{profile.id}\\_%",
+    )
+    return [name for (name,) in rows]
+
+
+async def sealed_of(tx: Transaction, profile: Profile) -> int:
+    """Up to which time a profile's vectors are in its index."""
+    return sealed_times(await near_indexes(tx, profile))[profile.id]
 
 
 async def nearest_to(tx: Transaction, profile: Profile, blob_id: int) -> str:
@@ -83,14 +99,14 @@ async def nearest_to(tx: Transaction, profile: Profile, blob_id: int) -> str:
     return text
 
 
-async def add_files(tx: Transaction, profile: Profile) -> store.Snapshot:
+async def add_files(tx: Transaction, profile: Profile, count: int = MANY) -> store.Snapshot:
     """A repository whose files hold these chunks."""
     await tx.execute(
         "INSERT INTO repository (id, root, name) VALUES (%(id)s, '/r', 'r')", id=REPOSITORY
     )
     snapshot = await store.open_snapshot(tx, REPOSITORY, profile, rebuild=False)
-    await tx.execute(BLOBS, count=MANY)
-    await tx.execute(FILES, count=MANY, snapshot_id=snapshot.id)
+    await tx.execute(BLOBS, count=count)
+    await tx.execute(FILES, count=count, snapshot_id=snapshot.id)
     return snapshot
 
 
@@ -100,39 +116,46 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
     async with database.transaction(project) as tx:
         first = await fill(tx, "first", 32, MANY)
         snapshot = await add_files(tx, first)
-        await store.settle(tx, first)
+        await store.settle(tx)
+    await tend(database, project)
     async with database.transaction(project) as tx:
         second = await fill(tx, "second", 24, MANY)  # the first one's index takes no harm
-        await store.settle(tx, second)
-    filters = {"snapshots": [snapshot.id], "languages": None, "directory": None}
+        await store.open_snapshot(tx, REPOSITORY, second, rebuild=True)
+        await store.settle(tx)
+    await tend(database, project)
+    filters = {"snapshots": f"{{{snapshot.id}}}", "languages": None, "directory": None}
     filters["extensions"] = ["py"]
     async with database.transaction(project, readonly=True) as tx:
         for profile in (first, second):
-            for name, more in (("meaning", {}), ("meaning_filtered", filters)):
-                plan = await plan_of(tx, name, profile, **more)
-                assert f"chunk_vector_near_{profile.id}" in plan, plan
+            sealed = await sealed_of(tx, profile)
+            for name, more in (("meaning_sealed", {}), ("meaning_sealed_filtered", filters)):
+                plan = await plan_of(tx, name, profile, sealed, **more)
+                assert f"chunk_vector_near_{profile.id}_{sealed}" in plan, plan
         for profile in (first, second):
             vector = await nearest_to(tx, profile, 7)
-            statement = sized(_SEARCH["meaning"], profile.dimension, profile.id)
+            sealed = await sealed_of(tx, profile)
+            statement = sized(_SEARCH["meaning_sealed"], profile.dimension, profile.id, sealed)
             for _ in range(7):  # from the sixth time on the statement is prepared
                 found = await tx.fetch_all(statement, vector=vector, limit=10)
             assert 7 in {blob_id for blob_id, _, _ in found}
 
 
 async def test_a_small_model_beside_a_large_one_is_compared_exactly(
-    database: Database, project: Project
+    few_are_many: None, database: Database, project: Project
 ) -> None:
     async with database.transaction(project) as tx:
-        large = await fill(tx, "large", 24, MANY)
-        small = await fill(tx, "small", 8, 300)
-        for profile in (large, small):
-            await store.settle(tx, profile)
+        large = await fill(tx, "large", 24, 500)
+        small = await fill(tx, "small", 8, 100)
+        await add_files(tx, large, 500)
+        await store.open_snapshot(tx, REPOSITORY, small, rebuild=True)
+        await store.settle(tx)
+    await tend(database, project)
     async with database.transaction(project, readonly=True) as tx:
-        plan = await plan_of(tx, "meaning", small)
-        assert "chunk_vector_near" not in plan
+        assert await near_indexes(tx, large)
+        assert not await near_indexes(tx, small)
         vector = await nearest_to(tx, small, 7)
         found = await tx.fetch_all(sized(_SEARCH["meaning"], 8, small.id), vector=vector, limit=300)
-        assert len(found) == 300
+        assert len(found) == 100
 
 
 async def test_vectors_too_long_for_an_index_are_all_compared(
@@ -141,12 +164,15 @@ async def test_vectors_too_long_for_an_index_are_all_compared(
     dimension = MAX_INDEXED_DIMENSION + 96
     async with database.transaction(project) as tx:
         long = await fill(tx, "long", dimension, 30)
+        await add_files(tx, long)
         await tx.execute(  # many in number, as far as anybody counts
             "INSERT INTO chunk_vector (profile_id, blob_id, ordinal, dense)"
             " SELECT profile_id, blob_id, n, dense FROM chunk_vector, generate_series(1, 400) AS n"
         )
-        await store.settle(tx, long)
+        await store.settle(tx)
+    await tend(database, project)
     async with database.transaction(project, readonly=True) as tx:
+        assert not await near_indexes(tx, long)
         vector = await nearest_to(tx, long, 7)
         found = await tx.fetch_all(
             sized(_SEARCH["meaning"], dimension, long.id), vector=vector, limit=401
@@ -155,16 +181,16 @@ async def test_vectors_too_long_for_an_index_are_all_compared(
 
 
 async def test_an_index_goes_with_the_last_snapshot_of_its_profile(
-    database: Database, project: Project
+    few_are_many: None, database: Database, project: Project
 ) -> None:
     async with database.transaction(project) as tx:
-        profile = await fill(tx, "gone", 8, MANY)
-        await add_files(tx, profile)
-        await store.settle(tx, profile)
-        index = f"chunk_vector_near_{profile.id}"
-        assert await tx.fetch_one("SELECT to_regclass(%(index)s)", index=index) != (None,)
+        profile = await fill(tx, "gone", 8, 500)
+        await add_files(tx, profile, 500)
+    await tend(database, project)
+    async with database.transaction(project) as tx:
+        assert await near_indexes(tx, profile)
         await store.remove_repository(tx, REPOSITORY)
-        assert await tx.fetch_one("SELECT to_regclass(%(index)s)", index=index) == (None,)
+        assert not await near_indexes(tx, profile)
 
 
 OLD_ROWS = """

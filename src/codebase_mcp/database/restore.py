@@ -36,12 +36,13 @@ _SQL = load_queries("codebase_mcp.database", "backup.sql")
 IdentifyRepository = Callable[[str, str], UUID]
 """The id of the repository at a root, in the project with a schema."""
 
-# The statements of a manifest that are run: indexes of vectors of our own tables, nothing else.
+# The statements of a manifest that are run: the index of observations' vectors, nothing else. That
+# of chunks is built beside the first searches.
 _VECTOR_INDEX = re.compile(
-    r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.((?:chunk|observation)_vector USING ivfflat"
+    r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.(observation_vector USING ivfflat"
     r" \(\(\(dense\)::(?:\w+\.)?halfvec\(\d+\)\) (?:\w+\.)?halfvec_ip_ops\)"
     r" WITH \(lists='?\d+'?\)"
-    r"(?: WHERE \((?:profile_id|(?:\w+\.)?vector_dims\(dense\)) = \d+\))?)"
+    r"(?: WHERE \((?:\w+\.)?vector_dims\(dense\) = \d+\))?)"
 )
 
 

@@ -37,6 +37,8 @@ SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
        pg_catalog.set_config('TimeZone', 'UTC', true)
 """
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
+_TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
+_COMMIT: Statement = ("COMMIT", {})
 # A lock of 64 bits is shown in two halves.
 _HELD = """
 SELECT wanted.key
@@ -89,7 +91,9 @@ class Transaction:
             [cursor] = await self._run([(query, params)])
             return await cursor.fetchall()
 
-    async def fetch_records(self, query: LiteralString, /, **params: object) -> list[dict[str, Any]]:
+    async def fetch_records(
+        self, query: LiteralString, /, **params: object
+    ) -> list[dict[str, Any]]:
         """All rows of one query, by the names of its columns."""
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
@@ -114,7 +118,7 @@ class Transaction:
         """The rows of several statements that do not need each other, in one round trip."""
         with translated(self._advice):
             cursors = await self._run(statements)
-            return [await c.fetchall() if c.description else [] for c in cursors]
+            return [await _rows_of(cursor) for cursor in cursors]
 
     async def copy(
         self, statement: LiteralString, payload: bytes | Iterable[bytes] | AsyncIterable[bytes], /
@@ -161,8 +165,19 @@ class Transaction:
             return set()
         return {by_number[row[0]] for row in await self.fetch_all(_HELD, keys=list(by_number))}
 
+    async def lock_if_free(self, key: str, /) -> bool:
+        """Hold the lock of this name until the end if nobody else has it; is it ours?"""
+        row = await self.fetch_one(_TRY_LOCK, key=lock_key(self._schema, key))
+        return row is not None and bool(row[0])
+
+    async def fetch_last(self, statements: Sequence[Statement], /) -> list[list[Row]]:
+        """The rows of several statements; the commit travels with them. Nothing comes after it."""
+        with translated(self._advice):
+            cursors = await self._run([*statements, _COMMIT])
+            return [await _rows_of(cursor) for cursor in cursors[:-1]]
+
     async def commit(self) -> None:
-        """Make it so; called by whoever opened the transaction, once.
+        """Make it so, unless that has been done; called by whoever opened the transaction, once.
 
         Raises:
             InternalError: a statement had failed and its error was swallowed: nothing is stored.
@@ -170,9 +185,12 @@ class Transaction:
         connection = self._connection
         if connection is None:
             return
-        if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+        status = connection.pgconn.transaction_status
+        if status == TransactionStatus.IDLE:
+            return
+        if status == TransactionStatus.INERROR:
             raise InternalError("A statement of this transaction failed, so nothing was stored")
-        with translated(self._advice), round_trip([("COMMIT", {})]):
+        with translated(self._advice), round_trip([_COMMIT]):
             await connection.execute("COMMIT")
 
     async def close(self) -> None:
@@ -227,6 +245,12 @@ class Transaction:
             self._connection, _ = await self._pool.acquire(fresh=True)
         with round_trip(statements):
             return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
+
+
+async def _rows_of(cursor: _Cursor) -> list[Row]:
+    """The rows of a result, none where it has no columns; describing these would take as long."""
+    has_rows = cursor.pgresult is not None and cursor.pgresult.nfields
+    return await cursor.fetchall() if has_rows else []
 
 
 async def pipelined(connection: Connection, statements: Sequence[Statement]) -> list[_Cursor]:

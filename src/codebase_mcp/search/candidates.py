@@ -9,22 +9,25 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from heapq import nlargest
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.nearest import sealed_times
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
+from codebase_mcp.database.transaction import Row
+from codebase_mcp.database.vectors import sized
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.search.ranking import Candidate, Definition, Evidence
+from codebase_mcp.search.ranking import Candidate, Definition, Evidence, body_of
 from codebase_mcp.tokens import ALL_CHUNKS, TERM_SPACE, term_id
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
@@ -41,8 +44,13 @@ DEFINITIONS = 12
 RANKED_BY_WORDS = 60
 RANKED_BY_MEANING = 25
 
-# So few texts are named one by one where filters leave no more.
-FEW_TEXTS = 2_000
+# So few texts are named one by one where filters leave no more. Of more, so many as pass are found
+# by going through the nearest in order.
+FEW_TEXTS = 1_000
+
+# How many the vector index looks at closely: 99 % of the 10 nearest are found (`nearest.py`). Where
+# filters let few of them pass, it goes on, but not without end.
+_SEARCHED = {"searched": "300", "most": "50000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +114,16 @@ class Found:
 class Scope:
     """Where to search: the snapshots, what the filters leave of them, how rare the terms are.
 
-    ``texts`` are the blobs that pass the filters, None where there are no filters or too many pass.
-    ``frequencies`` says in how many chunks of the project each term of the query occurs.
+    ``texts`` are the blobs that pass the filters, as an array in text form; None where there are no
+    filters or too many pass. ``frequencies`` says in how many chunks of the project each term of
+    the query occurs, ``sealed`` up to which time each profile's vectors are in its index.
     """
 
     snapshots: tuple[ScopedSnapshot, ...]
     filters: Filters
-    texts: list[int] | None
+    texts: str | None
     frequencies: Mapping[int, int]
+    sealed: Mapping[int, int]
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -123,29 +133,30 @@ class Scope:
     def parameters(self) -> dict[str, Any]:
         """The filters as parameters of the statements."""
         return {
-            "snapshots": [snapshot.id for snapshot in self.snapshots],
+            "snapshots": array_literal(snapshot.id for snapshot in self.snapshots),
             **_filter_parameters(self.filters),
         }
 
 
 async def load_scope(tx: Transaction, query: Query, filters: Filters) -> Scope:
     """The snapshots to search, and the statistics that choosing and scoring need."""
-    terms = [ALL_CHUNKS, *(term.id for term in query.terms)]
+    terms = array_literal([ALL_CHUNKS, *(term.id for term in query.terms)])
     repository = {"repository_id": filters.repository_id}
     statements: list[tuple[Any, dict[str, Any]]] = [
         (_SQL["scope"], repository),
         (_SQL["frequencies"], {"terms": terms}),
     ]
     if filters.narrow:
-        parameters = repository | _filter_parameters(filters) | {"most": FEW_TEXTS}
+        # Its plan depends on the filters, so it comes before the others' are settled.
+        parameters = repository | _filter_parameters(filters) | {"most": FEW_TEXTS + 1}
         statements.append((_SQL["scope_texts"], parameters))
-    snapshots, frequencies, *left = await tx.fetch_many(statements)
-    texts: list[int] | None = None
-    if left:
-        chunks, passing = left[0][0]
-        texts = passing if chunks <= EXACT_VECTORS else None
+    statements.append((_SQL["prepare"], _SEARCHED))
+    snapshots, frequencies, *left, [prepared] = await tx.fetch_many(statements)
+    texts = None
+    if left and len(left[0]) <= FEW_TEXTS:
+        texts = array_literal({blob_id for (blob_id,) in left[0]})
     known = tuple(ScopedSnapshot.from_row(row) for row in snapshots)
-    return Scope(known, filters, texts, dict(frequencies))
+    return Scope(known, filters, texts, dict(frequencies), sealed_times(prepared[-1]))
 
 
 async def find_candidates(
@@ -158,9 +169,8 @@ async def find_candidates(
     idf = inverse_frequencies(query, scope.frequencies)
     asked = sparse_literal(idf)
     parameters = scope.parameters()
-    _, words, named, symbols, *meanings = await tx.fetch_many(
+    words, named, symbols, *meanings = await tx.fetch_many(
         [
-            (_SQL["prepare"], {"probes": probes(scope.frequencies.get(ALL_CHUNKS, 0))}),
             _words_statement(query, asked, scope, parameters),
             (
                 _SQL["names"],
@@ -173,40 +183,57 @@ async def find_candidates(
             *(_meaning_statement(asked_by, scope, parameters) for asked_by in asked_of),
         ]
     )
-    evidence: defaultdict[int, Evidence] = defaultdict(Evidence)
-    for blob_id, ordinal, distance in words:
-        evidence[blob_id].add_words(ordinal, -distance)
-    meant = [
-        (of_model.profile.scale.apply(-distance), blob_id, ordinal)
-        for of_model, found in zip(asked_of, meanings, strict=True)
-        for blob_id, ordinal, distance in found
-    ]
-    # The vector index goes on to further lists in an order that is only nearly right.
-    for cosine, blob_id, ordinal in sorted(meant, key=itemgetter(0), reverse=True):
-        evidence[blob_id].meaning.setdefault(ordinal, cosine)
-    for blob_id, *definition in symbols:
-        evidence[blob_id].definitions.append(Definition(*definition))
-    chosen = _chosen(evidence, {blob_id for (blob_id,) in named})
-    files = await tx.fetch_all(_SQL["files"], query=asked, blobs=list(chosen), **parameters)
+    texts = _evidence(words, _by_cosine(asked_of, meanings), symbols, {blob for (blob,) in named})
+    parameters["blobs"] = array_literal(texts)
+    files = await tx.fetch_all(_SQL["files"], query=asked, **parameters)
     candidates = []
     for snapshot_id, path, blob_id, language, kind, comments in files:
-        of_text = chosen[blob_id]
+        of_text = texts[blob_id]
         of_text.comments = max(comments, 0.0)
         candidates.append(Candidate(snapshot_id, path, blob_id, language, FileKind(kind), of_text))
     by_stem = {term.text: idf[term.id] for term in query.terms}
     return Found(candidates, by_stem, len(words) == WORD_CHUNKS)
 
 
-def _chosen(evidence: Mapping[int, Evidence], named: set[int]) -> dict[int, Evidence]:
-    """The evidence that is worth ranking."""
-    by_words = sorted(((e.body, b) for b, e in evidence.items() if e.words), reverse=True)
-    by_meaning = sorted(
-        ((e.best_meaning, b) for b, e in evidence.items() if e.meaning), reverse=True
-    )
-    chosen = named | {b for b, e in evidence.items() if e.definitions}
-    chosen.update(b for _, b in by_words[:RANKED_BY_WORDS])
-    chosen.update(b for _, b in by_meaning[:RANKED_BY_MEANING])
-    return {blob_id: evidence.get(blob_id) or Evidence() for blob_id in chosen}
+def _by_cosine(
+    asked_of: Sequence[Asked], meanings: Sequence[Sequence[Row]]
+) -> list[tuple[float, int, int]]:
+    """What the lists of meaning found, the nearest first, on one scale."""
+    meant = [
+        (of_model.profile.scale.apply(-distance), blob_id, ordinal)
+        for of_model, found in zip(asked_of, meanings, strict=True)
+        for blob_id, ordinal, distance in found
+    ]
+    meant.sort(key=itemgetter(0), reverse=True)
+    return meant
+
+
+def _evidence(
+    words: Iterable[Row],
+    meant: Iterable[tuple[float, int, int]],
+    symbols: Iterable[Row],
+    named: set[int],
+) -> dict[int, Evidence]:
+    """What the lists found in the texts that are worth ranking."""
+    by_words: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    for blob_id, ordinal, distance in words:
+        by_words[blob_id][ordinal] = -distance
+    by_meaning: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    for cosine, blob_id, ordinal in meant:
+        by_meaning[blob_id].setdefault(ordinal, cosine)
+    defined: defaultdict[int, list[Definition]] = defaultdict(list)
+    for blob_id, *definition in symbols:
+        defined[blob_id].append(Definition(*definition))
+    bodies = [(body_of(found), blob_id) for blob_id, found in by_words.items()]
+    chosen = named | defined.keys()
+    chosen.update(blob_id for _, blob_id in nlargest(RANKED_BY_WORDS, bodies))
+    chosen.update(islice(by_meaning, RANKED_BY_MEANING))  # they come nearest first
+    return {
+        blob_id: Evidence(
+            by_words.get(blob_id, {}), by_meaning.get(blob_id, {}), defined.get(blob_id, ())
+        )
+        for blob_id in chosen
+    }
 
 
 def inverse_frequencies(query: Query, frequencies: Mapping[int, int]) -> dict[int, float]:
@@ -237,6 +264,11 @@ def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int
     return rare, False
 
 
+def array_literal(numbers: Iterable[int]) -> str:
+    """An array as text: some times faster than letting the driver write it."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
 def sparse_literal(weights: Mapping[int, float]) -> str:
     """A sparsevec as text; its positions are 1-based there."""
     inner = ",".join(f"{term + 1}:{weight:.5f}" for term, weight in sorted(weights.items()))
@@ -264,30 +296,53 @@ def directory_pattern(directory: str) -> str:
     return f"^{''.join(out)}(?:/|$)"
 
 
+def directory_bounds(directory: str | None) -> dict[str, str | None]:
+    """What is quickly seen of a path at or below a directory.
+
+    By its bytes it lies from ``first`` to before ``beyond``, and it is like ``piece``. Both cost a
+    small part of what the regular expression does.
+    """
+    if directory is None:
+        return dict.fromkeys(("first", "beyond", "piece"))
+    pieces = directory.strip("/").split("*")
+    longest = max(pieces, key=len).strip("/")
+    piece = "%" + re.sub(r"([\\%_])", r"\\\1", longest) + "%"
+    end = pieces[0].rstrip(chr(0x10FFFF))
+    if not end:
+        return {"first": None, "beyond": None, "piece": piece}
+    following = ord(end[-1]) + 1
+    if 0xD800 <= following < 0xE000:  # no text holds a surrogate
+        following = 0xE000
+    return {"first": pieces[0], "beyond": end[:-1] + chr(following), "piece": piece}
+
+
 def _words_statement(
     query: Query, asked: str, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     rare, together = rarest_terms(query, scope.frequencies)
-    bound = {"query": asked, "rare": rare, "limit": WORD_CHUNKS}
+    bound = {"query": asked, "rare": array_literal(rare), "limit": WORD_CHUNKS}
     if scope.texts is not None:
         return _SQL["words_in_texts"], {**bound, "texts": scope.texts}
-    if scope.filters.narrow:
-        return _SQL["words_filtered"], {**bound, **parameters}
+    name = "common_words" if together else "words"
     if together:
-        return _SQL["common_words"], {**bound, "bound": RARE_CHUNKS}
-    return _SQL["words"], bound
+        bound["bound"] = RARE_CHUNKS
+    if scope.filters.narrow:
+        return _SQL[f"{name}_filtered"], {**bound, **parameters}
+    return _SQL[name], bound
 
 
 def _meaning_statement(
     asked: Asked, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
+    profile = asked.profile
     bound = {"vector": dense_literal(asked.vector), "limit": MEANING_CHUNKS}
-    name = "meaning"
+    sealed = scope.sealed.get(profile.id)
+    name = "meaning" if sealed is None else "meaning_sealed"
     if scope.texts is not None:
         name, bound = "meaning_in_texts", {**bound, "texts": scope.texts}
     elif scope.filters.narrow:
-        name, bound = "meaning_filtered", {**bound, **parameters}
-    return sized(_SQL[name], len(asked.vector), asked.profile.id), bound
+        name, bound = f"{name}_filtered", {**bound, **parameters}
+    return sized(_SQL[name], len(asked.vector), profile.id, sealed or 0), bound
 
 
 def _name_groups(query: Query) -> list[str]:
@@ -302,4 +357,5 @@ def _filter_parameters(filters: Filters) -> dict[str, Any]:
         "extensions": list(filters.extensions) if filters.extensions else None,
         "languages": list(filters.languages) if filters.languages else None,
         "directory": directory_pattern(filters.directory) if filters.directory else None,
+        **directory_bounds(filters.directory),
     }

@@ -37,7 +37,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text's lines, their ends kept, and those of its chunks that may be shown, in order."""
+    """A text's first lines, their ends kept, and its chunks that may be shown, in order."""
 
     lines: list[str]
     chunks: tuple[StoredChunk, ...]
@@ -92,6 +92,16 @@ class ScoredFile:
     ranked: RankedFile
     similarity: float
     repository_id: UUID
+
+
+def first_lines(text: str, count: int) -> list[str]:
+    """So many lines of a text, their ends kept; of a long one splitting all would take longer."""
+    if "\r" in text:
+        return split_lines(text)[:count]
+    lines = text.split("\n", count)
+    rest = lines.pop()
+    whole = [line + "\n" for line in lines]
+    return [*whole, rest] if rest and len(whole) < count else whole
 
 
 def chunk_strengths(evidence: Evidence) -> dict[int, float]:

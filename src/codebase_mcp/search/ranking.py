@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import mul
 
 from codebase_mcp.model import FileKind
@@ -65,23 +66,17 @@ class Definition:
 
 @dataclass(slots=True)
 class Evidence:
-    """What the candidate lists found in one text: per chunk (by ordinal) and as a whole.
+    """What the candidate lists found in one text: per chunk (by ordinal, the best first)."""
 
-    ``body`` is what its chunks say together: the best whole, each further one a little less.
-    """
-
-    words: dict[int, float] = field(default_factory=dict)
-    meaning: dict[int, float] = field(default_factory=dict)
-    definitions: list[Definition] = field(default_factory=list)
+    words: Mapping[int, float] = field(default_factory=dict)
+    meaning: Mapping[int, float] = field(default_factory=dict)
+    definitions: Sequence[Definition] = ()
     comments: float = 0.0
-    body: float = 0.0
 
-    def add_words(self, ordinal: int, score: float) -> None:
-        """Add a chunk's score; chunks come best first."""
-        place = len(self.words)
-        if place < CHUNKS_COUNTED:
-            self.body += score * _DECAYS[place]
-        self.words[ordinal] = score
+    @property
+    def body(self) -> float:
+        """What the chunks say together by words."""
+        return body_of(self.words)
 
     @property
     def best_words(self) -> float:
@@ -90,8 +85,13 @@ class Evidence:
 
     @property
     def best_meaning(self) -> float:
-        """The best chunk's cosine; chunks come best first here too."""
+        """The best chunk's cosine."""
         return next(iter(self.meaning.values()), 0.0)
+
+
+def body_of(words: Mapping[int, float]) -> float:
+    """What chunks say together: the best whole, each further one a little less."""
+    return float(sum(map(mul, words.values(), _DECAYS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +136,22 @@ def rank_files(
     ``median_depth`` is each snapshot's; ``frequency`` gives each query stem's inverse document
     frequency.
     """
-    top_body = max((c.evidence.body for c in candidates), default=0.0) or 1.0
+    bodies = [c.evidence.body for c in candidates]
+    top_body = max(bodies, default=0.0) or 1.0
     top_comments = max((c.evidence.comments for c in candidates), default=0.0) or 1.0
-    folders = [_folders(path_facts(c.path), frequency) for c in candidates]
+    facts_of = [path_facts(c.path) for c in candidates]
+    folders = [_folders(facts, frequency) for facts in facts_of]
     top_folders = max(folders, default=0.0) or 1.0
-    asked = name_stems(query)
-    wants_tests = not _TEST_WORDS.isdisjoint(asked)
+    asked = asked_words(query)
+    wants_tests = not _TEST_WORDS.isdisjoint(asked.places)
     asked_for = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
     ranked = []
-    for candidate, folder in zip(candidates, folders, strict=True):
-        facts = path_facts(candidate.path)
+    for candidate, facts, body, folder in zip(candidates, facts_of, bodies, folders, strict=True):
         evidence = candidate.evidence
-        name, prefix = name_signals(facts, asked, query.parts)
+        name, prefix = name_signals(facts, asked)
         depth = facts.depth - median_depth.get(candidate.snapshot_id, 0.0)
         signals = {
-            "body": evidence.body / top_body,
+            "body": body / top_body,
             "name": name,
             "name_prefix": prefix,
             "definition": _definition(query, candidate) if evidence.definitions else 0.0,
@@ -169,9 +170,29 @@ def rank_files(
     return ranked
 
 
-def name_signals(
-    facts: PathFacts, asked: Sequence[str], parts: Sequence[str]
-) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True)
+class AskedWords:
+    """What a query says about names: its words' stems with their first places, and its parts.
+
+    ``parts`` are those that are long enough to be told by their ``beginnings``.
+    """
+
+    places: Mapping[str, int]
+    parts: tuple[str, ...]
+    beginnings: frozenset[str]
+
+
+@lru_cache(maxsize=100)
+def asked_words(query: Query) -> AskedWords:
+    """The words of a query as names of files are held against them."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(name_stems(query)):
+        places.setdefault(word, place)
+    parts = tuple(part for part in query.parts if len(part) >= MIN_PREFIX)
+    return AskedWords(places, parts, frozenset(part[:MIN_PREFIX] for part in parts))
+
+
+def name_signals(facts: PathFacts, asked: AskedWords) -> tuple[float, float]:
     """How well the query names the file: by whole words, and by words of a common beginning.
 
     The first is the share of the name's words that the query holds, less the later it first holds
@@ -179,18 +200,18 @@ def name_signals(
     """
     if not facts.name:
         return 0.0, 0.0
-    positions = [asked.index(word) for word in facts.name if word in asked]
+    positions = [asked.places[word] for word in facts.name if word in asked.places]
     name = 0.0
     if positions:
         share = len(positions) / len(facts.name)
         name = share / (1 + POSITION_DECAY * min(positions))
     if len(positions) == len(facts.name):
         return name, 0.0
-    related = sum(
-        any(_prefix_related(part, other) for other in parts)
-        for part, word in zip(facts.name_parts, facts.name, strict=False)
-        if word not in asked and len(part) >= MIN_PREFIX
-    )
+    related = 0
+    for part, word in zip(facts.name_parts, facts.name, strict=False):
+        # Few names begin as any of the query's words does, so that is asked first.
+        if part[:MIN_PREFIX] in asked.beginnings and word not in asked.places:
+            related += any(_begin_alike(part, other) for other in asked.parts)
     return name, related / len(facts.name)
 
 
@@ -219,9 +240,5 @@ def _kind(kind: FileKind, *, wants_tests: bool) -> float:
     return 0.0 if wants_tests and kind is FileKind.TEST else KIND_PENALTY[kind]
 
 
-def _prefix_related(first: str, second: str) -> bool:
-    return (
-        len(second) >= MIN_PREFIX
-        and first != second
-        and (first.startswith(second) or second.startswith(first))
-    )
+def _begin_alike(first: str, second: str) -> bool:
+    return first != second and (first.startswith(second) or second.startswith(first))

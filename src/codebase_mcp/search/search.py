@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
@@ -21,6 +22,7 @@ from codebase_mcp.search.candidates import (
     Found,
     Scope,
     ScopedSnapshot,
+    array_literal,
     find_candidates,
     load_scope,
 )
@@ -31,6 +33,7 @@ from codebase_mcp.search.hits import (
     StoredChunk,
     StoredText,
     best_chunks,
+    first_lines,
     fit,
     good_chunks,
     make_hits,
@@ -40,6 +43,7 @@ from codebase_mcp.search.ranking import RankedFile, rank_files
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.watch import step, watched
+from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -78,10 +82,13 @@ class Answer:
 class Searcher:
     """Answers questions about the indexed repositories of a project."""
 
-    def __init__(self, database: Database, models: Models, version: str) -> None:
+    def __init__(
+        self, database: Database, models: Models, version: str, nearest: NearestIndexes
+    ) -> None:
         self._database = database
         self._models = models
         self._version = version
+        self._nearest = nearest
         self._slow = SlowSearches(database)
 
     async def close(self) -> None:
@@ -107,7 +114,7 @@ class Searcher:
             scored = _above_floor(ranked, scope.snapshots)
             shown = scored[: request.limit + SPARE_FILES]
             with step("texts"):
-                texts = await _load_texts(tx, shown)
+                texts = await _load_texts(tx, shown, request.context_lines)
         hits = make_hits(
             shown,
             texts,
@@ -116,6 +123,7 @@ class Searcher:
             explain=request.explain,
         )
         total = _count(scored)
+        self._tend(project, scope)
         kept, truncated = fit(hits, request.max_chars) if request.max_chars else (hits, False)
         return Answer(
             hits=kept,
@@ -124,6 +132,13 @@ class Searcher:
             truncated=truncated,
             snapshots=scope.snapshots,
         )
+
+    def _tend(self, project: Project, scope: Scope) -> None:
+        """See to the vector index of a project with many chunks, but not while a run goes on."""
+        is_large = scope.frequencies.get(ALL_CHUNKS, 0) >= EXACT_VECTORS
+        if is_large and not any(snapshot.files_pending for snapshot in scope.snapshots):
+            state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
+            self._nearest.look_at(project, state)
 
     async def rank(self, project: Project, text: str, filters: Filters) -> list[RankedFile]:
         """All candidates in order, with their signals: for measuring, not for showing."""
@@ -210,26 +225,33 @@ def _count(files: Sequence[ScoredFile]) -> int:
     return sum(max(len(good_chunks(of_text)), 1) for of_text in evidence.values())
 
 
-async def _load_texts(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, StoredText]:
-    """The texts of some files, with the chunks of each that the evidence names."""
+async def _load_texts(
+    tx: Transaction, files: Sequence[ScoredFile], context_lines: int
+) -> dict[int, StoredText]:
+    """The texts of some files, with the chunks of each that the evidence names.
+
+    Of each text no more lines than may be shown.
+    """
     evidence = {f.ranked.candidate.blob_id: f.ranked.candidate.evidence for f in files}
     if not evidence:
         return {}
     found = [(b, ordinal) for b, e in evidence.items() for ordinal in best_chunks(e) or [0]]
     defined = [(b, d.start_line) for b, e in evidence.items() for d in e.definitions]
     places = {
-        "blobs": [blob_id for blob_id, _ in found],
-        "ordinals": [ordinal for _, ordinal in found],
-        "defining": [blob_id for blob_id, _ in defined],
-        "lines": [line for _, line in defined],
+        "blobs": array_literal(blob_id for blob_id, _ in found),
+        "ordinals": array_literal(ordinal for _, ordinal in found),
+        "defining": array_literal(blob_id for blob_id, _ in defined),
+        "lines": array_literal(line for _, line in defined),
     }
-    chunks, texts = await tx.fetch_many(
-        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": list(evidence)})]
+    chunks, texts = await tx.fetch_last(
+        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": array_literal(evidence)})]
     )
     by_blob: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
     for blob_id, ordinal, *place in chunks:
         by_blob[blob_id][ordinal] = StoredChunk(ordinal, *place)
-    return {
-        blob_id: StoredText(split_lines(text), tuple(by_blob[blob_id].values()))
-        for blob_id, text in texts
-    }
+    loaded = {}
+    for blob_id, text in texts:
+        of_text = tuple(by_blob[blob_id].values())
+        last = max((chunk.end_line for chunk in of_text), default=0)
+        loaded[blob_id] = StoredText(first_lines(text, last + context_lines), of_text)
+    return loaded

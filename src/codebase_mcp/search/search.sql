@@ -10,20 +10,18 @@ WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repos
 ORDER BY r.root;
 
 -- name: scope_texts
--- How many chunks the filters leave to search, and in which texts, unless these are many.
-SELECT coalesce(sum(b.chunk_count), 0)::bigint,
-       CASE WHEN count(*) <= %(most)s THEN coalesce(array_agg(b.id), '{}') END
-FROM blob AS b
-WHERE b.id IN (
-    SELECT f.blob_id
-    FROM file AS f
-    JOIN snapshot AS s ON s.id = f.snapshot_id
-    WHERE s.active
-      AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
-      AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-      AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-      AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
-);
+-- In which texts the filters leave something to search, some of them where these are many.
+SELECT f.blob_id
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active
+  AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
+  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+  AND (%(first)s::text IS NULL OR f.path >= %(first)s AND f.path < %(beyond)s)
+  AND (%(piece)s::text IS NULL OR f.path LIKE %(piece)s)
+  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+LIMIT %(most)s;
 
 -- name: frequencies
 -- In how many chunks each term of the query occurs; term -1 counts all chunks.
@@ -48,17 +46,20 @@ ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: words_filtered
--- The same where many texts pass them.
+-- The same where many texts pass them. A condition with a limit is asked of one chunk after the
+-- other; as a join, a plan for any filters begins with all files.
 SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance
 FROM chunk AS c
 WHERE c.terms && %(rare)s::integer[]
-  AND c.blob_id IN (
-      SELECT f.blob_id
+  AND (
+      SELECT true
       FROM file AS f
-      WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
+      WHERE f.blob_id = c.blob_id
+        AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
         AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
         AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
         AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+      LIMIT 1
   )
 ORDER BY distance
 LIMIT %(limit)s;
@@ -75,24 +76,54 @@ FROM (
 ORDER BY distance
 LIMIT %(limit)s;
 
+-- name: common_words_filtered
+-- The same where many texts pass the filters.
+SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
+FROM (
+    SELECT c.blob_id, c.ordinal, c.lex
+    FROM chunk AS c
+    WHERE c.terms @> %(rare)s::integer[]
+      AND (
+          SELECT true
+          FROM file AS f
+          WHERE f.blob_id = c.blob_id
+            AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+            AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+            AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+            AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+          LIMIT 1
+      )
+    LIMIT %(bound)s
+) AS bounded
+ORDER BY distance
+LIMIT %(limit)s;
+
 -- name: prepare
--- For this transaction: how many lists of the vector index to look into, and plans that know their
--- parameters, since one made for any parameters reads whole tables.
-SELECT set_config('ivfflat.probes', %(probes)s::text, true),
-       set_config('ivfflat.iterative_scan', 'relaxed_order', true),
-       set_config('plan_cache_mode', 'force_custom_plan', true);
+-- For this transaction: how far vector indexes are searched; plans are made once, for any
+-- parameters. Also, which vector indexes there are.
+SELECT set_config('hnsw.ef_search', %(searched)s, true),
+       set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.max_scan_tuples', %(most)s, true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('max_parallel_workers_per_gather', '0', true),
+       ARRAY(
+           SELECT c.relname::text
+           FROM pg_index AS i
+           JOIN pg_class AS c ON c.oid = i.indexrelid
+           WHERE i.indrelid = to_regclass('chunk_vector') AND i.indisvalid
+       );
 
 -- name: meaning
--- Chunks nearest in meaning by one profile's model, by its vector index where there is one.
-SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+-- Chunks nearest in meaning by one profile's model, where it has no vector index: all are compared.
+SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
 WHERE profile_id = 0
 ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: meaning_filtered
--- The same where many chunks pass the filters: the index goes on until enough did.
-SELECT v.blob_id, v.ordinal, v.dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+-- The same where many chunks pass the filters.
+SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector AS v
 WHERE v.profile_id = 0
   AND EXISTS (
@@ -104,6 +135,73 @@ WHERE v.profile_id = 0
         AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
         AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
   )
+ORDER BY distance
+LIMIT %(limit)s;
+
+-- name: meaning_sealed
+-- Chunks nearest in meaning by one profile's model: by its vector index those that it covers, and
+-- the newer ones compared one by one.
+SELECT blob_id, ordinal, distance
+FROM (
+    (
+        SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+        FROM chunk_vector
+        WHERE profile_id = 0 AND added <= 0
+        ORDER BY distance
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
+        FROM chunk_vector
+        WHERE profile_id = 0 AND added > 0
+        ORDER BY distance
+        LIMIT %(limit)s
+    )
+) AS near
+ORDER BY distance
+LIMIT %(limit)s;
+
+-- name: meaning_sealed_filtered
+-- The same where many chunks pass the filters: the index goes on until enough did.
+SELECT blob_id, ordinal, distance
+FROM (
+    (
+        SELECT v.blob_id, v.ordinal, v.dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+        FROM chunk_vector AS v
+        WHERE v.profile_id = 0 AND v.added <= 0
+          AND (
+              SELECT true
+              FROM file AS f
+              WHERE f.blob_id = v.blob_id
+                AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+                AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+                AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+                AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+              LIMIT 1
+          )
+        ORDER BY distance
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
+        FROM chunk_vector AS v
+        WHERE v.profile_id = 0 AND v.added > 0
+          AND (
+              SELECT true
+              FROM file AS f
+              WHERE f.blob_id = v.blob_id
+                AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+                AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+                AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+                AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+              LIMIT 1
+          )
+        ORDER BY distance
+        LIMIT %(limit)s
+    )
+) AS near
 ORDER BY distance
 LIMIT %(limit)s;
 
@@ -132,21 +230,23 @@ CROSS JOIN LATERAL (
 
 -- name: symbols
 -- Definitions of what the query names: of each name and text the outermost, with the number of
--- texts that define the name.
-SELECT blob_id, folded, name, kind, start_line, end_line, depth, definers
-FROM (
-    SELECT blob_id, folded, name, kind, start_line, end_line, depth,
-           row_number() OVER (PARTITION BY folded ORDER BY depth, blob_id) AS place,
-           count(*) OVER (PARTITION BY folded) AS definers
+-- texts that define the name. Some names are defined in thousands; sorted by numbers alone, name by
+-- name, they take half the time.
+SELECT found.blob_id, asked.folded, found.name, found.kind, found.start_line, found.end_line,
+       found.depth, found.definers
+FROM unnest(%(names)s::text[]) AS asked (folded)
+CROSS JOIN LATERAL (
+    SELECT blob_id, name, kind, start_line, end_line, depth, count(*) OVER () AS definers
     FROM (
-        SELECT DISTINCT ON (folded, blob_id)
-               blob_id, folded, name, kind, start_line, end_line, depth
-        FROM symbol
-        WHERE folded = ANY(%(names)s::text[])
-        ORDER BY folded, blob_id, depth, start_line
+        SELECT DISTINCT ON (s.blob_id)
+               s.blob_id, s.name, s.kind, s.start_line, s.end_line, s.depth
+        FROM symbol AS s
+        WHERE s.folded = asked.folded
+        ORDER BY s.blob_id, s.depth, s.start_line
     ) AS outermost
-) AS found
-WHERE place <= %(limit)s;
+    ORDER BY depth, blob_id
+    LIMIT %(limit)s
+) AS found;
 
 -- name: files
 -- The files, in scope and past the filters, that show these texts; comments scored by the query.

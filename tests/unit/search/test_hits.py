@@ -5,6 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.hits import (
@@ -13,6 +16,7 @@ from codebase_mcp.search.hits import (
     StoredChunk,
     StoredText,
     chunk_id_of,
+    first_lines,
     fit,
     make_hits,
 )
@@ -86,3 +90,8 @@ def test_a_budget_takes_context_first_then_the_tail_then_lines() -> None:
     assert hits[0].content.startswith(short.content)
     assert 0 < len(short.content) < len(hits[0].content)
     assert short.end_line == short.start_line + short.content.count("\n") - 1
+
+
+@given(st.text("ab\n\r", max_size=12), st.integers(0, 8))
+def test_the_first_lines_are_those_of_the_whole_text(text: str, count: int) -> None:
+    assert first_lines(text, count) == split_lines(text)[:count]

@@ -11,11 +11,12 @@ from codebase_mcp.model import FileKind
 from codebase_mcp.search.candidates import directory_pattern, inverse_frequencies, rarest_terms
 from codebase_mcp.search.confidence import COEFFICIENTS, Proof, similarity
 from codebase_mcp.search.paths import path_facts
-from codebase_mcp.search.query import name_stems, parse_query
+from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.ranking import (
     Candidate,
     Definition,
     Evidence,
+    asked_words,
     definition_signal,
     name_signals,
     rank_files,
@@ -25,9 +26,7 @@ from codebase_mcp.search.ranking import (
 def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:
     """A file whose first chunk has a score by words."""
     kind = more.pop("kind", FileKind.CODE)
-    evidence = Evidence(**more)
-    if words:
-        evidence.add_words(0, words)
+    evidence = Evidence({0: words} if words else {}, **more)
     return Candidate(1, path, hash(path), "python", kind, evidence)
 
 
@@ -83,18 +82,13 @@ def test_a_name_that_the_query_says_early_counts_more() -> None:
     facts = path_facts("src/router.py")
     early, late = parse_query("router for requests"), parse_query("requests go by the router")
     assert (
-        name_signals(facts, name_stems(early), early.parts)[0]
-        > name_signals(facts, name_stems(late), late.parts)[0]
-        > 0
+        name_signals(facts, asked_words(early))[0] > name_signals(facts, asked_words(late))[0] > 0
     )
 
 
 def test_further_chunks_add_ever_less() -> None:
     def body(chunks: int) -> float:
-        evidence = Evidence()
-        for ordinal in range(chunks):
-            evidence.add_words(ordinal, 1.0)
-        return evidence.body
+        return Evidence(dict.fromkeys(range(chunks), 1.0)).body
 
     assert body(1) < body(2) < 2 * body(1)
     assert body(40) == body(12)

@@ -1,0 +1,124 @@
+"""Are the lines of a hit still there? Holds hits against the files on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import UUID
+
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.model import FileKind, SourceFile
+from codebase_mcp.search.hits import Hit, Location
+from codebase_mcp.source.read import SourceText, read_source
+
+# More than any file that was indexed.
+_MOST_BYTES = 1 << 31
+
+# A file touched less than this before it was read may change again with the same times.
+_RACY_NS = 2_000_000_000
+
+# So many places are remembered with the times of their file, so that it is not read again.
+_REMEMBERED = 20_000
+
+_BROKEN = re.compile(r"\\x([89a-f][0-9a-f])")
+
+_Times = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Verified:
+    """The hits whose lines are there; of the others the files, by repository."""
+
+    hits: list[Hit] = field(default_factory=list)
+    changed: dict[UUID, set[str]] = field(default_factory=dict)
+
+    def miss(self, repository_id: UUID, path: str) -> None:
+        """Take note of a file that says something else now."""
+        self.changed.setdefault(repository_id, set()).add(path)
+
+
+class Verifier:
+    """Remembers what it has seen, by the times of the files."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[object, ...], _Times] = {}
+
+    def verify(self, hits: Sequence[Hit], roots: Mapping[UUID, Path]) -> Verified:
+        """Which hits are true; what lies in no root that is here cannot be told and stays."""
+        here = {of: root for of, root in roots.items() if root.is_dir()}
+        verified = Verified()
+        read: dict[Path, list[str] | None] = {}
+        for hit in hits:
+            root = here.get(hit.repository_id)
+            text = hit.context_before + hit.content + hit.context_after
+            first = hit.start_line - len(split_lines(hit.context_before))
+            if root is not None and not self._is_there(root, hit.file_path, first, text, read):
+                verified.miss(hit.repository_id, hit.file_path)
+                continue
+            same = []
+            for place in hit.also_at:
+                if self._is_same(place, hit, here, read):
+                    same.append(place)
+                else:
+                    verified.miss(place.repository_id, place.file_path)
+            verified.hits.append(replace(hit, also_at=tuple(same)) if hit.also_at else hit)
+        return verified
+
+    def _is_same(
+        self,
+        place: Location,
+        hit: Hit,
+        roots: Mapping[UUID, Path],
+        read: dict[Path, list[str] | None],
+    ) -> bool:
+        root = roots.get(place.repository_id)
+        if root is None:
+            return True
+        return self._is_there(root, place.file_path, place.start_line, hit.content, read)
+
+    def _is_there(
+        self, root: Path, path: str, first: int, text: str, read: dict[Path, list[str] | None]
+    ) -> bool:
+        location = _location(root, path)
+        try:
+            status = location.lstat()
+        except OSError:
+            return False
+        times = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        key = location, first, len(text), hash(text)
+        if self._seen.get(key) == times:
+            return True
+        read_at_ns = time.time_ns()
+        if location not in read:
+            read[location] = _lines(location, path)
+        lines = read[location]
+        # Of a hit that was cut to a budget only the beginning of its last line is shown.
+        if lines is None or not "".join(lines[first - 1 :]).startswith(text):
+            return False
+        if max(times[1:]) < read_at_ns - _RACY_NS:
+            if len(self._seen) >= _REMEMBERED:
+                self._seen.clear()
+            self._seen[key] = times
+        return True
+
+
+def _lines(location: Path, path: str) -> list[str] | None:
+    """What a file says now, as it is indexed; None where that is nothing."""
+    file = SourceFile(path, str(location), 0, 0, 0, "text", FileKind.CODE, named_as_source=False)
+    content = read_source(file, max_file_bytes=_MOST_BYTES)
+    return split_lines(content.text) if isinstance(content, SourceText) else None
+
+
+def _location(root: Path, path: str) -> Path:
+    """Where a stored path lies; bytes that are not UTF-8 stand in it as ``\\xNN``."""
+    if "\\x" in path and not os.path.lexists(root / path):
+        return root / os.fsdecode(
+            _BROKEN.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path).encode(
+                "utf-8", "surrogateescape"
+            )
+        )
+    return root / path
