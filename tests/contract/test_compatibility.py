@@ -26,7 +26,7 @@ PAGE = HERE.parents[1] / "docs" / "compatibility.md"
 TOOLS = {tool.name: (toolset.name, tool) for toolset in TOOLSETS for tool in toolset.tools}
 
 # Of the stages that are still to come.
-NOT_YET = {"index_codebase", "get_indexing_status", "clear_index", "vcs"}
+NOT_YET = {"vcs"}
 
 # Where we ask for less, or for something else, on purpose; the contract says why.
 DEPARTURES = {

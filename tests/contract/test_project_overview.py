@@ -140,6 +140,7 @@ async def test_project_get_health_of_what_works(
             "files_failed": 0,
             "models": {"builtin": 1},
         },
+        "jobs": {"workers": 0, "waiting": 0, "running": 0, "failed": 0},
         "problems": [],
         "notices": [],
         "project_id": project_id,

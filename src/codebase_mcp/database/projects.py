@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
+from psycopg import sql
+
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import for_schema
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
@@ -21,6 +23,7 @@ __all__ = [
     "OnCreated",
     "Project",
     "canonical",
+    "count_in_project",
     "create_project",
     "drop_project",
     "ensure_project",
@@ -123,6 +126,25 @@ async def drop_project(db: Database, project: Project) -> None:
         await transaction.run_script(statement)
         await transaction.execute(_QUERIES["remove_project"], schema_name=project.schema_name)
     db.forget(project.schema_name)
+
+
+async def count_in_project(db: Database, project: Project) -> dict[str, int]:
+    """The rows of every table of a project, and those about it in the catalogue, by table.
+
+    A project that is gone has no tables.
+    """
+    schema = project.schema_name
+    async with db.catalogue(readonly=True) as transaction:
+        tables = [row[0] for row in await transaction.fetch_all(_QUERIES["tables"], schema=schema)]
+        counts = {}
+        for table in tables:
+            count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))
+            row = await transaction.fetch_one(count.as_string(None))
+            counts[table] = row[0] if row else 0
+        for name in ("project", "trusted_context", "procrastinate_jobs"):
+            row = await transaction.fetch_one(_QUERIES[f"count_{name}"], schema_name=schema)
+            counts[f"{Database.catalogue_schema}.{name}"] = row[0] if row else 0
+    return counts
 
 
 def canonical(project_id: str | None) -> str | None:

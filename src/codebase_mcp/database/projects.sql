@@ -34,11 +34,39 @@ SELECT count(*)
 FROM project
 
 -- name: remove_project
--- Forget a project, and which directories may name it: a later one of this name is another. Whoever
--- works in it keeps its name, so as to hear that it is gone.
+-- Forget a project with its jobs, and which directories may name it: a later one of this name is
+-- another. Whoever works in it keeps its name, so as to hear that it is gone.
 WITH distrusted AS (
     DELETE FROM trusted_context
     WHERE schema_name = %(schema_name)s
+), jobless AS (
+    DELETE FROM procrastinate_jobs
+    WHERE args ->> 'schema_name' = %(schema_name)s
 )
 DELETE FROM project
 WHERE schema_name = %(schema_name)s
+
+-- name: tables
+-- The tables of a schema.
+SELECT relname
+FROM pg_catalog.pg_class
+WHERE relnamespace = to_regnamespace(quote_ident(%(schema)s)) AND relkind IN ('r', 'p')
+ORDER BY relname
+
+-- name: count_project
+-- Whether the catalogue knows the project of a schema.
+SELECT count(*)
+FROM project
+WHERE schema_name = %(schema_name)s
+
+-- name: count_trusted_context
+-- The directories that may name it.
+SELECT count(*)
+FROM trusted_context
+WHERE schema_name = %(schema_name)s
+
+-- name: count_procrastinate_jobs
+-- Its jobs.
+SELECT count(*)
+FROM procrastinate_jobs
+WHERE args ->> 'schema_name' = %(schema_name)s

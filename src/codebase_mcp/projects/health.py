@@ -6,7 +6,8 @@ This question gets an answer also when nothing works.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +21,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
 )
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
+from codebase_mcp.index.queue import IndexJob, JobQueue
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver, in_words
 from codebase_mcp.projects.stats import IndexSums, sums_of
@@ -47,11 +49,24 @@ class EmbedderHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsHealth:
+    """Who does background jobs, in all processes, and this project's jobs.
+
+    ``failed`` are the repositories whose newest job failed.
+    """
+
+    workers: int
+    waiting: int
+    running: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What works.
 
-    ``source`` says how the call came to its project, ``index`` is of that project; None where the
-    database cannot tell. ``notices`` are worth knowing and nothing wrong.
+    ``source`` says how the call came to its project, ``index`` and ``jobs`` are of that project;
+    None where the database cannot tell. ``notices`` are worth knowing and nothing wrong.
     """
 
     status: Status
@@ -62,6 +77,7 @@ class Health:
     notices: list[str] = field(default_factory=list)
     project_id: str | None = None
     source: ProjectSource | None = None
+    jobs: JobsHealth | None = None
 
 
 async def examine(
@@ -71,9 +87,10 @@ async def examine(
     identity: Identity,
     *,
     models: Models,
+    queue: JobQueue,
     version: str,
 ) -> Health:
-    """Look at the database, the embedder, at what the call means, and at that project's index.
+    """Look at the database, the embedder, at what the call means, at that project's index and jobs.
 
     ``version`` is that of the program, as far as it decides what an index holds.
 
@@ -101,6 +118,8 @@ async def examine(
         repositories = await load_inventory(tx)
     problems += await _model_problems(repositories, models, version)
     problems += index_problems(repositories)
+    known, workers = await queue.jobs(project.schema_name), await queue.workers()
+    problems += job_problems(known, workers)
     return Health(
         "degraded" if problems else "healthy",
         server,
@@ -110,7 +129,35 @@ async def examine(
         model_notices(repositories, models),
         project.project_id,
         source,
+        jobs_of(known, workers),
     )
+
+
+def jobs_of(known: Sequence[IndexJob], workers: int) -> JobsHealth:
+    """The sums over some jobs, the newest of which come last."""
+    pending = Counter(job.status for job in known if job.is_pending)
+    failed = sum(job.status == "failed" for job in _newest(known))
+    return JobsHealth(workers, pending["waiting"], pending["running"], failed)
+
+
+def job_problems(known: Sequence[IndexJob], workers: int) -> list[str]:
+    """What is wrong with some jobs, in words."""
+    problems = [
+        f"The last index job of {job.root} failed: {(job.error or {}).get('message')}"
+        for job in _newest(known)
+        if job.status == "failed"
+    ]
+    if not workers and any(job.is_pending for job in known):
+        problems.append(
+            "Index jobs wait and no worker is there: start codebase-mcp worker, or a server with"
+            " CODEBASE_MCP_JOBS of 1 or more"
+        )
+    return problems
+
+
+def _newest(known: Sequence[IndexJob]) -> Iterable[IndexJob]:
+    """The newest job of each repository."""
+    return {job.repository_id: job for job in known}.values()
 
 
 def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:

@@ -7,7 +7,7 @@ held against the schema that clients see, and all problems are reported at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -68,14 +68,21 @@ def check_arguments(
     return checked
 
 
+def aliases_in(properties: Collection[str]) -> dict[str, str]:
+    """The other names of a tool's parameters; its own name of one may be an alias elsewhere."""
+    own = {ALIASES.get(name, name): name for name in properties}
+    others = {alias: own[name] for alias, name in ALIASES.items() if name in own}
+    others |= {name: mine for name, mine in own.items() if name != mine}
+    return {alias: name for alias, name in others.items() if alias not in properties}
+
+
 def _canonical(
     properties: Mapping[str, Any], arguments: Mapping[str, Any], problems: list[InvalidInput]
 ) -> dict[str, Any]:
     given: dict[str, Any] = {}
+    aliases = aliases_in(properties)
     for written, value in arguments.items():
-        name = written
-        if written not in properties and ALIASES.get(written) in properties:
-            name = ALIASES[written]
+        name = aliases.get(written, written)
         if name in given and given[name] != value:
             problems.append(
                 InvalidInput.of(

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from codebase_mcp.tools.agents import AGENTS
 from codebase_mcp.tools.code import CODE
 from codebase_mcp.tools.entities import ENTITIES
+from codebase_mcp.tools.indexing import INDEX
 from codebase_mcp.tools.memory import MEMORY
 from codebase_mcp.tools.projects import PROJECTS
 from codebase_mcp.tools.tasks import TASKS
 from codebase_mcp.tools.toolset import Toolset, ToolSpec
 from codebase_mcp.tools.work_items import WORK_ITEMS
 
-TOOLSETS: tuple[Toolset, ...] = (CODE, PROJECTS, TASKS, MEMORY, AGENTS, ENTITIES, WORK_ITEMS)
+TOOLSETS: tuple[Toolset, ...] = (CODE, INDEX, PROJECTS, TASKS, MEMORY, AGENTS, ENTITIES, WORK_ITEMS)
 
 
 def tools_of(names: Iterable[str]) -> tuple[ToolSpec, ...]:

@@ -106,6 +106,18 @@ class IndexEntry(BaseModel):
     last_indexed_at: datetime | None
 
 
+class JobsEntry(BaseModel):
+    """Background jobs: ``workers`` of all processes, the others of this project.
+
+    ``failed`` counts the repositories whose newest job failed.
+    """
+
+    workers: int
+    waiting: int
+    running: int
+    failed: int
+
+
 class ProjectQuestionReply(ProjectReply):
     projects: list[ProjectWithRepositories] = Field(
         default=[], description="list: newest first, with what is indexed."
@@ -126,6 +138,7 @@ class ProjectQuestionReply(ProjectReply):
     embedder: EmbedderEntry | None = Field(default=None, description="get_health.")
     workers: int = Field(default=0, description="get_health: processes that prepare an index.")
     index: IndexEntry | None = Field(default=None, description="get_health: of this project.")
+    jobs: JobsEntry | None = Field(default=None, description="get_health: background indexing.")
     problems: list[str] = Field(default=[], description="get_health: in words, with the way out.")
     notices: list[str] = Field(
         default=[], description="get_health: worth knowing, such as another model than configured."
@@ -139,8 +152,8 @@ async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestion
       project_id only that one. list_projects is the short form.
     - get_stats: the sums of one project, and how many tasks, observations, sessions, agents,
       entities and work items it holds.
-    - get_health: database, embedding model and index. Use it when other calls fail or results
-      are missing: `problems` says what is wrong and the way out.
+    - get_health: database, embedding model, index, background jobs. Use it when other calls fail
+      or results are missing: `problems` says what is wrong and the way out.
     """
     check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:
@@ -195,6 +208,8 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         problems=health.problems,
         notices=health.notices,
     )
+    if health.jobs is not None:
+        reply.jobs = JobsEntry.model_validate(health.jobs, from_attributes=True)
     if health.source is not None:
         reply.project_id, reply.project_source = health.project_id, health.source
     return reply

@@ -1,0 +1,51 @@
+"""Do background jobs in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+
+from codebase_mcp.app import App
+from codebase_mcp.background.worker import Worker
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings import Settings
+from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.web.ending import Ending
+
+_CONCURRENCY = whole_number(1, 64)
+
+
+async def worker(options: argparse.Namespace, settings: Settings) -> int:
+    """Do jobs until told to end, or until none is left; the one that runs then is given back.
+
+    Raises:
+        InvalidInput: the number of jobs at once is none.
+    """
+    # What a worker does is all that it has to say.
+    logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
+    ending = Ending()
+    with ending.of_process():
+        async with await App.open(settings) as app:
+            of_process = Worker(app, _concurrency(options.concurrency, settings))
+            working = asyncio.create_task(of_process.run(once=options.once))
+            told = asyncio.create_task(ending.wait())
+            await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+            if not working.done():
+                of_process.end()
+                working.cancel()
+                await asyncio.wait([working])
+            if not working.cancelled():
+                working.result()
+    return 0
+
+
+def _concurrency(text: str | None, settings: Settings) -> int:
+    if text is None:
+        return max(1, settings.jobs)
+    try:
+        return int(_CONCURRENCY.parse(text))
+    except ValueError as error:
+        rule = _CONCURRENCY.words
+        raise InvalidInput.of("concurrency", text, f"--concurrency {error}", rule=rule) from None

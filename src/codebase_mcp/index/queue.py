@@ -1,0 +1,217 @@
+"""Which index runs are wanted, by whom are they being done, and how did they end?
+
+The queue is the job library's, a table in the catalogue that every process sees. Here jobs are
+asked for, looked at, cancelled and taken from workers that have gone; ``background`` does them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+from codebase_mcp.database.bell import Bell, present
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import index_lock
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import CodebaseError, IndexingFailed
+from codebase_mcp.index.store import repository_id_of
+
+_SQL = load_queries("codebase_mcp.index", "queue.sql")
+
+QUEUE = "codebase_mcp"
+TASK = "index"
+_CHANNEL = f"procrastinate_queue_v1#{QUEUE}"
+_PRESENCE = "job worker"
+
+# A worker says every five seconds that it is there; whoever is silent for three times as long is
+# gone, and looking every three seconds finds that out within twenty.
+HEARTBEAT_S = 5.0
+SILENT_S = 15.0
+LOOK_S = 3.0
+
+# What kills three workers would kill them all.
+MOST_CRASHES = 3
+
+# Cancelled jobs end within two seconds; a worker that was killed meanwhile cannot say so.
+_STOP_S = 5.0
+_STOP_POLL_S = 0.05
+
+JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexJob:
+    """An index run that somebody asked for; ``error`` has the contract's shape."""
+
+    id: int
+    operation_id: UUID
+    project_id: str | None
+    schema_name: str
+    repository_id: UUID
+    root: str
+    status: JobStatus
+    is_cancelling: bool
+    error: dict[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits or runs."""
+        return self.status in ("waiting", "running")
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> IndexJob:
+        """From the columns of the statement ``jobs``."""
+        values = list(row)
+        values[8] = None if row[8] is None else json.loads(row[8])
+        return cls(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What there is to do: jobs that could begin now, that wait in all, and that run."""
+
+    ready: int
+    waiting: int
+    running: int
+    next_in_s: float | None
+
+
+class JobQueue:
+    """The jobs of all projects of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def enqueue(
+        self,
+        project: Project,
+        root: Path,
+        *,
+        name: str | None = None,
+        force: bool = False,
+        depth: int | None = None,
+    ) -> IndexJob:
+        """Ask for an index run; where one of this repository waits already, it is that one.
+
+        ``depth`` is how many commits of history it reads; None leaves that as it is.
+        """
+        repository_id = repository_id_of(project, root)
+        wishes = {"name": name, "depth": depth}
+        arguments = {
+            "operation_id": str(uuid4()),
+            "project_id": project.project_id,
+            "schema_name": project.schema_name,
+            "repository_id": str(repository_id),
+            "root": str(root),
+            "force": force,
+        } | {key: wish for key, wish in wishes.items() if wish is not None}
+        async with self.database.catalogue() as tx:
+            row = await tx.fetch_one(
+                _SQL["enqueue"],
+                queue=QUEUE,
+                task=TASK,
+                lock=f"{project.schema_name} {index_lock(repository_id)}",
+                args=json.dumps(arguments),
+            )
+        assert row is not None
+        [job] = await self.jobs(job_id=row[0])
+        return job
+
+    async def jobs(
+        self,
+        schema_name: str | None = None,
+        repository_id: UUID | None = None,
+        *,
+        job_id: int | None = None,
+        operation_id: UUID | None = None,
+    ) -> list[IndexJob]:
+        """The jobs of a project, of a repository, or all; those that ended stay for some days."""
+        async with self.database.catalogue(readonly=True) as tx:
+            rows = await tx.fetch_all(
+                _SQL["jobs"],
+                queue=QUEUE,
+                id=job_id,
+                operation_id=None if operation_id is None else str(operation_id),
+                schema_name=schema_name,
+                repository_id=None if repository_id is None else str(repository_id),
+            )
+        return [IndexJob.from_row(row) for row in rows]
+
+    async def cancel(self, ids: Collection[int]) -> None:
+        """Take waiting jobs out of the queue and tell running ones to end."""
+        async with self.database.catalogue() as tx:
+            await tx.fetch_all(_SQL["cancel"], ids=list(ids))
+
+    async def stop(self, schema_name: str, repository_id: UUID | None = None) -> None:
+        """Cancel all jobs of a project or a repository, wait for their end, and forget them.
+
+        A job whose worker was killed cannot end; after some seconds nobody waits for it any more.
+        """
+        known = await self.jobs(schema_name, repository_id)
+        ids = [job.id for job in known if job.is_pending]
+        if ids:
+            await self.cancel(ids)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_S):
+                    await self._end(ids)
+        if known:
+            async with self.database.catalogue() as tx:
+                await tx.execute(_SQL["forget"], ids=[job.id for job in known])
+
+    async def _end(self, ids: Sequence[int]) -> None:
+        while await self._running(ids) > 0:  # noqa: ASYNC110 - another process says so
+            await asyncio.sleep(_STOP_POLL_S)
+
+    async def _running(self, ids: Sequence[int]) -> int:
+        async with self.database.catalogue(readonly=True) as tx:
+            row = await tx.fetch_one(_SQL["count_running"], ids=ids)
+        assert row is not None
+        return int(row[0])
+
+    async def note_error(self, job_id: int, error: CodebaseError) -> None:
+        """Why a job failed, or has to be tried again."""
+        async with self.database.catalogue() as tx:
+            await tx.execute(_SQL["note_error"], id=job_id, error=json.dumps(error.as_dict()))
+
+    async def tend(self) -> Outlook:
+        """Take jobs from workers that have gone, and say what there is to do."""
+        async with self.database.catalogue() as tx:
+            await tx.lock("tend jobs")  # so that two never return the same job
+            wanted = {"queue": QUEUE, "silent_s": SILENT_S}
+            await tx.fetch_all(
+                _SQL["end_crashed"],
+                **wanted,
+                most_crashes=MOST_CRASHES,
+                error=json.dumps(_crashed().as_dict()),
+            )
+            await tx.fetch_all(_SQL["return_crashed"], **wanted)
+            row = await tx.fetch_one(_SQL["outlook"], queue=QUEUE)
+        assert row is not None
+        return Outlook(*row)
+
+    async def workers(self) -> int:
+        """How many workers are there, in all processes, whether they have anything to do or not."""
+        return await present(self.database, _PRESENCE)
+
+    def bell(self) -> Bell:
+        """What rings when there may be something to do; who listens to it counts as a worker."""
+        return Bell(self.database, _CHANNEL, _PRESENCE)
+
+
+def _crashed() -> IndexingFailed:
+    return IndexingFailed(
+        f"The process that indexed ended {MOST_CRASHES} times in the middle of the run",
+        hint="What was stored is searchable. Look into the log of codebase-mcp worker or of the"
+        " server, and at the memory of the machine; then call index_codebase again.",
+    )

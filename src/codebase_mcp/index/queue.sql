@@ -1,0 +1,129 @@
+-- name: enqueue
+-- A job for an index run, or the one that waits already: it gets the newest wishes, and keeps its
+-- operation. Job and run carry the lock of the repository's runs.
+INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)
+VALUES (%(queue)s, %(task)s, %(lock)s, %(lock)s, %(args)s::text::jsonb)
+ON CONFLICT (queueing_lock) WHERE status = 'todo'::procrastinate_job_status
+DO UPDATE
+SET args = procrastinate_jobs.args || excluded.args || jsonb_build_object(
+        'operation_id', procrastinate_jobs.args -> 'operation_id',
+        'force', (procrastinate_jobs.args -> 'force')::boolean OR (excluded.args -> 'force')::boolean
+    )
+RETURNING id
+
+-- name: jobs
+-- Some jobs, or all of them: the newest last.
+SELECT j.id, (j.args ->> 'operation_id')::uuid, j.args ->> 'project_id', j.args ->> 'schema_name',
+       (j.args ->> 'repository_id')::uuid, j.args ->> 'root',
+       CASE j.status
+           WHEN 'todo' THEN 'waiting'
+           WHEN 'doing' THEN 'running'
+           WHEN 'succeeded' THEN 'done'
+           WHEN 'failed' THEN 'failed'
+           ELSE 'cancelled'
+       END,
+       j.abort_requested, (j.args -> 'error')::text,
+       (SELECT min(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id),
+       (SELECT max(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'started'),
+       CASE WHEN j.status NOT IN ('todo', 'doing') THEN
+           (SELECT max(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id)
+       END
+FROM procrastinate_jobs AS j
+WHERE j.queue_name = %(queue)s
+  AND (%(id)s::bigint IS NULL OR j.id = %(id)s)
+  AND (%(operation_id)s::text IS NULL OR j.args ->> 'operation_id' = %(operation_id)s)
+  AND (%(schema_name)s::text IS NULL OR j.args ->> 'schema_name' = %(schema_name)s)
+  AND (%(repository_id)s::text IS NULL OR j.args ->> 'repository_id' = %(repository_id)s)
+ORDER BY j.id
+
+-- name: cancel
+-- Waiting jobs are cancelled, running ones are told to end.
+SELECT procrastinate_cancel_job_v1(j.id, true, false)
+FROM procrastinate_jobs AS j
+WHERE j.id = ANY(%(ids)s::bigint[])
+  AND j.status IN ('todo', 'doing')
+
+-- name: count_running
+-- How many of some jobs run.
+SELECT count(*)
+FROM procrastinate_jobs
+WHERE id = ANY(%(ids)s::bigint[])
+  AND status = 'doing'
+
+-- name: forget
+-- What is known of jobs goes; those that still run have to end first.
+DELETE FROM procrastinate_jobs
+WHERE id = ANY(%(ids)s::bigint[])
+  AND status <> 'doing'
+
+-- name: note_error
+-- Why a job failed, or has to be tried again.
+UPDATE procrastinate_jobs
+SET args = args || jsonb_build_object('error', %(error)s::text::jsonb)
+WHERE id = %(id)s
+
+-- name: end_crashed
+-- Of jobs whose worker has not been heard of, those that were to be cancelled are, and those that
+-- have cost too many workers have failed. A worker that goes on after a long silence finds its job
+-- gone.
+UPDATE procrastinate_jobs AS j
+SET status = CASE WHEN j.abort_requested THEN 'aborted' ELSE 'failed' END::procrastinate_job_status,
+    abort_requested = false,
+    attempts = j.attempts + 1,
+    worker_id = NULL,
+    args = j.args || jsonb_build_object('error', %(error)s::text::jsonb)
+WHERE j.queue_name = %(queue)s
+  AND j.status = 'doing'
+  AND (j.abort_requested OR coalesce((j.args -> 'crashes')::integer, 0) + 1 >= %(most_crashes)s)
+  AND NOT EXISTS (
+      SELECT
+      FROM procrastinate_workers AS w
+      WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => %(silent_s)s)
+  )
+RETURNING j.id
+
+-- name: return_crashed
+-- The others go back to the queue. Where another one waits in the place of one, both do.
+UPDATE procrastinate_jobs AS j
+SET status = 'todo',
+    attempts = j.attempts + 1,
+    scheduled_at = NULL,
+    worker_id = NULL,
+    args = j.args || jsonb_build_object('crashes', coalesce((j.args -> 'crashes')::integer, 0) + 1),
+    queueing_lock = CASE
+        WHEN NOT EXISTS (
+            SELECT
+            FROM procrastinate_jobs AS other
+            WHERE other.queueing_lock = j.queueing_lock AND other.status = 'todo'
+        ) THEN j.queueing_lock
+    END
+WHERE j.queue_name = %(queue)s
+  AND j.status = 'doing'
+  AND NOT EXISTS (
+      SELECT
+      FROM procrastinate_workers AS w
+      WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => %(silent_s)s)
+  )
+RETURNING j.id
+
+-- name: outlook
+-- How many jobs could begin now, how many wait in all, how many run, and in how many seconds the
+-- next one is due.
+SELECT count(*) FILTER (
+           WHERE j.status = 'todo'
+             AND coalesce(j.scheduled_at, now()) <= now()
+             AND NOT EXISTS (
+                 SELECT
+                 FROM procrastinate_jobs AS other
+                 WHERE other.lock = j.lock AND other.status = 'doing'
+             )
+       ),
+       count(*) FILTER (WHERE j.status = 'todo'),
+       count(*) FILTER (WHERE j.status = 'doing'),
+       extract(
+           epoch FROM min(j.scheduled_at) FILTER (WHERE j.status = 'todo' AND j.scheduled_at > now())
+           - now()
+       )::double precision
+FROM procrastinate_jobs AS j
+WHERE j.queue_name = %(queue)s
+  AND j.status IN ('todo', 'doing')

@@ -1,0 +1,312 @@
+"""The toolset ``index``: index in the background, see how far that is, clear it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.database.naming import DEFAULT_ID, Project
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.fields import PROJECT_ID_PATTERN, nullable
+from codebase_mcp.tools.reply import ErrorShape, Reply
+from codebase_mcp.tools.rules import check_project_id, check_repo_path, check_repository_id
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+
+if TYPE_CHECKING:
+    from codebase_mcp.background.indexing import Started
+    from codebase_mcp.background.progress import LastRun, Progress, RepositoryProgress
+
+Collection = Annotated[
+    str,
+    Field(
+        pattern=PROJECT_ID_PATTERN,
+        min_length=1,
+        max_length=50,
+        description="Project workspace: what project_id is in the other tools.",
+    ),
+]
+RepositoryId = Annotated[
+    str | None,
+    Field(
+        description="Only this repository (UUID); all of the collection unless given.",
+        json_schema_extra=nullable(type="string", format="uuid"),
+    ),
+]
+
+
+class IndexCodebase(Arguments):
+    collection: Collection
+    repository_path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="Absolute path of the repository's directory.",
+        ),
+    ]
+    depth: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=10_000,
+            description="How many commits of git history to read as well; 0 for none.",
+        ),
+    ] = 1000
+
+
+class IndexCodebaseReply(Reply):
+    status: Literal["started", "completed", "failed"] = Field(
+        default="started", description="started: it waits or goes on; ask get_indexing_status."
+    )
+    collection: str = ""
+    files_processed: int = Field(default=0, description="Of this run, so far.")
+    chunks_created: int = Field(default=0, description="Of this run, so far.")
+    operation_id: UUID | None = Field(
+        default=None, description="This request; the same while it waits."
+    )
+    repository_id: UUID | None = Field(
+        default=None, description="The same for this path, for ever."
+    )
+    errors: list[str] = Field(default=[], description="Files that could not be indexed, and why.")
+    notice: str = Field(default="", description="Present when nobody is there to do it.")
+
+
+async def index_codebase(caller: Caller, arguments: IndexCodebase) -> IndexCodebaseReply:
+    """Index a code repository in the background and go on with your work.
+
+    It answers at once: "started" while the run waits or goes on, "completed" when nothing was left
+    to do, "failed" with `error`. If the process that does it ends or is killed, another one goes on
+    from there, at the latest the next that starts. Searches work meanwhile and find what is stored
+    so far. Call it again after files changed: only changes are read. While a request for a
+    repository waits, calling again is the same request, with the newest depth.
+
+    Use index_repository instead to wait for the end and to get counts. Next: get_indexing_status
+    with the same collection until is_indexing is false, then search_code.
+    """
+    from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - not for the handshake
+
+    started = await start_indexing(
+        caller.app,
+        arguments.repository_path,
+        arguments.collection,
+        depth=arguments.depth,
+        identity=caller.identity,
+    )
+    return _started_reply(started)
+
+
+def _started_reply(started: Started) -> IndexCodebaseReply:
+    job, run = started.job, started.run
+    reply = IndexCodebaseReply(
+        status="started" if job.is_pending else "completed" if job.status == "done" else "failed",
+        collection=_collection(started.project),
+        files_processed=run.files_done if run else 0,
+        chunks_created=run.chunks_created if run else 0,
+        operation_id=job.operation_id,
+        repository_id=job.repository_id,
+    )
+    if run is not None and run.errors:
+        reply.errors = list(run.errors)
+    if job.status == "failed" and job.error is not None:
+        reply.error = ErrorShape.model_validate(job.error)
+    elif job.status == "cancelled":
+        reply.error = ErrorShape(
+            code="INDEXING_ERROR", type="InternalError", message="The job was cancelled"
+        )
+    if not started.is_awaited:
+        reply.notice = (
+            "No worker is there: start codebase-mcp worker, or a server with CODEBASE_MCP_JOBS of 1"
+            " or more. The request waits."
+        )
+    return reply
+
+
+class GetIndexingStatus(Arguments):
+    collection: Collection
+    repository_id: RepositoryId = None
+
+
+class LastRunEntry(BaseModel):
+    """How a run ended. ``interrupted``: its process was killed, and no job goes on with it."""
+
+    operation_id: UUID
+    status: Literal["success", "partial", "failed", "cancelled", "interrupted"]
+    ended_at: datetime | None
+    files_indexed: int
+    chunks_created: int
+    errors: list[str]
+
+
+class RepositoryStatus(BaseModel):
+    """How far one repository is."""
+
+    repository_id: UUID
+    root: str
+    is_indexing: bool
+    queued: bool
+    progress_percent: float
+    files_processed: int
+    files_total: int
+    current_file: str
+    estimated_time_remaining: int | None
+    last_run: LastRunEntry | None
+
+
+class IndexingStatusReply(Reply):
+    collection: str = ""
+    is_indexing: bool = Field(default=False, description="A run goes on, or a request waits.")
+    queued: bool = Field(default=False, description="A request waits for a worker.")
+    progress_percent: float = Field(default=0.0, ge=0, le=100)
+    files_processed: int = 0
+    files_total: int = Field(default=0, description="0 until the files are listed.")
+    current_file: str = Field(default="", description="Stored last; empty when no run goes on.")
+    estimated_time_remaining: int | None = Field(
+        default=0, description="Seconds, by the run's own speed; null while that is not known yet."
+    )
+    last_run: LastRunEntry | None = Field(default=None, description="The run that ended last.")
+    repositories: list[RepositoryStatus] = Field(default=[], description="Each by itself.")
+
+
+async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> IndexingStatusReply:
+    """See how far the indexing of a collection is, and how the last run ended.
+
+    True for runs of any process: index_codebase, index_repository, the shell, a watcher. While
+    is_indexing is true, the figures are the sums of the repositories that are being indexed, else
+    of all; `repositories` lists each. `last_run` says how the last one ended: partial means that
+    the files in its `errors` could not be indexed, interrupted or failed that calling
+    index_codebase again goes on from what is stored.
+    """
+    from codebase_mcp.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
+
+    state = await indexing_state(
+        caller.app,
+        arguments.collection,
+        UUID(arguments.repository_id) if arguments.repository_id else None,
+        caller.identity,
+    )
+    now = state.progress
+    return IndexingStatusReply(
+        collection=_collection(state.project),
+        is_indexing=now.is_indexing,
+        queued=now.queued,
+        progress_percent=now.percent,
+        files_processed=now.files_done,
+        files_total=now.files_total,
+        current_file=now.current_file or "",
+        estimated_time_remaining=now.seconds_left,
+        last_run=_last_run(now),
+        repositories=[_repository(one) for one in state.repositories],
+    )
+
+
+def _repository(one: RepositoryProgress) -> RepositoryStatus:
+    now = one.progress
+    return RepositoryStatus(
+        repository_id=one.repository_id,
+        root=one.root,
+        is_indexing=now.is_indexing,
+        queued=now.queued,
+        progress_percent=now.percent,
+        files_processed=now.files_done,
+        files_total=now.files_total,
+        current_file=now.current_file or "",
+        estimated_time_remaining=now.seconds_left,
+        last_run=_last_run(now),
+    )
+
+
+def _last_run(now: Progress) -> LastRunEntry | None:
+    last: LastRun | None = now.last_run
+    return None if last is None else LastRunEntry.model_validate(last, from_attributes=True)
+
+
+class ClearIndex(Arguments):
+    collection: Collection
+    repository_id: RepositoryId = None
+
+
+class ClearIndexReply(Reply):
+    status: Literal["cleared", "failed"] = "cleared"
+    collection: str = ""
+    items_deleted: int = Field(default=0, description="Files, chunks and vectors, in all.")
+
+
+async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
+    """Remove what is indexed of a collection, or of one of its repositories.
+
+    Every file, chunk and vector goes, and what is being indexed or waits for it is given up.
+    Tasks, memory and all other records stay, and so do the project and the files on disk.
+    `items_deleted` counts files, chunks and vectors together; 0 means that nothing was indexed.
+    Rarely needed: index_codebase brings an index up to date by itself. There is no way back but
+    indexing again.
+    """
+    from codebase_mcp.background.indexing import clear_index as clear  # noqa: PLC0415
+
+    project, items = await clear(
+        caller.app,
+        arguments.collection,
+        UUID(arguments.repository_id) if arguments.repository_id else None,
+        caller.identity,
+    )
+    return ClearIndexReply(status="cleared", collection=_collection(project), items_deleted=items)
+
+
+def _collection(project: Project) -> str:
+    return project.project_id or DEFAULT_ID
+
+
+def _check_collection(value: str) -> str | None:
+    """A project's id, under the name that this toolset has for it."""
+    try:
+        return check_project_id(value)
+    except InvalidInput as error:
+        raise _about("collection", error) from None
+
+
+def _check_path(value: str) -> str:
+    """A directory that can be read, under the name that this toolset has for it."""
+    try:
+        return check_repo_path(value)
+    except InvalidInput as error:
+        raise _about("repository_path", error) from None
+
+
+def _about(field: str, error: InvalidInput) -> InvalidInput:
+    return InvalidInput(error.message, hint=error.hint, details={**error.details, "field": field})
+
+
+INDEX = Toolset(
+    "index",
+    (
+        ToolSpec(
+            name="index_codebase",
+            title="Index in the background",
+            arguments=IndexCodebase,
+            run=index_codebase,
+            reply=IndexCodebaseReply,
+            annotations=hints(repeats=True),
+            rules={"collection": _check_collection, "repository_path": _check_path},
+        ),
+        ToolSpec(
+            name="get_indexing_status",
+            title="See how far indexing is",
+            arguments=GetIndexingStatus,
+            run=get_indexing_status,
+            reply=IndexingStatusReply,
+            annotations=hints(reads=True, repeats=True),
+            rules={"collection": _check_collection, "repository_id": check_repository_id},
+        ),
+        ToolSpec(
+            name="clear_index",
+            title="Clear the index",
+            arguments=ClearIndex,
+            run=clear_index,
+            reply=ClearIndexReply,
+            annotations=hints(destroys=True, repeats=True),
+            rules={"collection": _check_collection, "repository_id": check_repository_id},
+        ),
+    ),
+)
