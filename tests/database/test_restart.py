@@ -15,6 +15,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database, External
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import DatabaseUnavailable
+from codebase_mcp.index.batches import Progress
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings import Settings
 
@@ -103,6 +104,67 @@ async def test_who_comes_while_the_server_is_away_waits_for_it(
         assert (await waiting).schema_name == "project_default"
     finally:
         await database.close()
+
+
+async def test_a_lock_that_a_restart_took_away_is_taken_again(
+    anyio_backend: str, own_server: PlainServer
+) -> None:
+    ours = await Database.open(External(own_server.url(), patience_s=60))
+    others = await Database.open(External(own_server.url(), patience_s=60))
+    try:
+        project = await find_project(ours, None)
+        async with ours.session_locks(project, ["index"]) as held:
+            await asyncio.to_thread(own_server.stop)
+            await asyncio.to_thread(own_server.start)
+            await held.confirm()
+            async with others.session_lock(project, "index", wait=False) as is_free:
+                assert not is_free
+        async with others.session_lock(project, "index", wait=False) as is_free:
+            assert is_free
+    finally:
+        await ours.close()
+        await others.close()
+
+
+async def test_who_lost_a_lock_to_somebody_else_hears_of_it(
+    anyio_backend: str, own_server: PlainServer
+) -> None:
+    ours = await Database.open(External(own_server.url(), patience_s=60))
+    others = await Database.open(External(own_server.url(), patience_s=60))
+    try:
+        project = await find_project(ours, None)
+        async with ours.session_locks(project, ["index"]) as held:
+            await asyncio.to_thread(own_server.stop)
+            await asyncio.to_thread(own_server.start)
+            async with others.session_locks(project, ["index"]):
+                with pytest.raises(DatabaseUnavailable, match="another run took over"):
+                    await held.confirm()
+    finally:
+        await ours.close()
+        await others.close()
+
+
+async def test_an_index_run_in_which_the_server_is_restarted_loses_a_batch_at_most(
+    load: Load, own_server: PlainServer, make_repo: Callable[..., Path]
+) -> None:
+    files = {f"m{n}.py": f"def function_{n}():\n    return {n}\n" for n in range(1_200)}
+    root = make_repo(files, "large")
+    is_under_way = asyncio.Event()
+
+    def follow(progress: Progress) -> None:
+        if progress.done:
+            is_under_way.set()
+
+    running = asyncio.create_task(load.app.index(root, "loaded", progress=follow))
+    await is_under_way.wait()
+    await asyncio.to_thread(own_server.stop)
+    await asyncio.to_thread(own_server.start)
+    first = (await running).run
+    second = (await load.app.index(root, "loaded")).run
+    assert first.status == "success" or first.errors
+    assert second.status == "success"
+    assert second.files_unchanged >= 500
+    assert first.files_indexed + second.files_indexed == len(files)
 
 
 async def test_a_server_that_was_never_there_is_not_waited_for(anyio_backend: str) -> None:

@@ -8,7 +8,7 @@ may stand between; only ``session_lock`` needs a session of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from psycopg import sql
 
 from codebase_mcp.database.external import External, ExternalServer
 from codebase_mcp.database.faults import Advice, translated
-from codebase_mcp.database.locks import SessionLocks
+from codebase_mcp.database.locks import Claims, Hold, SessionLocks
 from codebase_mcp.database.migrate import Scope, migrate
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
@@ -33,7 +33,9 @@ __all__ = [
     "DatabaseTarget",
     "Embedded",
     "External",
+    "HeldLocks",
     "PoolFacts",
+    "ProjectClaims",
     "Transaction",
 ]
 
@@ -77,7 +79,7 @@ class Database:
         self._conninfo: str | None = None
         if isinstance(target, External):
             external = ExternalServer(target)
-            self._locks = SessionLocks(external.connect_directly)
+            self._connect_directly = external.connect_directly
             self._pool = Pool(
                 external.connect,
                 size=target.pool_size,
@@ -86,8 +88,9 @@ class Database:
                 busy_hint="Try again, or raise DB_POOL_SIZE or DB_MAX_OVERFLOW.",
             )
         else:
-            self._locks = SessionLocks(self._connect_embedded)
+            self._connect_directly = self._connect_embedded
             self._pool = Pool(self._connect_embedded, size=_EMBEDDED_CONNECTIONS)
+        self._locks = SessionLocks(self._connect_directly)
         self._joining = asyncio.Lock()
         self._vector: tuple[str, str] | None = None
         self._inspecting = asyncio.Lock()
@@ -132,17 +135,53 @@ class Database:
             yield is_held
 
     @asynccontextmanager
-    async def session_locks(self, project: Project, keys: Sequence[str]) -> AsyncIterator[None]:
+    async def session_locks(
+        self, project: Project, keys: Sequence[str]
+    ) -> AsyncIterator[HeldLocks]:
         """Wait for several such locks, and hold them for as long as the block runs."""
         async with AsyncExitStack() as stack:
             with translated(self._advice):
                 numbers = [lock_key(project.schema_name, key) for key in keys]
-                await stack.enter_async_context(self._locks.hold(numbers))
-            yield
+                hold = await stack.enter_async_context(self._locks.hold(numbers))
+            yield HeldLocks(hold, self._advice)
+
+    @asynccontextmanager
+    async def own_session(self) -> AsyncIterator[Connection]:
+        """A session of the server to itself, past a pooler; for other files of this room.
+
+        Raises:
+            DatabaseUnavailable: it is away, or only a pooler is known.
+        """
+        with translated(self._advice):
+            connection = await self._connect_directly()
+            try:
+                yield connection
+            finally:
+                await connection.close()
+
+    @asynccontextmanager
+    async def claims(self) -> AsyncIterator[ProjectClaims]:
+        """Locks of any projects that are only tried; the block's end gives up all of them."""
+        claims = self._locks.claims()
+        try:
+            yield ProjectClaims(claims, self._advice)
+        finally:
+            await claims.close()
 
     def pool_facts(self) -> PoolFacts:
         """How many connections for transactions there are, in use, idle and waited for."""
         return self._pool.facts()
+
+    async def vacuum(self, project: Project, tables: Iterable[str]) -> None:
+        """Let the pages of some tables forget rows that were deleted; searches go on meanwhile."""
+        names = [sql.Identifier(project.schema_name, table) for table in tables]
+        statement = sql.SQL("VACUUM {}").format(sql.SQL(", ").join(names))
+        with translated(self._advice):
+            connection, _ = await self._pool.acquire()
+            try:
+                await connection.execute(statement)
+            finally:
+                await self._pool.release(connection)
 
     async def check(self) -> DatabaseFacts:
         """Connect, and say what there is.
@@ -293,6 +332,49 @@ class Database:
             away="Check DATABASE_URL, that the server it names is running and has connections left;"
             " the log says what it answered."
         )
+
+
+class HeldLocks:
+    """Locks of a project that somebody holds for a while."""
+
+    def __init__(self, hold: Hold, advice: Advice) -> None:
+        self._hold = hold
+        self._advice = advice
+
+    async def confirm(self) -> None:
+        """Make sure that they are still held; what a restart took away is taken again.
+
+        Raises:
+            DatabaseUnavailable: it is away, or somebody else has one of them now.
+        """
+        with translated(self._advice):
+            await self._hold.confirm()
+
+
+class ProjectClaims:
+    """Locks by project and name, held from when they are taken until they are given back.
+
+    Raises:
+        DatabaseUnavailable: by every method; then none is held any more.
+    """
+
+    def __init__(self, claims: Claims, advice: Advice) -> None:
+        self._claims = claims
+        self._advice = advice
+
+    async def take(self, project: Project, key: str) -> bool:
+        """Hold this lock from now on if nobody else has it; is it ours?"""
+        with translated(self._advice):
+            return await self._claims.take(lock_key(project.schema_name, key))
+
+    async def give(self, project: Project, key: str) -> None:
+        """Hold this lock no more."""
+        with translated(self._advice):
+            await self._claims.give(lock_key(project.schema_name, key))
+
+    async def check(self) -> None:
+        """Find out whether what was taken is still held; if not, it can be taken again."""
+        await self._claims.check()
 
 
 def is_recent(vector_version: str) -> bool:

@@ -13,3 +13,11 @@ SELECT pg_catalog.pg_advisory_lock(%(key)s)
 -- name: try_session_lock
 -- The same lock, if it is free now.
 SELECT pg_catalog.pg_try_advisory_lock(%(key)s)
+
+-- name: give_session_lock
+-- Let such a lock go.
+SELECT pg_catalog.pg_advisory_unlock(%(key)s)
+
+-- name: still_there
+-- Nothing but an answer.
+SELECT true

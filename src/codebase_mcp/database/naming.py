@@ -59,3 +59,13 @@ def schema_of(project_id: str | None) -> str:
 def index_lock(repository_id: UUID) -> str:
     """The lock of whoever changes what is indexed of a repository."""
     return f"index {repository_id}"
+
+
+def watch_lock(repository_id: UUID) -> str:
+    """The lock of whoever watches a repository's files."""
+    return f"watch {repository_id}"
+
+
+def behind_lock(repository_id: UUID) -> str:
+    """The lock that a watcher holds while it knows of changes that are not indexed yet."""
+    return f"behind {repository_id}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -86,7 +85,9 @@ class IndexReply(Reply):
         default=None, description="Present when a .mcp-context.toml sets anything about it."
     )
     notice: str = Field(
-        default="", description="Present when the index has another model than is configured."
+        default="",
+        description="Present when the index has another model than is configured, or the history "
+        "could not be read.",
     )
 
 
@@ -285,13 +286,18 @@ class RepositoryName(BaseModel):
 
 
 class IndexState(BaseModel):
-    """How true the index is. ``incomplete``: a run is going on, or the last one broke off."""
+    """How far the results can be relied upon."""
 
-    state: Literal["ready", "incomplete"]
-    files_pending: int
+    state: Literal["ready", "unchecked", "stale", "incomplete", "indexing"] = Field(
+        description="ready: equal to the files; unchecked: could not be compared with them in "
+        "time, or they are not on this machine; stale: files have changed that are not indexed "
+        "yet; incomplete: the last run broke off; indexing: a run is going on."
+    )
+    files_pending: int = Field(description="Known not to be in the index as they are now.")
     files_failed: int
     files_skipped: int
     indexed_at: str | None
+    checked_at: str | None = Field(description="When it was last compared with the files.")
 
 
 class SearchReply(Reply):
@@ -320,8 +326,10 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     `more_in_file` names its other good places, and `with_notes` adds what tasks, observations and
     other records say about these places. An empty list means that nothing in the code has to do
     with the query: reword it, or drop filters. PROJECT_NOT_FOUND means that nothing is indexed:
-    call index_repository first. `index.state` other than "ready" means that some files are missing
-    from the results. Keep `limit` small (5 to 10) and narrow by `directory` or `file_type`.
+    call index_repository first. Changed files are indexed before the search as far as time allows;
+    `index.state` other than "ready" says that some of `files_pending` may still be missing: search
+    again in a moment, or use grep. Keep `limit` small (5 to 10) and narrow by `directory` or
+    `file_type`.
     """
     from codebase_mcp.search.candidates import Filters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
@@ -379,7 +387,7 @@ def _full_reply(report: Any) -> SearchReply:
         repositories={
             str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
         },
-        index=_index_state(answer.snapshots),
+        index=_index_state(report.index),
     )
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
@@ -430,16 +438,14 @@ def _result(hit: Any) -> CodeResult:
     return result
 
 
-def _index_state(snapshots: Any) -> IndexState:
-    pending = sum(snapshot.files_pending for snapshot in snapshots)
-    times = [snapshot.indexed_at for snapshot in snapshots]
-    finished = bool(times) and all(time is not None for time in times)
+def _index_state(truth: Any) -> IndexState:
     return IndexState(
-        state="ready" if finished and not pending else "incomplete",
-        files_pending=pending,
-        files_failed=sum(snapshot.files_failed for snapshot in snapshots),
-        files_skipped=sum(sum(json.loads(snapshot.skipped).values()) for snapshot in snapshots),
-        indexed_at=min(times).isoformat() if finished else None,
+        state=truth.state,
+        files_pending=truth.files_pending,
+        files_failed=truth.files_failed,
+        files_skipped=truth.files_skipped,
+        indexed_at=truth.indexed_at.isoformat() if truth.indexed_at else None,
+        checked_at=truth.checked_at.isoformat() if truth.checked_at else None,
     )
 
 

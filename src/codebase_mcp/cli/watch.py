@@ -1,0 +1,142 @@
+"""Let the index follow the files, in the foreground: one line an update."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from codebase_mcp.app import App
+from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.watcher import Watcher
+from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.web.ending import Ending
+
+
+async def watch(options: argparse.Namespace, settings: Settings) -> int:
+    """Follow the directories that are named, or all of a project, until told to end."""
+    ending = Ending()
+    printer = _Printer(as_json=options.json)
+    with ending.of_process():
+        async with await App.open(settings) as app:
+            project, roots = await _find(app, options, settings)
+
+            async def projects() -> Sequence[Project]:
+                return [project]
+
+            watcher = Watcher(
+                app.freshness,
+                projects,
+                roots=roots,
+                listens=not options.poll,
+                tell=printer.tell,
+                tell_taken=printer.tell_taken,
+            )
+            printer.begin(roots)
+            following = asyncio.create_task(watcher.run())
+            told = asyncio.create_task(ending.wait())
+            await asyncio.wait([following, told], return_when=asyncio.FIRST_COMPLETED)
+            for task in (told, following):
+                task.cancel()
+            await asyncio.wait([following])
+            if not following.cancelled():
+                following.result()
+    return 0
+
+
+async def _find(
+    app: App, options: argparse.Namespace, settings: Settings
+) -> tuple[Project, Collection[Path] | None]:
+    """The project, and the directories in it that are named; what is new is indexed first."""
+    wanted, identity = check_project_id(options.project), identity_here(settings)
+    roots = [Path(path).expanduser().resolve() for path in options.paths]
+    if not roots:
+        try:
+            return (await app.resolver.resolve(wanted, identity))[0], None
+        except ProjectNotFound as error:
+            error.hint = "Index a repository first: codebase-mcp index PATH"
+            raise
+    project: Project | None = None
+    for root in roots:
+        if project is not None:
+            wanted = project.project_id or DEFAULT_ID
+        project, _ = await app.resolver.resolve(wanted, identity, repository=root, create=True)
+        if all(tree.root != root for tree in await app.freshness.trees(project)):
+            with progress_bar(hidden=options.json) as report:
+                await app.index(root, project.project_id or DEFAULT_ID, progress=report)
+    assert project is not None
+    return project, frozenset(roots)
+
+
+class _Printer:
+    """Says on standard error what was updated; as JSON on standard output."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._console = Console(stderr=True, highlight=False)
+
+    def begin(self, roots: Collection[Path] | None) -> None:
+        """Say what is followed."""
+        if not self._as_json:
+            shown = "all repositories" if roots is None else ", ".join(map(str, sorted(roots)))
+            self._print(f"Watching {shown}. Ctrl-C ends it.", "dim")
+
+    def tell_taken(self, root: Path) -> None:
+        """Another process follows it."""
+        if not self._as_json:
+            self._print(f"{root} is watched by another process; when that ends, by this one", "dim")
+
+    def tell(self, followed: Followed) -> None:
+        """One update, or the failure of one."""
+        if self._as_json:
+            print(json.dumps(_content(followed), ensure_ascii=False))
+            sys.stdout.flush()
+            return
+        when = f"{datetime.now().astimezone():%H:%M:%S}  {followed.root.name or followed.root}  "
+        run = followed.run
+        if run is None:
+            message = followed.error.message if followed.error else "nothing known"
+            self._print(f"{when}not updated: {message}", "yellow")
+            return
+        self._print(
+            f"{when}{run.files_indexed} changed, {run.files_removed} removed,"
+            f" {run.chunks_created} new chunks, {followed.seconds * 1000:.0f} ms",
+            None,
+        )
+        for error in run.errors:
+            self._print(f"          {error}", "yellow")
+
+    def _print(self, text: str, style: str | None) -> None:
+        self._console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _content(followed: Followed) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "at": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "root": str(followed.root),
+        "milliseconds": round(followed.seconds * 1000),
+    }
+    if followed.error is not None:
+        return content | {"status": "failed", "error": followed.error.as_dict()}
+    run = followed.run
+    assert run is not None
+    return content | {
+        "status": run.status,
+        "files_indexed": run.files_indexed,
+        "files_removed": run.files_removed,
+        "chunks_created": run.chunks_created,
+        "errors": run.errors,
+    }

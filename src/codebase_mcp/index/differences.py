@@ -1,0 +1,61 @@
+"""At which paths would an index run find something to do?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from codebase_mcp.index.plan import StoredFile, make_plan
+from codebase_mcp.index.prepare import blob_id_of
+from codebase_mcp.model import SourceFile
+from codebase_mcp.source.read import SourceText, read_source
+from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.walk import list_files
+
+# Beyond so many files whose times differ it is not worth reading them to see whether their content
+# does: the index run, which reads them anyway, tells.
+MOST_READ = 300
+
+
+def differences(
+    root: Path,
+    selection: Selection,
+    stored: Mapping[str, StoredFile],
+    paths: set[str] | None,
+    generation: int,
+) -> set[str]:
+    """The paths at which a tree is not what is stored; all of them, or among some."""
+    listing = list_files(root, selection, paths)
+    if paths is not None:
+        folders = tuple(path + "/" for path in paths)
+        stored = {p: f for p, f in stored.items() if p in paths or p.startswith(folders)}
+    plan = make_plan(listing, stored)
+    differing = set(plan.removed)
+    suspects = [f for f in plan.to_read if not _is_as_read(f, stored.get(f.path))]
+    for number, file in enumerate(suspects):
+        if number >= MOST_READ or _is_other(file, stored.get(file.path), selection, generation):
+            differing.add(file.path)
+    return differing
+
+
+def _is_as_read(file: SourceFile, before: StoredFile | None) -> bool:
+    """Whether a file that was read shortly after it changed has not changed since.
+
+    Where changes are told apart by less than a second that is as good as certain; and whoever shows
+    its lines looks at them anyway.
+    """
+    if before is None or before.mtime_ns or file.ctime_ns % 1_000_000_000 == 0:
+        return False
+    return (file.size, file.ctime_ns) == (before.size, before.ctime_ns)
+
+
+def _is_other(
+    file: SourceFile, before: StoredFile | None, selection: Selection, generation: int
+) -> bool:
+    """Whether the index would change if this file were read."""
+    content = read_source(file, max_file_bytes=selection.max_file_bytes)
+    if not isinstance(content, SourceText):
+        return before is not None
+    if before is None:
+        return True
+    return before.blob_id != blob_id_of(content.blob_hash, content.language, generation)

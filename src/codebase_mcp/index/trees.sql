@@ -1,0 +1,20 @@
+-- name: trees
+-- The repositories of a project and the snapshot of each that answers searches.
+SELECT r.id, r.root, s.id, s.generation, s.files_pending, s.indexed_at IS NOT NULL, r.selected_by,
+       coalesce(run.status = 'cancelled', false)
+FROM repository AS r
+JOIN snapshot AS s ON s.repository_id = r.id AND s.active
+LEFT JOIN index_run AS run ON run.repository_id = r.id
+ORDER BY r.root;
+
+-- name: stored
+-- What one snapshot holds.
+SELECT path, blob_id, size, mtime_ns, ctime_ns, language, kind
+FROM file
+WHERE snapshot_id = %(snapshot_id)s;
+
+-- name: is_known
+-- A row if a repository is still there.
+SELECT true
+FROM repository
+WHERE root = %(root)s;

@@ -1,0 +1,119 @@
+"""Locks that are only tried, and a watcher whose database goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from codebase_mcp.app import App
+from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.watcher import Watcher
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.settings import Settings
+
+from .conftest import PlainServer
+
+pytestmark = pytest.mark.anyio
+
+LIMIT_S = 90.0
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not (await found if isinstance(found := condition(), Awaitable) else found):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+async def test_a_claim_holds_until_it_is_given_back(database: Database, project: Project) -> None:
+    async with database.claims() as ours, database.claims() as theirs:
+        assert await ours.take(project, "watch a")
+        assert await ours.take(project, "watch a")
+        assert not await theirs.take(project, "watch a")
+        assert await theirs.take(project, "watch b")
+
+        await ours.give(project, "watch a")
+        assert await theirs.take(project, "watch a")
+
+
+async def test_claims_end_with_their_block(database: Database, project: Project) -> None:
+    async with database.claims() as ours:
+        assert await ours.take(project, "watch a")
+    async with database.claims() as theirs:
+        assert await theirs.take(project, "watch a")
+
+
+async def test_claims_share_one_connection(database: Database, project: Project) -> None:
+    count = "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND pid = ANY(%s)"
+    pids = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%%pg_try_advisory_lock%%'"
+    async with database.claims() as ours:
+        for number in range(50):
+            assert await ours.take(project, f"watch {number}")
+        async with database.transaction(project, readonly=True) as tx:
+            found = [row[0] for row in await tx.fetch_all(pids)]
+            [row] = await tx.fetch_all(count.replace("%s", "%(pids)s"), pids=found)
+    assert row[0] == 1
+
+
+async def test_claims_that_were_lost_with_their_connection_can_be_taken_again(
+    own_server: PlainServer, settings: Settings
+) -> None:
+    async with await App.open(replace(settings, database_url=own_server.url())) as app:
+        project, _ = await app.resolver.resolve("claimed", NOBODY, create=True)
+        async with app.freshness.claims() as ours, app.freshness.claims() as theirs:
+            assert await ours.take(project, "watch a")
+            with psycopg.connect(own_server.url(), autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+                )
+            await until(lambda: theirs.take(project, "watch a"))
+
+            await ours.check()
+
+            assert not await ours.take(project, "watch a")
+
+
+async def test_a_watcher_goes_on_when_its_database_was_restarted(
+    own_server: PlainServer, settings: Settings, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo()
+    said: list[Followed] = []
+    async with await App.open(replace(settings, database_url=own_server.url())) as app:
+        project = (await app.index(root, "watched")).project
+
+        async def projects() -> list[Project]:
+            return [project]
+
+        async def is_watched() -> bool:
+            return (await app.freshness.trees(project))[0].is_watched
+
+        watcher = asyncio.create_task(Watcher(app.freshness, projects, tell=said.append).run())
+        try:
+            await until(lambda: bool(said))
+            said.clear()
+            own_server.stop(signal.SIGINT)
+            (root / "src/new.py").write_text("def cancel_invoice():\n    pass\n")
+            await until(lambda: any(one.error for one in said))
+            (root / "src/auth.py").unlink()
+            own_server.start()
+
+            await until(lambda: any(one.run for one in said))
+
+            found = await app.search("cancel invoice", "watched")
+            assert "src/new.py" in {hit.file_path for hit in found.answer.hits}
+            await until(is_watched)
+            (root / "src/newer.py").write_text("def cancel_order():\n    pass\n")
+            said.clear()
+            await until(lambda: any(one.run and one.run.added for one in said))
+        finally:
+            watcher.cancel()
+            await asyncio.wait([watcher])
