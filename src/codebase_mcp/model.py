@@ -30,16 +30,18 @@ class SourceFile:
     that are not UTF-8 stand in it as ``\\xNN``. ``location`` is what the operating system opens.
     ``named_as_source`` says that the name alone promises text in a known language, so that a
     binary or undecodable content is a failure worth reporting, not a file to skip.
+    ``by_hand`` says that the repository calls it written by people, whatever it looks like.
     """
 
     path: str
-    location: Path
+    location: str
     size: int
     mtime_ns: int
     ctime_ns: int
     language: str
     kind: FileKind
     named_as_source: bool
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 -- name: tables
--- The tables of a schema with their columns; the ledger is made anew where they are restored.
+-- The tables of a schema with their columns. The ledger is made anew where they are restored, and
+-- which runs went on, or ended how, is nothing of the project.
 SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
 WHERE n.nspname = %(schema)s
     AND c.relkind = 'r'
-    AND c.relname <> 'schema_migration'
+    AND c.relname NOT IN ('schema_migration', 'index_run')
     AND a.attnum > 0
     AND NOT a.attisdropped
     AND a.attgenerated = ''

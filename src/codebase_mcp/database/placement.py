@@ -119,10 +119,19 @@ def service_account(owner_uid: int) -> Account:
     )
 
 
+def has_cluster(data_dir: Path) -> bool:
+    """Whether a server ever ran for a data folder; looks only, makes nothing."""
+    real = Path(os.path.realpath(data_dir))
+    return any((home / CLUSTER).exists() for home in (real, _elsewhere(real)))
+
+
+def _elsewhere(data_dir: Path) -> Path:
+    return SYSTEM_FOLDER / hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+
+
 def choose_home(data_dir: Path, account: Account) -> Path:
     """The data folder, or a folder of our own where the server's user cannot pass through to it."""
-    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
-    elsewhere = SYSTEM_FOLDER / digest
+    elsewhere = _elsewhere(data_dir)
     if (data_dir / CLUSTER).exists():
         return data_dir  # once placed, it stays, whatever the permissions above it become
     if not (elsewhere / CLUSTER).exists() and can_pass(data_dir, account):

@@ -15,6 +15,9 @@ from codebase_mcp.model import FileFailure, Listing, SourceFile
 # clean" in git's documentation).
 RACY_NS = 2_000_000_000
 
+# Says which files are generated or vendored: those below it are sorted in anew when it changes.
+ATTRIBUTES = ".gitattributes"
+
 # PostgreSQL indexes the path, and an entry must fit a third of a page.
 MAX_PATH_BYTES = 2_000
 
@@ -47,21 +50,37 @@ def make_plan(
 ) -> Plan:
     """Compare by size and times; whoever reads a file compares its content.
 
-    Files that another version classified are all read again.
+    Files that another version classified are all read again, as are those whose repository says
+    something else about them now.
     """
+    restated = _restated(listing, stored)
     failures = list(listing.failures)
     to_read = []
     unchanged = 0
     for file in listing.files:
         if len(file.path.encode()) > MAX_PATH_BYTES:
             failures.append(FileFailure(file.path, "Path is too long"))
-        elif same_classifier and _is_same(file, stored.get(file.path)):
+        elif (
+            same_classifier
+            and not file.path.startswith(restated)
+            and _is_same(file, stored.get(file.path))
+        ):
             unchanged += 1
         else:
             to_read.append(file)
     listed = {file.path for file in listing.files}
     removed = tuple(sorted(path for path in stored if path not in listed))
     return Plan(tuple(to_read), removed, unchanged, tuple(failures))
+
+
+def _restated(listing: Listing, stored: Mapping[str, StoredFile]) -> tuple[str, ...]:
+    """What the paths of files begin with whose attributes may be others than when stored."""
+    if not stored:
+        return ()
+    listed = {f.path: (f.size, f.ctime_ns) for f in listing.files if f.path.endswith(ATTRIBUTES)}
+    known = {path: (f.size, f.ctime_ns) for path, f in stored.items() if path.endswith(ATTRIBUTES)}
+    changed = {path for path, _ in listed.items() ^ known.items()}
+    return tuple(path.removesuffix(ATTRIBUTES) for path in changed)
 
 
 def trusted_mtime(file: SourceFile, read_at_ns: int) -> int:

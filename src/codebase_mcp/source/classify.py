@@ -1,9 +1,11 @@
 """What is this file: in which language, and written for what?
 
-Decided by the path alone, and refined by the first bytes where the name says nothing. The kind is
-the first of these that applies, so that what a file is not worth comes before how it is written:
+Decided by the path alone, and refined by the first bytes where the name says nothing; but what the
+repository's attributes say about generated and vendored files counts first. The kind is the first
+of these that applies, so that what a file is not worth comes before how it is written:
 
-1. vendored: below a folder for other people's code (``vendor/``, ``node_modules/``)
+1. vendored: below a folder for other people's code (``vendor/``, ``node_modules/``), or a known
+   library by its name and version
 2. generated: lock files, minified files, snapshots, the output of known generators
 3. test: below a folder of tests, or named as a test in a language of code
 4. docs: prose, also as plain text or HTML in a folder of documentation
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
+from codebase_mcp.source.attributes import NOTHING, Said
 from codebase_mcp.source.names import (
     BINARY_EXTENSIONS,
     CODE_EXTENSIONS_WITHOUT_GRAMMAR,
@@ -28,7 +31,7 @@ from codebase_mcp.source.names import (
 )
 
 # Goes up whenever a path may be classified differently: what is stored is then classified anew.
-CLASSIFY_VERSION = 1
+CLASSIFY_VERSION = 2
 
 TEXT = "text"
 
@@ -38,7 +41,22 @@ _STATEMENTS = frozenset("yaml toml ini json json5 jsonc xml properties kdl gitig
 _VENDORED_FOLDERS = frozenset(
     "vendor vendors vendored _vendor _vendored node_modules bower_components jspm_packages"
     " third_party third-party thirdparty 3rdparty 3rd-party site-packages dist-packages"
-    " __pypackages__ godeps pods carthage .yarn venv .venv virtualenv .tox .nox".split()
+    " __pypackages__ godeps pods carthage .yarn venv .venv virtualenv .tox .nox _esy flow-typed"
+    " .google_apis".split()
+)
+# Of these everybody has a copy; a version in the name tells a copy from the library's own source.
+_VENDORED_LIBRARY = re.compile(
+    r"^(?:jquery(?:[-.](?:ui|migrate|mobile|validate|form|cookie))*|bootstrap|modernizr|knockout"
+    r"|mootools(?:-\w+)?|angular(?:-\w+)?|ember|backbone|underscore|lodash|d3|react(?:-dom)?|vue"
+    r"|moment|require|handlebars|raphael|prototype|zepto|html5shiv|respond|less|cordova|dojo|yui"
+    r"|select2|normalize|font-?awesome|foundation|highlight|popper|leaflet|three|socket\.io)"
+    r"[-.]v?\d+(?:\.\d+)*(?:[-.][\w.-]+)?\.(?:js|mjs|css)$"
+)
+_VENDORED_NAMES = frozenset(
+    "jquery-ui.js jquery-ui.css html5shiv.js respond.min.js swagger-ui.css swagger-ui-bundle.js"
+    " swagger-ui-standalone-preset.js font-awesome.css fontawesome.css normalize.css animate.css"
+    " mavenwrapperdownloader.java ppport.h cpplint.py erlang.mk config.guess config.sub aclocal.m4"
+    " libtool.m4 ltoptions.m4 ltsugar.m4 ltversion.m4 lt~obsolete.m4 ltmain.sh".split()
 )
 _GENERATED_FOLDERS = frozenset({"__snapshots__", "__generated__", ".generated"})
 _DOCS_FOLDERS = frozenset({"doc", "docs", "documentation", "man", "manual"})
@@ -69,21 +87,25 @@ _SPEC_CLASS_LANGUAGES = frozenset({"scala", "groovy", "haskell", "php", "javascr
 
 _GENERATED_NAMES = frozenset(
     "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml go.sum go.work.sum gradle.lockfile"
-    " package.resolved cartfile.resolved packages.lock.json .pnp.cjs .pnp.loader.mjs bun.lockb"
-    " gradlew gradlew.bat mvnw mvnw.cmd .terraform.lock.hcl".split()
+    " package.resolved cartfile.resolved packages.lock.json .pnp.js .pnp.cjs .pnp.loader.mjs"
+    " bun.lockb gradlew gradlew.bat mvnw mvnw.cmd .terraform.lock.hcl cargo.toml.orig"
+    " shrinkwrap.yaml".split()
 )
 _GENERATED_ENDINGS = (
     ".lock",
     ".snap",
     ".map",
-    ".pbxproj",
+    *(".ambr", ".pbxproj", ".xcworkspacedata", ".nib", ".tsbuildinfo", ".swagger.json"),
+    *(".bundle.js", ".chunk.js", ".chunk.css"),
     *(".min.js", ".min.mjs", ".min.cjs", ".min.css", "-min.js", "-min.css"),
     *("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb.rb", "_pb.js", "_pb.ts", "_pb.d.ts"),
+    *("_pb2_grpc.pyi", "_grpc_pb.js", "_grpc_pb.d.ts", ".pb-c.c", ".pb-c.h", ".pb.c", ".pb.hpp"),
     *(".pb.go", ".pb.gw.go", ".pb.cc", ".pb.h", ".pb.swift", ".pb.dart", ".pbjson.dart"),
+    *(".pb.validate.go", ".connect.go", ".twirp.go", "_easyjson.go", ".designer.vb", ".feature.cs"),
     *(".g.dart", ".freezed.dart", ".gr.dart", ".mocks.dart", ".g.cs", ".g.i.cs", ".designer.cs"),
     *(".gen.go", "_gen.go", ".gen.ts", ".gen.tsx", "_generated.go", "_generated.rs"),
 )
-_GENERATED_PART = re.compile(r"\.generated\.|^zz_generated[._]")
+_GENERATED_PART = re.compile(r"\.generated\.|^zz_generated[._]|\.(?:approved|verified)\.\w+$")
 
 _PROSE_NAMES = frozenset(
     "readme license licence copying copyright authors contributors maintainers changelog changes"
@@ -106,12 +128,41 @@ _GENERATED_MARK = re.compile(
     rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[^\n]*?"
     rb"(?:@generated\b|<auto-?generated\b"
     rb"|generated by (?:the protocol buffer compiler|gnu autoconf)"
-    rb"|(?:this|the) (?:file|code|source)[^\n]{0,20} (?:is|was|has been)"
+    rb"|(?:this|the)(?: following)? (?:file|code|source|class)[^\n]{0,20} (?:is|was|has been)"
     rb" (?:automatically |auto-?)?generated\b"
     rb"|generated\b[^\n]*\bdo not (?:edit|modify|change)"
     rb"|do not (?:edit|modify|change)\b[^\n]*\bgenerated\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+# What generators begin a comment with, or a line of one.
+_GENERATED_BEGINNING = re.compile(
+    rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[ \t*#/;!=-]*"
+    rb"(?:(?:note|warning|attention):?[ \t]+)?"
+    rb"(?:(?:this is an? )?auto(?:matically)?[- ]?generated (?:by|from|using|with|file\b)"
+    rb"|this is an? (?:auto-?|automatically |machine[- ])?generated (?:source )?(?:file|class)\b"
+    rb"|auto[- ]?generated code\b\.?[ \t]*(?:\*/|-->)?[ \t]*$"
+    rb"|parser generated by |a bison parser, made by |a lexical scanner generated by "
+    rb"|generated by (?:cython|coffeescript|peg\.js|racc|haxe|antlr|roxygen2|swig|flex\b|re2c"
+    rb"|javacc|jooq|sqlc|mockgen|mockery|thrift|rust-bindgen|wasm-bindgen|graphql-codegen|apollo"
+    rb"|flatc|capnp|protoc|grpc|ts-proto|automake|gobindata|go-bindata|stringer))"
+    # In Python a docstring says so.
+    rb"|^[ \t*#/]*generated by:? (?:openapi|swagger|https?://(?:openapi-generator"
+    rb"|github\.com/swagger-api))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BEGINNING_BYTES = 1500
+# A copy of a library begins with its name and version; its own sources do not.
+_LIBRARY_MARK = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?\s*/\*[!*]?[\s*]*(?:jQuery|Bootstrap|Modernizr|normalize\.css"
+    rb"|Font Awesome|AngularJS|Vue\.js|Underscore\.js|Backbone\.js|Lodash|Knockout|Select2"
+    rb"|Ember\.js|Popper|Leaflet|moment\.js|HTML5 Shiv|Raphael|Handlebars)\b"
+    rb"(?: (?:JavaScript Library|UI|Core|Migrate|Free))*[ -]{1,3}v?\d+\.\d+",
+    re.IGNORECASE,
+)
+_LIBRARY_EXTENSIONS = frozenset({"js", "mjs", "cjs", "css"})
+# The last line of what a compiler or bundler wrote.
+_SOURCE_MAP = re.compile(rb"(?://|/\*)[#@] sourceMappingURL=[^\n]*\s*\Z")
+TAIL_BYTES = 512
 # Bytes from which a text can be called minified, and the bytes a line then has on average.
 # Hand-written code stays below 60; tables of translated sentences reach 600.
 _MINIFIED_BYTES = 2048
@@ -149,10 +200,14 @@ class Traits:
     named_as_source: bool
 
 
-def classify(path: str) -> Traits:
-    """All that a path says, relative to its tree and with forward slashes."""
+def classify(path: str, said: Said = NOTHING) -> Traits:
+    """All that a path says, relative to its tree and with forward slashes.
+
+    ``said`` is what the repository itself says about it.
+    """
     slash = path.rfind("/")
-    return _traits(path[slash + 1 :], _folder_kinds(path[:slash]) if slash > 0 else frozenset())
+    folder = _folder_kinds(path[:slash]) if slash > 0 else frozenset()
+    return _traits(path[slash + 1 :], folder, said)
 
 
 def language_of(path: str) -> str:
@@ -167,23 +222,39 @@ def kind_of(path: str) -> FileKind:
 
 def is_generated(head: bytes) -> bool:
     """Whether the beginning of a file says that a program wrote it."""
-    return _GENERATED_MARK.search(head[:MARK_BYTES]) is not None or _is_minified(head)
+    return _is_marked(head) or _is_minified(head)
 
 
-def refine_kind(path: str, kind: FileKind, head: bytes) -> FileKind:
-    """The kind by path, unless the beginning of the file says that a program wrote it.
+def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> FileKind:
+    """The kind by path, unless the file itself says that others or a program wrote it.
 
     Tests stay tests: what they are fed with may look like anything. And prose is often one line
     to the paragraph, so that long lines say nothing about who wrote it.
     """
     if kind not in (FileKind.CODE, FileKind.CONFIG, FileKind.DOCS):
         return kind
-    marked = _GENERATED_MARK.search(head[:MARK_BYTES]) is not None
-    if marked and _extension(path[path.rfind("/") + 1 :]) not in _TEMPLATE_EXTENSIONS:
+    extension = _extension(path[path.rfind("/") + 1 :])
+    if extension in _LIBRARY_EXTENSIONS:
+        if _LIBRARY_MARK.match(head[:MARK_BYTES]):
+            return FileKind.VENDORED
+        if _SOURCE_MAP.search(tail[-TAIL_BYTES:]):
+            return FileKind.GENERATED
+    if extension not in _TEMPLATE_EXTENSIONS and _is_marked(head):
         return FileKind.GENERATED
     if kind is not FileKind.DOCS and _is_minified(head):
         return FileKind.GENERATED
     return kind
+
+
+def _is_marked(head: bytes) -> bool:
+    beginning = head[:MARK_BYTES]
+    # Every mark has this in it, and few files do; looking for it costs a tenth of the patterns.
+    if not any(word in beginning.lower() for word in (b"generated", b"a bison parser")):
+        return False
+    return (
+        _GENERATED_MARK.search(beginning) is not None
+        or _GENERATED_BEGINNING.search(beginning[:_BEGINNING_BYTES]) is not None
+    )
 
 
 def _is_minified(head: bytes) -> bool:
@@ -242,11 +313,11 @@ def _folder_kinds(folder: str) -> frozenset[FileKind]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _traits(name: str, folder: frozenset[FileKind]) -> Traits:
+def _traits(name: str, folder: frozenset[FileKind], said: Said) -> Traits:
     lower = name.lower()
     extension = _extension(lower)
     language = _language_of_name(name)
-    kind = _kind(name, language, folder)
+    kind = _kind(name, language, folder, said)
     return Traits(
         language,
         kind,
@@ -257,19 +328,25 @@ def _traits(name: str, folder: frozenset[FileKind]) -> Traits:
     )
 
 
-def _kind(name: str, language: str, folder: frozenset[FileKind]) -> FileKind:
+def _kind(name: str, language: str, folder: frozenset[FileKind], said: Said) -> FileKind:
     """The first kind that applies, in the order of the module's docstring."""
     lower = name.lower()
     code = _is_code(language, lower)
-    if FileKind.VENDORED in folder:
+    vendored, generated = said.vendored, said.generated
+    if vendored or (vendored is None and (FileKind.VENDORED in folder or _names_library(lower))):
         return FileKind.VENDORED
-    if FileKind.GENERATED in folder or _names_generated(lower):
+    looks_generated = FileKind.GENERATED in folder or _names_generated(lower)
+    if generated or (generated is None and looks_generated):
         return FileKind.GENERATED
     if FileKind.TEST in folder or (code and _names_a_test(name, language)):
         return FileKind.TEST
     if _is_prose(lower, language) or (FileKind.DOCS in folder and _documents(lower, language)):
         return FileKind.DOCS
     return FileKind.CODE if code else FileKind.CONFIG
+
+
+def _names_library(lower: str) -> bool:
+    return lower in _VENDORED_NAMES or _VENDORED_LIBRARY.search(lower) is not None
 
 
 def _names_generated(lower: str) -> bool:

@@ -42,6 +42,8 @@ _HARMLESS = (
     "-c",
     "core.untrackedCache=false",
     "-c",
+    "advice.graftFileDeprecated=false",
+    "-c",
     "safe.directory=*",
 )
 # Where a person's own configuration lies is theirs to say; every other GIT_ variable would let
@@ -232,11 +234,14 @@ def git_pieces(directory: Path, top: Path, *arguments: str, said: bytes = b"") -
             git.kill()
             git.communicate()
         if is_late.is_set():
-            raise GitTookTooLong(f"git {arguments[0]} took over {TIME_LIMIT_S:.0f} s")
+            raise GitTookTooLong(
+                f"git {arguments[0]} took over {TIME_LIMIT_S:.0f} s", hint="Ask for less of it."
+            )
         if status != 0:
-            complaints.seek(0)
-            complaint = complaints.read(_COMPLAINT_BYTES).decode("utf-8", "backslashreplace")
-            raise IndexingFailed(f"git {arguments[0]} failed: {complaint.strip()}")
+            raise IndexingFailed(
+                f"git {arguments[0]} failed: {_last_line(complaints)}",
+                hint="git fsck tells what is wrong with the repository.",
+            )
 
 
 def _started(
@@ -244,7 +249,7 @@ def _started(
 ) -> subprocess.Popen[bytes]:
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
-        raise IndexingFailed("git cannot be found")
+        raise IndexingFailed("git cannot be found", hint="Install git.")
     place = (f"--git-dir={top / '.git'}", f"--work-tree={top}")
     try:
         return subprocess.Popen(
@@ -256,7 +261,16 @@ def _started(
             stderr=complaints,
         )
     except OSError as error:
-        raise IndexingFailed(f"git cannot be started: {error}") from error
+        raise IndexingFailed(
+            f"git cannot be started: {error}", hint="See whether git --version works."
+        ) from error
+
+
+def _last_line(complaints: IO[bytes]) -> str:
+    """What git said last, which is why it ended."""
+    complaints.seek(max(complaints.seek(0, os.SEEK_END) - _COMPLAINT_BYTES, 0))
+    said = complaints.read().decode("utf-8", "backslashreplace").strip()
+    return said.rpartition("\n")[2]
 
 
 def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
@@ -272,6 +286,21 @@ def standard_excludes(directory: Path, top: Path | None) -> list[bytes]:
         locations.append(_common_dir(git_dir) / "info" / "exclude")
     texts = (read_ignore_file(os.fsencode(place), follow=True) for place in locations)
     return [text for text in texts if text]
+
+
+def deciding_files(directory: Path, top: Path | None) -> list[Path]:
+    """The files outside a tree that decide, beside its ignore files, what of it git lists."""
+    found = [_global_excludes(directory, top)]
+    git_dir = _git_dir(top) if top else None
+    if git_dir:
+        found += [git_dir / "index", _common_dir(git_dir) / "info" / "exclude"]
+    return found
+
+
+def records_of(directory: Path) -> Path | None:
+    """Where git keeps its records of the work tree that the directory lies in."""
+    top = work_tree_of(directory)
+    return _git_dir(top) if top else None
 
 
 def _global_excludes(directory: Path, top: Path | None) -> Path:

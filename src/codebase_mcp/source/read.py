@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
 from codebase_mcp.source.classify import (
+    TAIL_BYTES,
     TEXT,
     language_of_header,
     language_of_shebang,
@@ -156,7 +157,9 @@ def _language(file: SourceFile, data: bytes) -> str:
 
 
 def _kind(file: SourceFile, language: str, data: bytes) -> FileKind:
-    kind = refine_kind(file.path, file.kind, data[:_HEAD_BYTES])
+    kind = file.kind
+    if not file.by_hand:
+        kind = refine_kind(file.path, kind, data[:_HEAD_BYTES], data[-TAIL_BYTES:])
     if kind is FileKind.CONFIG and language != file.language:
         return FileKind.CODE  # a script, known by its first line
     return kind

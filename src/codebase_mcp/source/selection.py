@@ -21,11 +21,13 @@ class Selection:
     """What is listed: files up to a size that no pattern leaves out; submodules where wanted.
 
     Each of ``patterns`` leaves out what it names, whatever the others and the ignore files say.
+    ``chosen_by`` is what the operator's settings say about it, whatever the repository's say.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
     patterns: tuple[Patterns, ...] = ()
     include_submodules: bool = False
+    chosen_by: str = ""
 
 
 EVERYTHING = Selection()

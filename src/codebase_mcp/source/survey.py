@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.source.attributes import FILE_NAME, NOTHING, Attributes
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.extent import Extent
+from codebase_mcp.source.extent import Extent, parents
 from codebase_mcp.source.ignore import IgnoreFiles, Rules, parse_rules
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Selection
@@ -40,7 +41,6 @@ class Survey:
     failures: list[FileFailure] = field(default_factory=list)
     _start: bytes = field(init=False)
     _patterns: list[tuple[bytes, Rules]] = field(default_factory=list)
-    _folders: dict[bytes, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
@@ -88,7 +88,7 @@ class Survey:
         elif status.st_size <= self.selection.max_file_bytes:
             self.files[path] = SourceFile(
                 path,
-                self._location(raw),
+                os.fsdecode(self._start + raw),
                 status.st_size,
                 status.st_mtime_ns,
                 status.st_ctime_ns,
@@ -101,17 +101,44 @@ class Survey:
         else:
             self.skip("too_large")
 
-    def _location(self, raw: bytes) -> Path:
-        """The file as a Path; extending its directory's is twice as fast as parsing it whole."""
-        slash = raw.rfind(b"/")
-        folder = self._folders.get(raw[: max(slash, 0)])
-        if folder is None:
-            folder = Path(os.fsdecode(self.at(raw[: max(slash, 0)])))
-            self._folders[raw[: max(slash, 0)]] = folder
-        return folder / os.fsdecode(raw[slash + 1 :])
+    def _apply_attributes(self) -> None:
+        """Let the repository say which files are generated or vendored, and which are not."""
+        if self.extent.within(b"") is None:
+            named = [path for path in self.files if path.endswith(FILE_NAME)]
+            found = {os.path.dirname(self._raw(path)) for path in named}  # noqa: PTH120 - bytes
+        else:
+            found = {folder for path in self.files for folder in parents(self._raw(path))}
+        above = set(parents(self.prefix)) if self.prefix else set()
+        top = self._start[: len(self._start) - len(self.prefix)].rstrip(b"/")
+        attributes = Attributes(top, above | {(self.prefix + f).rstrip(b"/") for f in found})
+        if not attributes:
+            return
+        for path, file in self.files.items():
+            said = attributes.of(self.prefix + self._raw(path))
+            if said is not NOTHING:
+                traits = classify(path, said)
+                self.files[path] = replace(
+                    file,
+                    kind=traits.kind,
+                    named_as_source=traits.named_as_source,
+                    by_hand=said.generated is False,
+                )
+        self._excuse(attributes)
+
+    def _excuse(self, attributes: Attributes) -> None:
+        """That a file is too large is no failure where nobody wrote it."""
+        for failure in [one for one in self.failures if one.reason == TOO_LARGE]:
+            said = attributes.of(self.prefix + failure.path.encode())
+            if not classify(failure.path, said).named_as_source:
+                self.failures.remove(failure)
+                self.skip("too_large")
+
+    def _raw(self, path: str) -> bytes:
+        return os.fsencode(self.files[path].location)[len(self._start) :]
 
     def listing(self) -> Listing:
         """The account in its final form, sorted by path."""
+        self._apply_attributes()
         return Listing(
             self.root,
             tuple(self.files[path] for path in sorted(self.files)),

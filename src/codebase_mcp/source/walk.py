@@ -30,10 +30,10 @@ from codebase_mcp.source.survey import Survey, way_down
 log = logging.getLogger(__name__)
 
 # The records of version control are never source, whether or not they are ignored.
-_VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
+VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
 # What package managers and interpreters put there. Committed it is listed (as vendored);
 # otherwise it is not this project's source even where nobody wrote an ignore file.
-_INSTALLED = frozenset(
+INSTALLED = frozenset(
     b"node_modules bower_components jspm_modules site-packages dist-packages __pypackages__"
     b" __pycache__ .tox .nox".split()
 )
@@ -87,7 +87,7 @@ def _wanted(survey: Survey, tree: bytes) -> list[bytes] | None:
     wanted = set()
     for path in paths:
         ways = reversed([way for way in parents(path) if way])
-        wanted.add(next((way for way in ways if _is_repository(survey.at(lead + way))), path))
+        wanted.add(next((way for way in ways if is_repository(survey.at(lead + way))), path))
     return sorted(wanted)
 
 
@@ -129,7 +129,7 @@ def _take_submodule(survey: Survey, path: bytes, directory: _Directory) -> None:
     is_wanted = survey.selection.include_submodules
     if directory is _Directory.IGNORED:
         survey.skip("ignored")
-    elif is_wanted and directory is _Directory.OPEN and _is_repository(survey.at(path)):
+    elif is_wanted and directory is _Directory.OPEN and is_repository(survey.at(path)):
         survey.pending.append(path)
     else:
         survey.skip("submodule")
@@ -180,7 +180,7 @@ class _Standing:
         return standing
 
     def _look_at(self, directory: bytes) -> _Directory:
-        if directory[directory.rfind(b"/") + 1 :] in _VERSION_CONTROL:
+        if directory[directory.rfind(b"/") + 1 :] in VERSION_CONTROL:
             return _Directory.ABSENT
         if os.path.islink(self._survey.at(directory)):  # noqa: PTH114 - Path has no bytes
             return _Directory.ABSENT
@@ -207,15 +207,15 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
             is_dir = entry.is_dir(follow_symlinks=False)
             inner = prefix + path[lead:]
             is_wanted = survey.extent.leads_on if is_dir else survey.extent.covers
-            if entry.name in _VERSION_CONTROL or not is_wanted(path):
+            if entry.name in VERSION_CONTROL or not is_wanted(path):
                 continue
-            if is_dir and entry.name in _INSTALLED:
+            if is_dir and entry.name in INSTALLED:
                 survey.skip("installed")
             elif rules.ignores(inner, is_dir=is_dir) or survey.ignores(path, is_dir=is_dir):
                 survey.skip("ignored")
             elif not is_dir:
                 _take_entry(survey, path, entry)
-            elif _is_repository(entry.path):
+            elif is_repository(entry.path):
                 survey.pending.append(path)
             else:
                 waiting.append(path)
@@ -241,7 +241,7 @@ def _take_entry(survey: Survey, path: bytes, entry: os.DirEntry[bytes]) -> None:
         survey.fail(path, error)
 
 
-def _is_repository(location: bytes) -> bool:
+def is_repository(location: bytes) -> bool:
     if not os.path.lexists(location + b"/.git"):
         return False
     directory = Path(os.fsdecode(location))
@@ -249,7 +249,7 @@ def _is_repository(location: bytes) -> bool:
 
 
 def _is_installed(path: bytes) -> bool:
-    return not _INSTALLED.isdisjoint(path.split(b"/")[:-1])
+    return not INSTALLED.isdisjoint(path.split(b"/")[:-1])
 
 
 def _parent(path: bytes) -> bytes:

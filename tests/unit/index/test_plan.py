@@ -41,6 +41,25 @@ def test_another_classifier_reads_everything_again() -> None:
     assert plan.to_read == (file,)
 
 
+def test_attributes_that_change_let_what_is_below_them_be_read_again() -> None:
+    inner = [make_file("lib/.gitattributes"), make_file("lib/a"), make_file("lib/b/c")]
+    outer = [make_file(".gitattributes"), make_file("d")]
+    before = {file.path: stored(file) for file in (*inner, *outer)}
+
+    def read(*files: SourceFile) -> list[str]:
+        listing = Listing(Path("/"), tuple(sorted(files, key=lambda file: file.path)))
+        return [file.path for file in make_plan(listing, before).to_read]
+
+    assert read(*inner, *outer) == []
+    grown = replace(inner[0], size=11)
+    assert read(grown, *inner[1:], *outer) == ["lib/.gitattributes", "lib/a", "lib/b/c"]
+    assert read(*inner[1:], *outer) == ["lib/a", "lib/b/c"]
+    before.pop("lib/.gitattributes")
+    assert read(*inner, *outer) == ["lib/.gitattributes", "lib/a", "lib/b/c"]
+    before = {}
+    assert len(read(*inner, *outer)) == 5
+
+
 def test_a_path_too_long_to_store_is_a_failure() -> None:
     plan = make_plan(Listing(Path("/"), (make_file("x" * 2001),)), {})
     assert [str(f) for f in plan.failures] == [f"Failed to process {'x' * 2001}: Path is too long"]

@@ -1,0 +1,161 @@
+"""Where is what shall be indexed? A directory as it is, or a URL's clone, brought up to date."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from codebase_mcp.app import App
+from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
+from codebase_mcp.index.batches import Progress
+from codebase_mcp.projects.identity import Identity
+from codebase_mcp.settings import Settings
+from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.source.clone import Clone, Wish, fetch, forget, is_cloned, place_of
+from codebase_mcp.source.remote import Remote, is_remote, parse_remote
+from codebase_mcp.source.transfer import Transfer
+from codebase_mcp.tools.rules import check_name
+
+_DEPTH = whole_number(1, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A directory to index, under which name, and what it is the clone of."""
+
+    path: Path
+    name: str | None
+    remote: Remote | None = None
+    clone: Clone | None = None
+
+    def described(self) -> dict[str, Any]:
+        """Where it comes from, for programs; empty for a directory."""
+        if self.remote is None or self.clone is None:
+            return {}
+        return {
+            "url": self.remote.url,
+            "branch": self.clone.branch,
+            "commit": self.clone.commit,
+            "shallow": self.clone.is_shallow,
+        }
+
+
+def check_flags(options: argparse.Namespace) -> None:
+    """Refuse what was said and cannot be meant.
+
+    Raises:
+        InvalidInput: flags contradict each other, or what is to be indexed.
+    """
+    for flag in ("branch", "depth", "full"):
+        if getattr(options, flag) and not is_remote(options.path):
+            raise _contradiction(flag, "is for URLs: a directory is indexed as it is")
+    if options.full and options.depth is not None:
+        raise _contradiction("full", "and --depth contradict each other")
+    if options.dry_run and options.background:
+        raise _contradiction("dry-run", "and --background contradict each other")
+
+
+async def find_source(
+    options: argparse.Namespace,
+    settings: Settings,
+    history_depth: int | None,
+    report: Callable[[Progress], None],
+) -> Source:
+    """The directory that is named, or the clone of the URL, with what the other side has now.
+
+    Raises:
+        InvalidInput, IndexingFailed, Conflict: as `fetch`.
+    """
+    name = check_name(options.name)
+    if not is_remote(options.path):
+        return Source(Path(options.path).expanduser().absolute(), name)
+    remote = parse_remote(options.path)
+    wish = Wish(options.branch, _depth(options, history_depth), options.full, name)
+    transfer = Transfer(remote, lambda step: report(Progress(0, 0, step)))
+    report(Progress(0, 0, f"Fetching {remote.url}"))
+    work = asyncio.ensure_future(
+        asyncio.to_thread(fetch, remote, clones_in(settings), wish, transfer)
+    )
+    try:
+        clone = await asyncio.shield(work)
+    except asyncio.CancelledError:
+        transfer.stop()
+        await asyncio.wait([work])  # what was begun is being removed
+        work.exception()
+        raise
+    return Source(clone.root, clone.name, remote, clone)
+
+
+def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
+    """The directory that is named, or the clone of the URL as it was last fetched.
+
+    Raises:
+        InvalidInput: the URL was never fetched.
+    """
+    if not is_remote(options.path):
+        return Source(Path(options.path).expanduser().absolute(), None)
+    remote = parse_remote(options.path)
+    clones = clones_in(settings)
+    if not is_cloned(remote, clones):
+        raise InvalidInput.of(
+            "path",
+            remote.url,
+            f"{remote.url} was not fetched yet, so that nothing is known of its files",
+            rule="a directory, or a URL that was indexed before",
+            hint="Index it without --dry-run, or clone it yourself and name the directory.",
+        )
+    return Source(place_of(remote, clones), None, remote)
+
+
+async def forget_clone(
+    app: App, url: str, project: str | None, identity: Identity
+) -> tuple[UUID | None, str]:
+    """Forget what is indexed of a URL, and delete its clone unless another project has it too.
+
+    The repository's id, if it was indexed, and the URL as it may be shown.
+
+    Raises:
+        NotFound: it is neither indexed nor cloned.
+    """
+    remote, clones = parse_remote(url), clones_in(app.settings)
+    place = place_of(remote, clones)
+    removed = None
+    try:
+        removed = await app.remove(place, project, identity)
+    except (NotFound, ProjectNotFound):
+        if not is_cloned(remote, clones):
+            raise NotFound(
+                f"Repository not found: {remote.url}",
+                hint="`codebase-mcp projects` lists what is indexed.",
+            ) from None
+    known = {facts.root for found in await app.projects() for facts in found.repositories}
+    if str(place) not in known:
+        await asyncio.to_thread(forget, remote, clones)
+    return removed, remote.url
+
+
+def clones_in(settings: Settings) -> Path:
+    """Where clones lie."""
+    return settings.data_dir.expanduser().resolve() / "repositories"
+
+
+def _depth(options: argparse.Namespace, history_depth: int | None) -> int | None:
+    """How many commits to fetch: no fewer than are to be kept of the history."""
+    if options.depth is None:
+        return history_depth or None
+    try:
+        depth: int = _DEPTH.parse(options.depth)
+    except ValueError as error:
+        raise InvalidInput.of(
+            "depth", options.depth, f"--depth {error}", rule=_DEPTH.words
+        ) from None
+    return depth
+
+
+def _contradiction(flag: str, words: str) -> InvalidInput:
+    return InvalidInput.of(flag.replace("-", "_"), True, f"--{flag} {words}", rule=words)

@@ -1,0 +1,141 @@
+"""Show what indexing a repository would do and cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from codebase_mcp.app import App
+from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.cloning import cloned_source
+from codebase_mcp.dry_run import IndexForecast
+from codebase_mcp.index.forecast import Share
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.rules import check_project_id
+
+MAX_FAILURES_SHOWN = 20
+
+
+async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
+    """Tell what a run would do; nothing is written, not even where nothing is yet."""
+    source = cloned_source(options, settings)
+    async with await App.open(settings) as app:
+        found = await app.dry_run.of(
+            source.path,
+            check_project_id(options.project),
+            force_reindex=options.force,
+            identity=identity_here(settings),
+        )
+    if options.json:
+        print(json.dumps(_as_json(found), ensure_ascii=False, indent=2))
+    else:
+        _show(found, Console(highlight=False))
+    return 0
+
+
+def _as_json(found: IndexForecast) -> dict[str, Any]:
+    forecast = found.forecast
+    content = {
+        "status": "dry_run",
+        "root": str(forecast.root),
+        "project_id": found.project_id,
+        "project_source": found.project_source,
+        "is_indexed": forecast.is_indexed,
+        "needs_force": forecast.needs_rebuild,
+        "files": forecast.files,
+        "bytes": forecast.bytes,
+        "files_new": forecast.new,
+        "files_changed": forecast.changed,
+        "files_unchanged": forecast.unchanged,
+        "files_removed": forecast.removed,
+        "bytes_to_index": forecast.bytes_to_index,
+        "chunks_about": forecast.chunks,
+        "seconds_about": round(forecast.seconds, 1),
+        "database_bytes_about": forecast.database_bytes,
+        "embedding_service_excluded": forecast.asks_service,
+        "sample": {
+            "files": forecast.sample.files,
+            "bytes": forecast.sample.bytes,
+            "chunks": forecast.sample.chunks,
+            "core_seconds": round(forecast.sample.seconds, 3),
+        },
+        "languages": dict(forecast.languages),
+        "kinds": dict(forecast.kinds),
+        "files_skipped": dict(forecast.skipped),
+        "largest_folders": [_share(share) for share in forecast.largest_folders],
+        "largest_files": [_share(share) for share in forecast.largest_files],
+        "errors": [str(failure) for failure in forecast.failures],
+    }
+    if described := found.repository.described():
+        content["repository_settings"] = described
+    return content
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {"path": share.path, "files": share.files, "bytes": share.bytes}
+
+
+def _show(found: IndexForecast, console: Console) -> None:
+    forecast = found.forecast
+    console.print(Text.assemble(("dry run", "bold"), "  ", (str(forecast.root), "dim")))
+    console.print(
+        f"{forecast.files:,} files, {_size(forecast.bytes)}: {forecast.new:,} new, "
+        f"{forecast.changed:,} changed, {forecast.unchanged:,} unchanged, "
+        f"{forecast.removed:,} removed"
+    )
+    beside = " and what the embedding service takes" if forecast.asks_service else ""
+    console.print(
+        f"To index: about {forecast.chunks:,} chunks, about {_time(forecast.seconds)}{beside}, "
+        f"about {_size(forecast.database_bytes)} more in the database"
+    )
+    if forecast.needs_rebuild:
+        words = "Another version of this program made the index: it needs --force, which counts all"
+        console.print(words, style="yellow")
+    console.print(f"languages: {_counts(forecast.languages)}", style="dim", markup=False)
+    console.print(f"kinds: {_counts(forecast.kinds)}", style="dim", markup=False)
+    if forecast.skipped:
+        console.print(f"skipped: {_counts(forecast.skipped)}", style="dim", markup=False)
+    for title, shares in (
+        ("largest folders", forecast.largest_folders),
+        ("largest files", forecast.largest_files),
+    ):
+        if shares:
+            console.print(_table(title, shares))
+    for warning in found.repository.warnings:
+        console.print(warning, style="yellow", markup=False)
+    for failure in forecast.failures[:MAX_FAILURES_SHOWN]:
+        console.print(str(failure), style="yellow", markup=False)
+    if len(forecast.failures) > MAX_FAILURES_SHOWN:
+        rest = len(forecast.failures) - MAX_FAILURES_SHOWN
+        console.print(f"… and {rest} more (--json lists all)")
+    console.print("Nothing was written. Leave out more with .mcpignore.", style="dim")
+
+
+def _table(title: str, shares: Sequence[Share]) -> Table:
+    numbers = [Column(name, justify="right") for name in ("files", "size")]
+    table = Table(Column(title, overflow="fold"), *numbers, box=None)
+    for share in shares:
+        table.add_row(Text(share.path), f"{share.files:,}", _size(share.bytes))
+    return table
+
+
+def _counts(counts: Mapping[str, int], most: int = 8) -> str:
+    listed = [f"{count:,} {name}" for name, count in list(counts.items())[:most]]
+    rest = sum(list(counts.values())[most:])
+    return ", ".join([*listed, f"{rest:,} others"] if rest else listed)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} kB"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return "a second"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"

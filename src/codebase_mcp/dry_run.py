@@ -1,0 +1,93 @@
+"""What would indexing this directory do? Asks whom a run would ask, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import schema_of
+from codebase_mcp.database.placement import has_cluster
+from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.index.forecast import (
+    TYPICAL_DIMENSION,
+    Forecast,
+    Stored,
+    forecast,
+    load_stored,
+)
+from codebase_mcp.index.store import repository_id_in
+from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.resolution import ProjectSource, Resolver
+from codebase_mcp.repository_settings import RepositorySettings, repository_at
+from codebase_mcp.settings import Settings
+from codebase_mcp.source.root import resolve_root
+from codebase_mcp.source.walk import list_files
+
+
+@dataclass(frozen=True, slots=True)
+class IndexForecast:
+    """What an index run would do, in which project, and under which settings of the repository."""
+
+    forecast: Forecast
+    project_id: str | None
+    project_source: ProjectSource
+    repository: RepositorySettings
+
+
+class DryRun:
+    """Says what a run would do."""
+
+    def __init__(
+        self, settings: Settings, database: Database, resolver: Resolver, models: Models
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._resolver = resolver
+        self._models = models
+
+    async def of(
+        self,
+        repo_path: str | Path,
+        project_id: str | None = None,
+        *,
+        force_reindex: bool = False,
+        identity: Identity = NOBODY,
+    ) -> IndexForecast:
+        """What indexing a directory would do and cost.
+
+        Neither the project nor a database has to exist; where there is none, none is made.
+
+        Raises:
+            InvalidInput: the path is no readable directory, the project id is none, or the
+                repository's context file is wrong.
+            DatabaseUnavailable: there is a database, and it is away.
+        """
+        root = await asyncio.to_thread(resolve_root, str(repo_path))
+        repository = await asyncio.to_thread(repository_at, self._settings, root)
+        meant = await self._resolver.meant(project_id, identity, repository=root)
+        stored = await self._stored(schema_of(meant.project_id), root)
+        # A service is not asked: that may cost money, and says nothing about the files.
+        local = isinstance(self._models.embedder, LocalModel)
+        model = await self._models.configured() if local else None
+        dimension = model.facts.dimension if model else stored.dimension or TYPICAL_DIMENSION
+        listing = await asyncio.to_thread(list_files, root, repository.selection)
+        expected = await asyncio.to_thread(
+            forecast,
+            listing,
+            stored,
+            model=None if model is None else model.local,
+            dimension=dimension,
+            workers=self._settings.workers,
+            max_file_bytes=repository.max_file_bytes,
+            force=force_reindex,
+        )
+        return IndexForecast(expected, meant.project_id, meant.source, repository)
+
+    async def _stored(self, schema: str, root: Path) -> Stored:
+        is_embedded = self._settings.database_url is None
+        if is_embedded and not await asyncio.to_thread(has_cluster, self._settings.data_dir):
+            return Stored()
+        return await load_stored(self._database, schema, repository_id_in(schema, str(root)))

@@ -1,0 +1,308 @@
+"""What would a run find and do, and what would it cost? Writes nothing, wherever it looks.
+
+The files are those that a run would list; the numbers of chunks, seconds and bytes come from
+preparing a sample of them as a run does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from uuid import UUID
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.index.plan import Plan, StoredFile, make_plan
+from codebase_mcp.index.pool import SMALL_CHARS
+from codebase_mcp.index.prepare import PROGRAM_VERSION, Preparer, RawText, blob_id_of
+from codebase_mcp.index.store import WORKTREE
+from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.source.classify import CLASSIFY_VERSION
+from codebase_mcp.source.read import SourceText, read_source
+
+_SQL = load_queries("codebase_mcp.index", "forecast.sql")
+
+# Some two seconds of work; of more the numbers would hardly be better.
+SAMPLE_BYTES = 1_500_000
+SAMPLE_FILES = 400
+# Below this many bytes of a language in the sample, all languages together say more.
+_TELLING_BYTES = 20_000
+_PART_BYTES = 100_000
+
+# What a run takes beside preparing texts, measured on two cores: starting its processes and ending
+# it, then storing, by files and chunks.
+START_S = 2.0
+SMALL_START_S = 0.2
+FILE_S = 0.0001
+CHUNK_S = 0.0001
+# What a chunk takes in the database beside its text and its vector, and what each number of its
+# vector takes there and in the index over it; measured on Home Assistant (163 MB for 33).
+CHUNK_BYTES = 1_850
+VECTOR_BYTES = 4
+FILE_BYTES = 600
+
+# Of a model that nobody asked yet.
+TYPICAL_DIMENSION = 1_024
+
+LARGEST = 10
+# A folder that is little more than one of its folders says nothing that the inner one does not.
+_MERELY_AROUND = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What answers searches in a repository now; ``fingerprint`` is None where nothing does."""
+
+    files: Mapping[str, StoredFile] = field(default_factory=dict)
+    generation: int = 1
+    same_classifier: bool = True
+    fingerprint: str | None = None
+    model: str | None = None
+    dimension: int | None = None
+
+    @property
+    def same_program(self) -> bool:
+        """Whether a run could go on with it."""
+        return self.fingerprint is None or self.fingerprint.startswith(PROGRAM_VERSION + "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A folder with all below it, or a file."""
+
+    path: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was prepared to know what the rest takes; ``seconds`` is the work of one core."""
+
+    files: int
+    bytes: int
+    chunks: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run would find and do; ``chunks``, ``seconds`` and ``database_bytes`` are estimates.
+
+    They are of what the run would add. Where a service embeds, its time is not among the seconds.
+    """
+
+    root: Path
+    files: int
+    bytes: int
+    new: int
+    changed: int
+    unchanged: int
+    removed: int
+    bytes_to_index: int
+    chunks: int
+    seconds: float
+    database_bytes: int
+    is_indexed: bool
+    needs_rebuild: bool
+    asks_service: bool
+    sample: Sample
+    languages: Mapping[str, int]
+    kinds: Mapping[str, int]
+    skipped: Mapping[str, int]
+    failures: tuple[FileFailure, ...]
+    largest_folders: tuple[Share, ...]
+    largest_files: tuple[Share, ...]
+
+
+async def load_stored(database: Database, schema: str, repository_id: UUID) -> Stored:
+    """What is stored of a repository; of a schema that is not there, nothing."""
+    async with database.unmigrated(schema, readonly=True) as tx:
+        row = await tx.fetch_one(_SQL["has_index"], schema=schema)
+        if row is None or not row[0]:
+            return Stored()
+        key = {"repository_id": repository_id, "view": WORKTREE}
+        active = await tx.fetch_one(_SQL["active_snapshot"], **key)
+        if active is None:
+            return Stored()
+        number, generation, classifier, fingerprint, model, dimension = active
+        found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=number)
+    files = {row[0]: StoredFile(*row) for row in found}
+    same = classifier == CLASSIFY_VERSION
+    return Stored(files, generation, same, fingerprint, model, dimension)
+
+
+def forecast(
+    listing: Listing,
+    stored: Stored,
+    *,
+    model: LocalModel | None,
+    dimension: int,
+    workers: int,
+    max_file_bytes: int,
+    force: bool = False,
+) -> Forecast:
+    """What a run over these files would do; ``model`` is None where a service embeds."""
+    plan = make_plan(listing, stored.files, same_classifier=stored.same_classifier)
+    anew = force or not stored.same_program
+    changed, unread = _changed(plan, stored, max_file_bytes)
+    new = [file for file in plan.to_read if file.path not in stored.files]
+    to_index = list(listing.files) if anew else [*new, *changed]
+    sampled, missing = _take_sample(to_index, max_file_bytes)
+    chunks, sample = _prepare(sampled, model)
+    chunk_count = _chunks_of(to_index, sampled, chunks)
+    size = sum(file.size for file in to_index)
+    failures = {failure.path: failure for failure in (*plan.failures, *unread, *missing)}
+    return Forecast(
+        root=listing.root,
+        files=len(listing.files),
+        bytes=sum(file.size for file in listing.files),
+        new=len(new),
+        changed=len(changed),
+        unchanged=len(listing.files) - len(new) - len(changed),
+        removed=len(plan.removed),
+        bytes_to_index=size,
+        chunks=chunk_count,
+        seconds=_seconds(len(to_index), size, chunk_count, sample, workers),
+        database_bytes=size
+        + FILE_BYTES * len(to_index)
+        + chunk_count * (CHUNK_BYTES + VECTOR_BYTES * dimension),
+        is_indexed=stored.fingerprint is not None,
+        needs_rebuild=not stored.same_program and not force,
+        asks_service=model is None,
+        sample=sample,
+        languages=_counted(file.language for file in listing.files),
+        kinds=_counted(str(file.kind) for file in listing.files),
+        skipped=dict(listing.skipped),
+        failures=tuple(failures[path] for path in sorted(failures)),
+        largest_folders=largest_folders(listing.files),
+        largest_files=tuple(
+            Share(file.path, 1, file.size)
+            for file in sorted(listing.files, key=lambda f: (-f.size, f.path))[:LARGEST]
+        ),
+    )
+
+
+def largest_folders(files: Iterable[SourceFile], most: int = LARGEST) -> tuple[Share, ...]:
+    """The folders with the most bytes in and below them; the root is not among them."""
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in files:
+        folder = file.path.rpartition("/")[0]
+        while folder:
+            counts[folder] += 1
+            sizes[folder] += file.size
+            folder = folder.rpartition("/")[0]
+    around = {
+        folder.rpartition("/")[0]
+        for folder, size in sizes.items()
+        if size >= _MERELY_AROUND * sizes.get(folder.rpartition("/")[0], 0)
+    }
+    shown = [folder for folder in sizes if folder not in around]
+    shown.sort(key=lambda folder: (-sizes[folder], folder))
+    return tuple(Share(folder, counts[folder], sizes[folder]) for folder in shown[:most])
+
+
+def _changed(
+    plan: Plan, stored: Stored, max_file_bytes: int
+) -> tuple[list[SourceFile], list[FileFailure]]:
+    """Of the stored files that may have changed, those that did, as whoever reads them finds."""
+    changed, failures = [], []
+    for file in plan.to_read:
+        before = stored.files.get(file.path)
+        if before is None:
+            continue
+        content = read_source(file, max_file_bytes=max_file_bytes)
+        if isinstance(content, FileFailure):
+            failures.append(content)
+        if not isinstance(content, SourceText):
+            continue
+        now = blob_id_of(content.blob_hash, content.language, stored.generation)
+        if now != before.blob_id:
+            changed.append(file)
+    return changed, failures
+
+
+def _take_sample(
+    files: Sequence[SourceFile], max_file_bytes: int
+) -> tuple[list[tuple[SourceFile, SourceText]], list[FileFailure]]:
+    """Some of the files with their texts, always the same ones; and what of them cannot be read."""
+    taken: list[tuple[SourceFile, SourceText]] = []
+    failures: list[FileFailure] = []
+    size = 0
+    for file in sorted(files, key=lambda f: sha256(f.path.encode()).digest()):
+        if len(taken) >= SAMPLE_FILES or size >= SAMPLE_BYTES:
+            break
+        content = read_source(file, max_file_bytes=max_file_bytes)
+        if isinstance(content, SourceText):
+            taken.append((file, content))
+            size += file.size
+        elif isinstance(content, FileFailure):
+            failures.append(content)
+    return taken, failures
+
+
+def _prepare(
+    sampled: Sequence[tuple[SourceFile, SourceText]], model: LocalModel | None
+) -> tuple[list[int], Sample]:
+    """The chunks of each file, and how fast this machine prepares them.
+
+    The first half loads grammars and meets words for the first time, which a run does once; so
+    where there is enough, the second half says how fast it goes on.
+    """
+    preparer = Preparer()
+    chunks: list[int] = []
+    parts: list[tuple[int, float]] = []
+    part: list[RawText] = []
+    size = 0
+    for number, (file, content) in enumerate(sampled, 1):
+        part.append(RawText(number, content.blob_hash, content.language, content.text))
+        size += file.size
+        if size < _PART_BYTES and number < len(sampled):
+            continue
+        started = time.thread_time()
+        chunks += [blob.chunk_count for blob in preparer.prepare(part, 0, 1, model)]
+        parts.append((size, time.thread_time() - started))
+        part, size = [], 0
+    settled = parts[len(parts) // 2 :] if len(parts) > 3 else parts
+    total = sum(size for size, _ in parts)
+    rate = sum(s for _, s in settled) / max(sum(size for size, _ in settled), 1)
+    return chunks, Sample(len(sampled), total, sum(chunks), rate * total)
+
+
+def _chunks_of(
+    files: Sequence[SourceFile],
+    sampled: Sequence[tuple[SourceFile, SourceText]],
+    chunks: Sequence[int],
+) -> int:
+    """About how many chunks the files have, by those of their languages in the sample."""
+    if len(sampled) == len(files):
+        return sum(chunks)
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for (file, _), count in zip(sampled, chunks, strict=True):
+        for language in (file.language, ""):
+            found[language][0] += count
+            found[language][1] += file.size
+    expected = 0.0
+    for file in files:
+        own = found.get(file.language, [0, 0])
+        count, size = own if own[1] >= _TELLING_BYTES else found[""]
+        expected += file.size * count / max(size, 1)
+    return round(expected)
+
+
+def _seconds(files: int, size: int, chunks: int, sample: Sample, workers: int) -> float:
+    if not files:
+        return 0.0
+    is_small = size < SMALL_CHARS
+    prepared = sample.seconds * size / max(sample.bytes, 1) / (1 if is_small else workers)
+    return (SMALL_START_S if is_small else START_S) + prepared + FILE_S * files + CHUNK_S * chunks
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())

@@ -1,0 +1,132 @@
+"""How is the stored history made equal to the newest commits of a repository?
+
+A commit never changes, so which ones are there is compared by their hashes, and only those that
+are not stored yet are read: after a commit or a pull the new ones, after a rebase those that it
+made, after a reset none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from uuid import UUID
+
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.naming import index_lock
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.index.store import WRITE_LOCK
+from codebase_mcp.source.history import Tip, find_tip, list_commits, read_commits
+from codebase_mcp.telemetry.watch import step
+
+_SQL = load_queries("codebase_mcp.index", "history.sql")
+
+# Commits are read and stored so many at a time: what is held in memory.
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is kept of a repository's history, and since when."""
+
+    depth: int
+    tip: str | None
+    commits: int
+
+    def is_of(self, depth: int, tip: Tip | None) -> bool:
+        """Whether so many commits were read while HEAD was what it is now."""
+        return self.depth == depth and self.tip == (None if tip is None else tip.fingerprint)
+
+
+async def refresh_history(
+    database: Database, project: Project, repository_id: UUID, root: Path, depth: int | None = None
+) -> int:
+    """Keep the newest ``depth`` commits that HEAD reaches, no others; returns their number.
+
+    Without a depth it stays as it was. Where neither HEAD nor the depth has changed nothing is
+    read. A directory outside git has no commits, and neither has a repository that is not indexed.
+
+    Raises:
+        IndexingFailed: git cannot read the history; what was stored stays.
+        DatabaseUnavailable: the database is away.
+    """
+    async with database.transaction(project, readonly=True) as tx:
+        stored = await _stored(tx, repository_id)
+    if stored is None or (wanted := stored.depth if depth is None else depth) == stored.depth == 0:
+        return 0
+    tip = await _tip(root, wanted)
+    if stored.is_of(wanted, tip):
+        return stored.commits
+    lock = database.session_lock(project, index_lock(repository_id), wait=True)
+    async with step("history"), lock, database.transaction(project) as tx:
+        # Who held the lock may have brought it up to date, or removed the repository.
+        stored, tip = await _stored(tx, repository_id), await _tip(root, wanted)
+        if stored is None or stored.is_of(wanted, tip):
+            return 0 if stored is None else stored.commits
+        return await _make_equal(tx, repository_id, tip, wanted)
+
+
+async def _stored(tx: Transaction, repository_id: UUID) -> _Stored | None:
+    row = await tx.fetch_one(_SQL["stored"], repository_id=repository_id)
+    return None if row is None else _Stored(*row)
+
+
+async def _tip(root: Path, depth: int) -> Tip | None:
+    return await asyncio.to_thread(find_tip, root) if depth else None
+
+
+async def _make_equal(tx: Transaction, repository_id: UUID, tip: Tip | None, depth: int) -> int:
+    here = {"repository_id": repository_id}
+    await tx.execute(_SQL["forget_uncertain"], **here)
+    known: dict[str, int] = {row[0]: row[1] for row in await tx.fetch_all(_SQL["known"], **here)}
+    listed: list[str] = []
+    positions: dict[str, int] = {}
+    if tip is not None:
+        listed = await asyncio.to_thread(list_commits, tip, depth)
+        positions = place(listed, known)
+        fresh = [commit for commit in listed if commit not in known]
+        for first in range(0, len(fresh), _BATCH):
+            await _add(tx, repository_id, tip, fresh[first : first + _BATCH], positions)
+    await tx.lock(WRITE_LOCK)
+    gone = [commit for commit in known if commit not in positions]
+    moved = [c for c in listed if c in known and known[c] != positions[c]]
+    places = [positions[commit] for commit in moved]
+    if gone:
+        await tx.execute(_SQL["forget"], **here, hashes=gone)
+    if moved:
+        await tx.execute(_SQL["move"], **here, hashes=moved, positions=places)
+    fingerprint = None if tip is None else tip.fingerprint
+    await tx.execute(_SQL["end"], **here, depth=depth, tip=fingerprint)
+    return len(listed)
+
+
+async def _add(
+    tx: Transaction,
+    repository_id: UUID,
+    tip: Tip,
+    hashes: Sequence[str],
+    positions: Mapping[str, int],
+) -> None:
+    commits = await asyncio.to_thread(read_commits, tip, hashes)
+    content = [asdict(commit) | {"position": positions[commit.hash]} for commit in commits]
+    await tx.execute(_SQL["add"], repository_id=repository_id, commits=json.dumps(content))
+
+
+def place(listed: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:
+    """Positions that grow from the last commit of a list to its first.
+
+    Those that are known stay where they are as far as that goes: new commits before and behind
+    them move none of them.
+    """
+    oldest_first = listed[::-1]
+    behind = next((n for n, commit in enumerate(oldest_first) if commit in known), None)
+    last = -1 if behind is None else known[oldest_first[behind]] - behind - 1
+    positions = {}
+    for commit in oldest_first:
+        position = known.get(commit, last)
+        last = position if position > last else last + 1
+        positions[commit] = last
+    return positions

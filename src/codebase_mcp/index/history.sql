@@ -1,0 +1,49 @@
+-- name: stored
+-- How much of a repository's history is kept, and what HEAD was when it was read.
+SELECT r.history_depth, r.history_tip,
+       (SELECT count(*) FROM commit_entry AS c WHERE c.repository_id = r.id)
+FROM repository AS r
+WHERE r.id = %(repository_id)s;
+
+-- name: known
+-- The commits that are kept, and where they stand.
+SELECT encode(hash, 'hex'), position
+FROM commit_entry
+WHERE repository_id = %(repository_id)s;
+
+-- name: forget_uncertain
+-- Forget the commits whose paths could not be known: by now they may be.
+DELETE FROM commit_entry
+WHERE repository_id = %(repository_id)s AND paths_total IS NULL;
+
+-- name: add
+-- Commits that were read.
+INSERT INTO commit_entry (
+    repository_id, hash, position, author_name, author_email, authored_at, message, paths,
+    paths_total
+)
+SELECT %(repository_id)s, decode(c.hash, 'hex'), c.position, c.author_name, c.author_email,
+       to_timestamp(c.authored_at), c.message, c.paths, c.paths_total
+FROM json_to_recordset(%(commits)s::text::json) AS c (
+    hash text, position integer, author_name text, author_email text,
+    authored_at double precision, message text, paths text[], paths_total integer
+);
+
+-- name: forget
+-- Forget commits that are no longer among the newest.
+DELETE FROM commit_entry
+WHERE repository_id = %(repository_id)s
+  AND hash IN (SELECT decode(g.hash, 'hex') FROM unnest(%(hashes)s::text[]) AS g (hash));
+
+-- name: move
+-- Give commits other places.
+UPDATE commit_entry AS c
+SET position = m.position
+FROM unnest(%(hashes)s::text[], %(positions)s::integer[]) AS m (hash, position)
+WHERE c.repository_id = %(repository_id)s AND c.hash = decode(m.hash, 'hex');
+
+-- name: end
+-- What is kept from now on.
+UPDATE repository
+SET history_depth = %(depth)s, history_tip = %(tip)s
+WHERE id = %(repository_id)s;

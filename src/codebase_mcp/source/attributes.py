@@ -1,0 +1,116 @@
+"""What do ``.gitattributes`` files say about who wrote a file?
+
+``linguist-generated`` and ``linguist-vendored`` are how a repository tells GitHub what its people
+did not write; unset or false, they say that people did, whatever the name suggests. For each of
+the two the deepest file that mentions a path decides, and in it the last line that does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from codebase_mcp.source.ignore import Rules, parse_rules, read_ignore_file
+
+FILE_NAME = ".gitattributes"
+
+_GENERATED = b"linguist-generated"
+_VENDORED = b"linguist-vendored"
+_MENTION = re.compile(rb"linguist-(?:generated|vendored)")
+_LINE = re.compile(rb'[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t"#][^ \t]*))[ \t]+(.*)')
+_YES = frozenset({b"true", b"1", b"yes", b"on"})
+_NO = frozenset({b"false", b"0", b"no", b"off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Whether a file is generated or vendored, where its repository says so; None says nothing."""
+
+    generated: bool | None = None
+    vendored: bool | None = None
+
+
+NOTHING = Said()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file's lines about each of the two; paths in it begin after ``base`` bytes."""
+
+    base: int
+    generated: Rules
+    vendored: Rules
+
+
+class Attributes:
+    """The attribute files in some directories of a tree; each is read once.
+
+    Paths are relative to ``top``, with forward slashes; ``top`` itself is ``b""``.
+    """
+
+    def __init__(self, top: bytes, directories: Iterable[bytes]) -> None:
+        self._files: dict[bytes, _File] = {}
+        for directory in directories:
+            lead = directory + b"/" if directory else b""
+            text = read_ignore_file(b"%s/%s%s" % (top, lead, FILE_NAME.encode()))
+            if text and _MENTION.search(text):
+                generated, vendored = (
+                    parse_rules(_lines(text, n)) for n in (_GENERATED, _VENDORED)
+                )
+                self._files[directory] = _File(len(lead), generated, vendored)
+
+    def __bool__(self) -> bool:
+        """Whether any of the files says anything."""
+        return bool(self._files)
+
+    def of(self, path: bytes) -> Said:
+        """What is said about a file."""
+        generated = vendored = None
+        name = path[path.rfind(b"/") + 1 :]
+        directory = path
+        while directory and (generated is None or vendored is None):
+            directory = directory[: max(directory.rfind(b"/"), 0)]
+            file = self._files.get(directory)
+            if file is None:
+                continue
+            if generated is None:
+                generated = file.generated.verdict(path[file.base :], name, is_dir=False)
+            if vendored is None:
+                vendored = file.vendored.verdict(path[file.base :], name, is_dir=False)
+        return Said(generated, vendored) if (generated, vendored) != (None, None) else NOTHING
+
+
+def _lines(text: bytes, attribute: bytes) -> bytes:
+    """The lines that set an attribute, in the syntax of ignore files; ``!`` where they unset it."""
+    found = []
+    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        parts = _LINE.fullmatch(line.rstrip(b"\r"))
+        if parts is None:
+            continue
+        pattern = re.sub(rb"\\(.)", rb"\1", parts[1]) if parts[2] is None else parts[2]
+        value = _value(parts[3].split(), attribute)
+        # Other than in an ignore file a directory is never meant, nor an exception.
+        if value is None or pattern.endswith(b"/") or pattern.startswith((b"!", b"[attr]")):
+            continue
+        lead = b"\\" if pattern.startswith(b"#") else b""
+        found.append((b"" if value else b"!") + lead + pattern)
+    return b"\n".join(found)
+
+
+def _value(words: list[bytes], attribute: bytes) -> bool | None:
+    """What the words of a line make of an attribute: the last that names it counts."""
+    said = None
+    for word in words:
+        name, _, value = word.partition(b"=")
+        if name == attribute:
+            said = (
+                True
+                if not value or value.lower() in _YES
+                else False
+                if value.lower() in _NO
+                else said
+            )
+        elif word == b"-" + attribute:
+            said = False
+    return said
