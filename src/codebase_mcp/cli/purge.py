@@ -1,0 +1,111 @@
+"""Erase a file, a repository or a whole project from the database, and prove it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from codebase_mcp.app import App
+from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.erasure import Target
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.index.purge import Purged
+from codebase_mcp.settings import Settings
+from codebase_mcp.tools.rules import check_project_id
+
+MAX_SHOWN = 10
+
+
+async def purge(options: argparse.Namespace, settings: Settings) -> int:
+    """Erase what is named; the exit status is 1 if anything of it is left."""
+    project_id = check_project_id(options.project)
+    if options.everything == (options.place is not None):
+        raise InvalidInput(
+            "Name a path, or --everything for the whole project",
+            hint="codebase-mcp purge PATH, or codebase-mcp purge --project ID --everything",
+        )
+    async with await App.open(settings) as app:
+        identity = identity_here(settings)
+        on_disk = False
+        if options.everything:
+            project, _ = await app.resolver.resolve(project_id, identity)
+            what = f"the whole project {project.project_id or '(default)'} with all its records"
+            _confirm(what, options)
+            purged = await app.erasure.purge_project(project.project_id, identity)
+        else:
+            target = await app.erasure.find(options.place, project_id, identity)
+            what = _described(target)
+            _confirm(what, options)
+            purged = await app.erasure.purge(target)
+            on_disk = await app.erasure.still_on_disk(target, purged)
+    if options.json:
+        print(json.dumps(_as_json(what, purged, on_disk=on_disk), ensure_ascii=False, indent=2))
+    else:
+        _show(what, purged, on_disk=on_disk)
+    return 0 if purged.is_complete else 1
+
+
+def _described(target: Target) -> str:
+    if target.part is None:
+        return f"the repository {target.repository.root}"
+    [path] = target.part.paths
+    return f"{path} in {target.repository.root}"
+
+
+def _confirm(what: str, options: argparse.Namespace) -> None:
+    """Ask a person; a program has to say that it means it.
+
+    Raises:
+        InvalidInput: nobody is there to ask, or whoever is does not want it.
+    """
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            f"This erases {what}: nobody is there to confirm it", hint="Pass --yes to mean it."
+        )
+    print(f"Erase {what}, for good? [yes/no] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise InvalidInput("Nothing was erased", hint="Answer yes, or pass --yes.")
+
+
+def _as_json(what: str, purged: Purged, *, on_disk: bool) -> dict[str, object]:
+    return {
+        "purged": what,
+        "complete": purged.is_complete,
+        "rows": {
+            table: {"before": count, "after": purged.after[table]}
+            for table, count in purged.before.items()
+        },
+        "files": list(purged.paths),
+        "same_text_kept_at": list(purged.kept),
+        "still_on_disk": on_disk,
+    }
+
+
+def _show(what: str, purged: Purged, *, on_disk: bool) -> None:
+    console = Console(highlight=False)
+    console.print(f"Purged {what}", markup=False)
+    table = Table("table", "rows before", "rows after", box=None)
+    for name, before in purged.before.items():
+        if before or purged.after[name]:
+            table.add_row(name, str(before), str(purged.after[name]))
+    console.print(table)
+    empty = sum(not before for before in purged.before.values())
+    if empty:
+        console.print(f"{empty} more tables had nothing of it", style="dim")
+    if purged.kept:
+        console.print("The same text stays, as other files show it:", style="yellow")
+        for path in purged.kept[:MAX_SHOWN]:
+            console.print(f"  {path}", markup=False)
+        if len(purged.kept) > MAX_SHOWN:
+            console.print(f"  and {len(purged.kept) - MAX_SHOWN} more (--json lists all)")
+    if on_disk:
+        console.print(
+            "It is still on disk: the next index run finds it again, unless .mcpignore names it.",
+            style="yellow",
+        )

@@ -1,0 +1,125 @@
+"""Erase something for good, and prove it: files, repositories, projects.
+
+Removing forgets; what nobody uses any more waits an hour for the sweep. Purging waits for nothing
+and counts afterwards what is left of it in every table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project, count_in_project, drop_project
+from codebase_mcp.errors import NotFound
+from codebase_mcp.index.build import Indexer
+from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
+from codebase_mcp.index.part import Part
+from codebase_mcp.index.purge import Purged
+from codebase_mcp.index.queue import JobQueue
+from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.resolution import Resolver
+from codebase_mcp.records.following import refresh_anchors
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be purged: a repository, or some paths of it."""
+
+    project: Project
+    repository: RepositoryFacts
+    part: Part | None
+
+    @property
+    def kind(self) -> Literal["repository", "file"]:
+        """Which of the two."""
+        return "repository" if self.part is None else "file"
+
+
+class Erasure:
+    """Purges in the projects of one database."""
+
+    def __init__(
+        self, database: Database, resolver: Resolver, indexer: Indexer, jobs: JobQueue
+    ) -> None:
+        self._database = database
+        self._resolver = resolver
+        self._indexer = indexer
+        self._jobs = jobs
+
+    async def find(
+        self, place: str | Path, project_id: str | None = None, identity: Identity = NOBODY
+    ) -> Target:
+        """What a place means: a repository's directory or id, or a path inside of one.
+
+        Nothing of it need exist on disk any more.
+
+        Raises:
+            NotFound: no repository of the project is or holds it.
+            ProjectNotFound: no such project.
+        """
+        project, _ = await self._resolver.resolve(project_id, identity)
+        async with self._database.transaction(project, readonly=True) as tx:
+            known = await load_inventory(tx)
+        absolute = Path(os.path.abspath(Path(place).expanduser()))  # noqa: PTH100 - links stay
+        candidates = {absolute, absolute.parent.resolve() / absolute.name, absolute.resolve()}
+        for repository in known:
+            if str(repository.id) == str(place) or Path(repository.root) in candidates:
+                return Target(project, repository, None)
+        for repository in sorted(known, key=lambda one: -len(one.root)):
+            for candidate in candidates:
+                if candidate.is_relative_to(repository.root):
+                    path = candidate.relative_to(repository.root).as_posix()
+                    part = Part(frozenset([path]), frozenset([path]))
+                    return Target(project, repository, part)
+        raise NotFound(
+            f"Nothing is indexed at {place}",
+            hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
+        )
+
+    async def purge(self, target: Target) -> Purged:
+        """Erase it, and count what is left.
+
+        What is anchored to it stays, and says that the code is gone.
+
+        Raises:
+            NotFound: it is not in the index (any more).
+        """
+        project, repository = target.project, target.repository
+        if target.part is None:
+            await self._jobs.stop(project.schema_name, repository.id)
+        purged = await self._indexer.purge(project, repository.id, target.part)
+        if not any(purged.before.values()):
+            raise NotFound(
+                f"Nothing of it is in the index of {repository.root}",
+                hint="codebase-mcp status shows what is indexed.",
+            )
+        async with self._database.transaction(project) as tx:
+            await refresh_anchors(tx, repository.id)
+        await self._database.vacuum(project, purged.before)
+        return purged
+
+    async def purge_project(
+        self, project_id: str | None = None, identity: Identity = NOBODY
+    ) -> Purged:
+        """Erase a whole project, its records too, and count what is left.
+
+        Raises:
+            ProjectNotFound: no such project.
+        """
+        project, _ = await self._resolver.resolve(project_id, identity)
+        await self._jobs.stop(project.schema_name)
+        before = await count_in_project(self._database, project)
+        await drop_project(self._database, project)
+        self._resolver.forget(project)
+        left = await count_in_project(self._database, project)
+        return Purged(before, {table: left.get(table, 0) for table in before})
+
+    async def still_on_disk(self, target: Target, purged: Purged) -> bool:
+        """Whether the next index run would find it again."""
+        root = Path(target.repository.root)
+        paths = [root / path for path in purged.paths] or [root]
+        return await asyncio.to_thread(lambda: any(path.exists() for path in paths))
