@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SEMBLE := .venv-semble
 REPO ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit protocol bench-index bench-search bench-records bench-memory bench-http clean
+.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-http clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,11 +39,20 @@ unit: $(VENV)/dev
 protocol: $(VENV)/dev ## Let the official conformance suite and Inspector ask the server
 	$(BIN)/python -m pytest tests/protocol
 
-bench-index: $(VENV)/dev ## Measure indexing (SOURCE=/path, HA=1 for Home Assistant)
-	$(BIN)/python benchmarks/indexing.py $(ARGS)
+# In an environment of its own: it may want other versions of what we use.
+$(SEMBLE)/bin/semble: benchmarks/requirements-semble.txt
+	$(PYTHON) -m venv $(SEMBLE)
+	$(SEMBLE)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
-bench-search: $(VENV)/dev ## Measure search latency
-	$(BIN)/python benchmarks/searching.py $(ARGS)
+bench-index: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure indexing beside semble's (ARGS="--sizes 100,1000")
+	$(BIN)/python benchmarks/indexing.py --semble $(SEMBLE)/bin/python $(ARGS)
+
+bench-stages: $(VENV)/dev ## Measure the stages of an index run (ARGS="--files 1000")
+	$(BIN)/python benchmarks/stages.py $(ARGS)
+
+bench-search: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure search at scale (ARGS="--chunks 1000,10000")
+	$(BIN)/python benchmarks/searching.py --semble $(SEMBLE)/bin/python $(ARGS)
 
 bench-records: $(VENV)/dev ## Measure what is kept beside the code (ARGS=--small to try it)
 	$(BIN)/python benchmarks/records.py $(ARGS)
@@ -54,4 +64,4 @@ bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="
 	$(BIN)/python benchmarks/load.py $(ARGS)
 
 clean: ## Remove what was made here
-	rm -rf $(VENV) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SEMBLE) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

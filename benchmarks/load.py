@@ -35,8 +35,8 @@ from typing import Any
 
 from codebase_mcp import App
 from codebase_mcp.settings import Settings
+from latency import percentile
 from processes import held_mb
-from searching import percentile
 
 PROTOCOL = "2026-07-28"
 QUESTIONS = (

@@ -36,8 +36,8 @@ from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.records import entities, memory, memory_search, tasks, work_items
 from codebase_mcp.records.page import Cursor, Paging
 from codebase_mcp.settings import Settings
+from latency import percentile
 from load import listening
-from searching import percentile
 
 TASKS, OBSERVATIONS, ENTITIES, WORK_ITEMS = 100_000, 50_000, 100_000, 50_000
 LARGE_TABLES = (
