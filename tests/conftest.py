@@ -71,8 +71,10 @@ async def project(anyio_backend: str, database: Database) -> AsyncIterator[Proje
 
 @pytest.fixture
 def settings(embedded: Embedded) -> Settings:
-    """The product's settings, on the run's server."""
-    return Settings.load({"CODEBASE_MCP_DATA_DIR": str(embedded.data_dir)})
+    """The product's settings, on the run's server; a busy machine has time to look at files."""
+    return Settings.load(
+        {"CODEBASE_MCP_DATA_DIR": str(embedded.data_dir), "CODEBASE_MCP_CHECK_MS": "30000"}
+    )
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ from codebase_mcp.database.connection import (
     PoolFacts,
     Transaction,
 )
+from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
     Project,
     drop_project,
@@ -31,14 +33,19 @@ from codebase_mcp.database.projects import (
     page_id,
     page_of_projects,
 )
+from codebase_mcp.dry_run import DryRun
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import DatabaseUnavailable, NotFound, ProjectNotFound
+from codebase_mcp.erasure import Erasure
+from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed, NotFound, ProjectNotFound
+from codebase_mcp.freshness import Freshness, IndexTruth
 from codebase_mcp.index.batches import Progress
 from codebase_mcp.index.build import Indexer, RunResult
+from codebase_mcp.index.history import refresh_history
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PROGRAM_VERSION
+from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.projects.health import Health, examine
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
@@ -46,7 +53,7 @@ from codebase_mcp.projects.workflow import WorkflowClient
 from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.records.notes import Note, fit_notes, notes_on
 from codebase_mcp.records.page import Cursor, Page, Paging
-from codebase_mcp.repository_settings import RepositorySettings, repository_at
+from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.search import Answer, Request, Searcher
@@ -58,12 +65,16 @@ from codebase_mcp.wiring import chosen_model, database_target, model_access
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What an index run did, in which project, and under which settings of the repository."""
+    """What an index run did, in which project, and under which settings of the repository.
+
+    ``commits`` are kept of its history.
+    """
 
     run: RunResult
     project: Project
     project_source: ProjectSource
     repository: RepositorySettings
+    commits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,7 @@ class SearchReport:
     answer: Answer
     project: Project
     project_source: ProjectSource
+    index: IndexTruth
     latency_ms: float
     notes: tuple[tuple[Note, ...], ...] = ()
 
@@ -116,11 +128,23 @@ class App:
         self._database = database
         self._pool = pool
         self._indexer = Indexer(database, models, pool)
-        self._searcher = Searcher(database, models, PROGRAM_VERSION)
+        self._nearest = NearestIndexes(database)
+        self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest)
+        self.freshness = Freshness(
+            database,
+            self._searcher,
+            self._let_follow,
+            lambda root: repository_at(settings, root).selection,
+            chosen_by=choice_of(settings),
+            budget_s=settings.check_ms / 1000,
+        )
         url = settings.workflow_url
         self.resolver = Resolver(
             database, WorkflowClient(url) if url else None, chosen=settings.project
         )
+        self.jobs = JobQueue(database)
+        self.erasure = Erasure(database, self.resolver, self._indexer, self.jobs)
+        self.dry_run = DryRun(settings, database, self.resolver, models)
         self.transfers = Transfers(database, self.resolver, models)
 
     @classmethod
@@ -156,7 +180,9 @@ class App:
     async def close(self) -> None:
         """Give everything back; the embedded database lives on while others use it."""
         await self.resolver.close()
+        await self.freshness.close()
         await self._searcher.close()
+        await self._nearest.close()
         await asyncio.to_thread(self._pool.close)
         await self.models.close()
         await self._database.close()
@@ -168,13 +194,15 @@ class App:
         *,
         name: str | None = None,
         force_reindex: bool = False,
+        history_depth: int | None = None,
         operation_id: UUID | None = None,
         progress: Callable[[Progress], None] = lambda _: None,
         identity: Identity = NOBODY,
     ) -> IndexReport:
         """Make the index of a directory equal to it; what is anchored to its code follows.
 
-        The run is known as ``operation_id``.
+        So many commits of its history are kept from now on; without a number, as many as the
+        settings say, or else as before. The run is known as ``operation_id``.
 
         Raises:
             InvalidInput: the path is no readable directory, the project id is none, or the
@@ -196,8 +224,11 @@ class App:
             operation_id=operation_id,
             progress=progress,
         )
+        self.freshness.forget(project)
+        depth = repository.history_depth if history_depth is None else history_depth
+        run, commits = await self._read_history(project, run, depth)
         run = await self._follow(project, run, is_rebuilt=force_reindex)
-        return IndexReport(run, project, source, repository)
+        return IndexReport(run, project, source, repository, commits)
 
     async def update(
         self,
@@ -218,11 +249,39 @@ class App:
         root, repository = await self._repository_settings(repo_path)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
         run = await self._indexer.update(project, root, paths, selection=repository.selection)
-        return IndexReport(await self._follow(project, run), project, source, repository)
+        run, commits = await self._read_history(project, run, repository.history_depth)
+        return IndexReport(await self._follow(project, run), project, source, repository, commits)
+
+    async def _let_follow(
+        self, project: Project, root: Path, paths: Iterable[str] | None
+    ) -> RunResult:
+        """Let the index of a repository follow its tree, at some paths or everywhere.
+
+        Raises:
+            IndexingFailed: only a part of it was stored.
+        """
+        report = await self.update(root, paths or ["."], project.project_id or DEFAULT_ID)
+        if report.run.status == "failed":
+            raise IndexingFailed(report.run.errors[-1])
+        return report.run
 
     async def _repository_settings(self, repo_path: str | Path) -> tuple[Path, RepositorySettings]:
         root = await asyncio.to_thread(resolve_root, str(repo_path))
         return root, await asyncio.to_thread(repository_at, self.settings, root)
+
+    async def _read_history(
+        self, project: Project, run: RunResult, depth: int | None
+    ) -> tuple[RunResult, int]:
+        """Bring the history up to date, and count it; a run that cannot says so and stands."""
+        if run.status == "failed":
+            return run, 0
+        try:
+            return run, await refresh_history(
+                self._database, project, run.repository_id, run.root, depth
+            )
+        except (IndexingFailed, DatabaseUnavailable) as error:
+            told = f"The history could not be read: {error.message}"
+            return replace(run, notice=" ".join(filter(None, [run.notice, told]))), 0
 
     async def _follow(
         self, project: Project, run: RunResult, *, is_rebuilt: bool = False
@@ -262,7 +321,7 @@ class App:
         project, source = await self.resolver.resolve(project_id, identity)
         async with self.resolver.still_there(project, source):
             request = request or Request()
-            answer = await self._searcher.search(project, query, request)
+            answer, truth = await self.freshness.search(project, query, request)
             notes: list[tuple[Note, ...]] = []
             if with_notes:
                 async with self._database.transaction(project, readonly=True) as tx:
@@ -271,7 +330,7 @@ class App:
             notes, is_cut = fit_notes(notes, answer.hits, request.max_chars)
             answer = replace(answer, truncated=answer.truncated or is_cut)
         latency_ms = (time.perf_counter() - started) * 1000
-        return SearchReport(answer, project, source, latency_ms, tuple(notes))
+        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes))
 
     async def rank(self, query: str, project_id: str | None, filters: Filters) -> list[RankedFile]:
         """All candidate files with their signals, best first: for measuring, not for showing."""
@@ -328,6 +387,7 @@ class App:
             project_id,
             identity,
             models=self.models,
+            queue=self.jobs,
             version=PROGRAM_VERSION,
         )
 
@@ -355,6 +415,7 @@ class App:
         """
         project, _ = await self.resolver.resolve(project_id, identity)
         match = await self._repository(project, repo_path)
+        await self.jobs.stop(project.schema_name, match.id)
         if not await self._indexer.remove(project, match.id):
             raise _repository_not_found(repo_path, [])
         async with self._database.transaction(project) as tx:
@@ -393,6 +454,7 @@ class App:
             ProjectNotFound: no such project.
         """
         project = await find_project(self._database, project_id)
+        await self.jobs.stop(project.schema_name)
         await drop_project(self._database, project)
         self.resolver.forget(project)
 

@@ -64,6 +64,11 @@ class RepositorySettings:
     applied: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    @property
+    def history_depth(self) -> int | None:
+        """How many commits a run keeps that is told no number; None where nobody said it."""
+        return self.git_depth or None
+
     def described(self) -> dict[str, Any]:
         """What the context file decides, for who asks for an index; empty if it decides nothing."""
         if not self.applied and not self.warnings:
@@ -162,12 +167,19 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
             values["max_file_bytes"],
             tuple(part for part in patterns if part.lines),
             values["include_submodules"],
+            choice_of(settings),
         ),
         sources=sources,
         context=reading.file or None,
         applied=applied,
         warnings=tuple(reading.warnings),
     )
+
+
+def choice_of(settings: Settings) -> str:
+    """What our settings say about what of a tree is listed, as text to be compared."""
+    ours = (settings.max_file_bytes, settings.include_submodules, *sorted(settings.ignore_patterns))
+    return repr(ours)
 
 
 def _said_by(context: ContextText, error: InvalidInput) -> Problem:

@@ -58,6 +58,9 @@ class Settings:
     embedding_query_prefix: str | None
     embedding_passage_prefix: str | None
     workers: int
+    jobs: int
+    check_ms: int
+    watch: bool
     transport: str
     host: str
     port: int

@@ -33,7 +33,7 @@ from codebase_mcp.settings_rules import (
 )
 
 DEFAULT_TOOLSETS = ("code",)
-TOOLSETS = ("code", "projects", "tasks", "memory", "agents", "entities", "work_items")
+TOOLSETS = ("code", "index", "projects", "tasks", "memory", "agents", "entities", "work_items")
 
 _PREFIX = "CODEBASE_MCP_"
 
@@ -269,6 +269,30 @@ SETTINGS = (
         default_words="number of processors",
     ),
     Setting(
+        "jobs",
+        "CODEBASE_MCP_JOBS",
+        lambda: 1,
+        whole_number(0, 64),
+        "Background jobs that a server does at once; 0 leaves them to codebase-mcp worker.",
+        section="Indexing",
+    ),
+    Setting(
+        "check_ms",
+        "CODEBASE_MCP_CHECK_MS",
+        lambda: 150,
+        whole_number(0, 60_000),
+        "Milliseconds that a search may spend on bringing the index up to date; 0 never looks.",
+        section="Indexing",
+    ),
+    Setting(
+        "watch",
+        "CODEBASE_MCP_WATCH",
+        lambda: False,
+        YES_OR_NO,
+        "Follow the files of all indexed repositories while the server runs.",
+        section="Indexing",
+    ),
+    Setting(
         "transport",
         "CODEBASE_MCP_TRANSPORT",
         lambda: "stdio",
@@ -366,11 +390,12 @@ SETTINGS = (
     Setting(
         "git_depth",
         "CODEBASE_MCP_GIT_DEPTH",
-        lambda: 1000,
+        lambda: 0,
         whole_number(1, 10_000),
-        "Commits of history to read; checked now, used by the git tools of a later version.",
+        "Commits of history to keep, where neither index --history nor index_codebase says it.",
         section="Repository",
         keys=("git.depth",),
+        default_words="as many as the run before; the first keeps none",
     ),
     Setting(
         "git_branches",

@@ -25,9 +25,10 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.embedding.static import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.index import build
+from codebase_mcp.index import batches
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.search.candidates import Filters
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -170,7 +171,9 @@ async def test_a_service_that_goes_away_fails_the_run_and_the_next_goes_on(
         assert 0 < report.run.files_indexed < 1200
         assert report.run.errors
         server.models.update(kept)
-        assert "first.py" in await found_paths(app, project_id, "authenticate first")
+        # Not by a search, which would finish the run.
+        ranked = await app.rank("authenticate first", project_id, Filters())
+        assert "first.py" in {file.candidate.path for file in ranked}
         done = await app.index(root, project_id)
         assert done.run.status == "success"
         assert report.run.files_indexed + done.run.files_indexed == 1200
@@ -248,7 +251,9 @@ async def test_a_switch_can_be_undone_at_once_and_done_again(
         assert repository.kept_model == "builtin"
         assert await other.undo_switch(await find_project(database, project_id), repository.id)
         assert await model_in(other, project_id) == "builtin"
-        assert (await found_paths(other, project_id, "backoff"))[0] == "lib/retry.ts"
+        # Not by a search, which would bring it up to date.
+        ranked = await other.rank("backoff", project_id, Filters())
+        assert ranked[0].candidate.path == "lib/retry.ts"
         report = await other.index(root, project_id)
         assert (report.run.files_indexed, report.run.model) == (1, "builtin")
         assert (await found_paths(other, project_id, "jitter"))[0] == "lib/retry.ts"
@@ -469,7 +474,7 @@ async def test_worker_processes_embed_with_the_model_of_each_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(build, "SMALL_CHARS", 0)  # however little, it goes to the workers
+    monkeypatch.setattr(batches, "SMALL_CHARS", 0)  # however little, it goes to the workers
     root = make_repo(numbered(20))
     await app.index(root, project_id)
     folder = other_model(tmp_path / "other-model")

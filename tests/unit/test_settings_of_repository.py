@@ -13,6 +13,7 @@ from codebase_mcp.projects.context_file import FILE_NAME, ContextText
 from codebase_mcp.repository_settings import (
     ROWS,
     RepositorySettings,
+    choice_of,
     problems_in,
     read_context,
     settle,
@@ -51,8 +52,9 @@ def wrong(text: str) -> list[tuple[str, str, str]]:
 def test_a_file_decides_what_the_operator_left_open() -> None:
     found = holds(EVERYTHING)
     assert (found.git_depth, found.git_branches) == (50, ("main", "release/*"))
+    chosen_by = choice_of(Settings.load({}))
     assert found.selection == Selection(
-        500, (Patterns(ROOT, ("*,cover", "target/")),), include_submodules=True
+        500, (Patterns(ROOT, ("*,cover", "target/")),), include_submodules=True, chosen_by=chosen_by
     )
     assert found.sources["git_depth"] == f"{FILE}: git.depth"
     assert found.applied.keys() == {row.name for row in ROWS}
@@ -62,8 +64,12 @@ def test_a_file_decides_what_the_operator_left_open() -> None:
 
 def test_without_a_file_the_operators_settings_hold() -> None:
     environment = {"CODEBASE_MCP_IGNORE_PATTERNS": "*.log", "CODEBASE_MCP_GIT_DEPTH": "7"}
-    found = settle(Settings.load(environment), ROOT, None)
-    assert found.selection == Selection(patterns=(Patterns(ROOT, ("*.log",)),))
+    settings = Settings.load(environment)
+    found = settle(settings, ROOT, None)
+    assert found.selection == Selection(
+        patterns=(Patterns(ROOT, ("*.log",)),), chosen_by=choice_of(settings)
+    )
+    assert choice_of(settings) != choice_of(Settings.load({}))
     assert (found.git_depth, found.sources["git_depth"]) == (7, "CODEBASE_MCP_GIT_DEPTH")
     assert (found.context, found.applied, found.described()) == (None, {}, {})
 

@@ -115,7 +115,7 @@ async def test_an_index_run_in_worker_processes_leaves_the_database_in_order(
 ) -> None:
     root = tmp_path / "library"
     source = Path(sysconfig.get_paths()["stdlib"])
-    for package in ("asyncio", "email", "idlelib"):
+    for package in ("asyncio", "email", "encodings", "multiprocessing"):
         shutil.copytree(source / package, root / package)
     program = start("--transport", "http")
     watched = Watched(program.address, "auto")

@@ -8,7 +8,7 @@ from codebase_mcp.cli.record_commands import Lazily, Subparsers
 
 
 def add_database_commands(commands: Subparsers, lazily: Lazily) -> None:
-    """``migrate``, ``backup`` and ``restore``."""
+    """``migrate``, ``backup``, ``restore`` and ``purge``."""
     what = "Bring the catalogue and a project up to date now, not when next used"
     migrate = _command(commands, "migrate", what)
     migrate.set_defaults(command=lazily("migrate", "migrate"))
@@ -30,6 +30,19 @@ def add_database_commands(commands: Subparsers, lazily: Lazily) -> None:
     restore.add_argument(
         "--replace", action="store_true", help="replace all that the project holds now"
     )
+
+    what = "Erase a file, a repository or a project at once, and count what is left"
+    purge = _command(commands, "purge", what)
+    purge.set_defaults(command=lazily("purge", "purge"))
+    purge.add_argument(
+        "place", nargs="?", metavar="PATH",
+        help="a repository's directory or id, or a path inside of one; it need not exist any more",
+    )  # fmt: skip
+    purge.add_argument(
+        "--everything", action="store_true", help="the whole project, its records too"
+    )
+    purge.add_argument("--yes", action="store_true", help="do not ask")
+    purge.add_argument("--project", help="project workspace (the default one)")
 
 
 def _command(commands: Subparsers, name: str, summary: str) -> argparse.ArgumentParser:

@@ -6,9 +6,9 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,31 +23,79 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from codebase_mcp.app import App, IndexReport
+from codebase_mcp.background.indexing import start_indexing
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
+from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.batches import Progress
+from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
-from codebase_mcp.tools.rules import check_name, check_project_id
+from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.source.remote import is_remote
+from codebase_mcp.tools.rules import check_project_id
 
 MAX_ERRORS_SHOWN = 20
+
+_DEPTH = whole_number(0, 10_000)
 
 
 async def index(options: argparse.Namespace, settings: Settings) -> int:
     """Index with a progress bar on standard error; the outcome goes to standard output."""
-    path = Path(options.path).expanduser().absolute()
+    check_flags(options)
     project = check_project_id(options.project)
-    name = check_name(options.name)
+    history_depth = _depth(options.history)
+    if options.dry_run:
+        from codebase_mcp.cli.forecasting import dry_run  # noqa: PLC0415 - for this alone
+
+        return await dry_run(options, settings)
+    with progress_bar(hidden=options.json) as report:
+        source = await find_source(options, settings, history_depth, report)
     async with await App.open(settings) as app:
+        if options.background:
+            return await _ask(app, source, options, identity_here(settings))
         with progress_bar(hidden=options.json) as report:
             outcome = await app.index(
-                path,
+                source.path,
                 project,
-                name=name,
+                name=source.name,
                 force_reindex=options.force,
+                history_depth=history_depth,
                 progress=report,
                 identity=identity_here(settings),
             )
-    _print(outcome, as_json=options.json)
+    _print(outcome, source, as_json=options.json)
     return 1 if outcome.run.status == "failed" else 0
+
+
+async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
+    """Let a worker do it."""
+    started = await start_indexing(
+        app,
+        source.path,
+        check_project_id(options.project),
+        name=source.name,
+        force=options.force,
+        depth=_depth(options.history),
+        identity=identity,
+        wait_s=0,
+    )
+    job = started.job
+    if options.json:
+        content = {
+            "operation_id": str(job.operation_id),
+            "job": job.id,
+            "repository_id": str(job.repository_id),
+            "project_id": started.project.project_id,
+            "project_source": started.project_source,
+            "status": job.status,
+        }
+        print(json.dumps(content, ensure_ascii=False, indent=2))
+        return 0
+    console = Console(highlight=False)
+    console.print(f"Job {job.id} waits to index {job.root}", markup=False)
+    if not await app.jobs.workers():
+        console.print("No worker is there. Run: codebase-mcp worker", style="yellow")
+    return 0
 
 
 @contextmanager
@@ -80,16 +128,27 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 async def remove(options: argparse.Namespace, settings: Settings) -> int:
-    """Forget a repository."""
+    """Forget a repository, and the clone that a URL names."""
+    project, identity = check_project_id(options.project), identity_here(settings)
     async with await App.open(settings) as app:
-        removed = await app.remove(
-            options.path, check_project_id(options.project), identity_here(settings)
-        )
+        if is_remote(options.path):
+            removed, shown = await forget_clone(app, options.path, project, identity)
+        else:
+            removed, shown = await app.remove(options.path, project, identity), options.path
     if options.json:
-        print(json.dumps({"repository_id": str(removed), "status": "removed"}))
+        repository_id = None if removed is None else str(removed)
+        print(json.dumps({"repository_id": repository_id, "status": "removed"}))
     else:
-        print(f"Removed {options.path}")
+        print(f"Removed {shown}")
     return 0
+
+
+def _depth(text: str | None) -> int | None:
+    try:
+        depth = None if text is None else _DEPTH.parse(text)
+    except ValueError as error:
+        raise InvalidInput.of("history", text, f"--history {error}", rule=_DEPTH.words) from None
+    return depth
 
 
 class _Rate(ProgressColumn):
@@ -100,37 +159,52 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:.0f} files/s" if speed else "", style="progress.data.speed")
 
 
-def _print(report: IndexReport, *, as_json: bool) -> None:
+def _print_json(report: IndexReport, source: Source) -> None:
     run = report.run
+    content = {
+        "repository_id": str(run.repository_id),
+        "status": run.status,
+        "files_indexed": run.files_indexed,
+        "files_unchanged": run.files_unchanged,
+        "files_removed": run.files_removed,
+        "files_skipped": run.files_skipped,
+        "chunks_created": run.chunks_created,
+        "commits": report.commits,
+        "duration_seconds": round(run.duration_s, 3),
+        "project_id": report.project.project_id,
+        "schema_name": report.project.schema_name,
+        "project_source": report.project_source,
+    }
+    if described := source.described():
+        content["source"] = described
+    if described := report.repository.described():
+        content["repository_settings"] = described
+    if run.notice:
+        content["notice"] = run.notice
+    if run.status != "success":
+        content["errors"] = run.errors
+    print(json.dumps(content, ensure_ascii=False, indent=2))
+
+
+def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
     if as_json:
-        content = {
-            "repository_id": str(run.repository_id),
-            "status": run.status,
-            "files_indexed": run.files_indexed,
-            "files_unchanged": run.files_unchanged,
-            "files_removed": run.files_removed,
-            "files_skipped": run.files_skipped,
-            "chunks_created": run.chunks_created,
-            "duration_seconds": round(run.duration_s, 3),
-            "project_id": report.project.project_id,
-            "schema_name": report.project.schema_name,
-            "project_source": report.project_source,
-        }
-        if described := report.repository.described():
-            content["repository_settings"] = described
-        if run.notice:
-            content["notice"] = run.notice
-        if run.status != "success":
-            content["errors"] = run.errors
-        print(json.dumps(content, ensure_ascii=False, indent=2))
+        _print_json(report, source)
         return
+    run = report.run
     console = Console(highlight=False)
     colour = {"success": "green", "partial": "yellow", "failed": "red"}[run.status]
-    console.print(f"[bold {colour}]{run.status}[/]  {run.name}  [dim]{run.root}[/]")
+    console.print(
+        f"[bold {colour}]{run.status}[/]  {escape(run.name)}  [dim]{escape(str(run.root))}[/]"
+    )
     console.print(
         f"{run.files_indexed} files indexed, {run.files_unchanged} unchanged, "
         f"{run.files_removed} removed, {run.chunks_created} new chunks, {run.duration_s:.1f} s"
     )
+    if report.commits:
+        console.print(f"{report.commits} commits of history")
+    if source.remote is not None and source.clone is not None:
+        at = source.clone.branch or source.clone.commit[:12]
+        console.print(f"fetched {source.remote.url} at {at}", style="dim", markup=False)
     if run.files_skipped:
         listed = ", ".join(f"{count} {reason}" for reason, count in run.files_skipped.items())
         console.print(f"[dim]skipped: {listed}[/]")

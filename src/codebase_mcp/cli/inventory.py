@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from codebase_mcp.app import App, ProjectFacts
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
@@ -26,16 +29,18 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         project, _ = await app.resolver.resolve(project_id, identity_here(settings))
         found = await app.projects([project])
         repositories = found[0].repositories if found else ()
+        states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
         notices = model_notices(repositories, app.models)
     if options.json:
-        print(json.dumps([_as_json(r) for r in repositories], ensure_ascii=False, indent=2))
+        content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
+        print(json.dumps(content, ensure_ascii=False, indent=2))
         return 0
     console = Console(highlight=False)
     if not repositories:
         console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
         return 0
     for repository in repositories:
-        _show(repository, console)
+        _show(repository, console, states.get(repository.id))
     for notice in notices:
         console.print(notice, style="yellow", markup=False)
     return 0
@@ -58,7 +63,7 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
         for repository in facts.repositories:
             table.add_row(
                 label,
-                repository.root,
+                escape(repository.root),
                 str(repository.files),
                 str(repository.chunks),
                 _time(repository),
@@ -70,9 +75,9 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _show(repository: RepositoryFacts, console: Console) -> None:
+def _show(repository: RepositoryFacts, console: Console, state: TreeState | None) -> None:
     missing = "" if Path(repository.root).is_dir() else "  [yellow]directory is gone[/]"
-    console.print(f"[bold]{repository.name}[/]  [dim]{repository.root}[/]{missing}")
+    console.print(f"[bold]{escape(repository.name)}[/]  [dim]{escape(repository.root)}[/]{missing}")
     console.print(
         f"  {repository.files} files, {repository.chunks} chunks, "
         f"{repository.size / 1e6:.1f} MB, indexed {_time(repository)} "
@@ -80,8 +85,10 @@ def _show(repository: RepositoryFacts, console: Console) -> None:
     )
     languages = sorted(repository.languages.items(), key=lambda item: -item[1])[:8]
     console.print("  " + ", ".join(f"{name} {count}" for name, count in languages), style="dim")
-    if repository.files_pending:
-        console.print(f"  [yellow]incomplete: {repository.files_pending} files to go[/]")
+    if repository.commits:
+        console.print(f"  {repository.commits} commits of history", style="dim")
+    if state is not None and (note := NOTES.get(state.state)):
+        console.print(f"  {note.format(state.pending)}", style="yellow", markup=False)
     if repository.files_failed:
         console.print(f"  [yellow]{repository.files_failed} files could not be indexed[/]")
     if repository.files_skipped:
@@ -102,6 +109,13 @@ def _as_json(repository: RepositoryFacts) -> dict[str, Any]:
     indexed_at = repository.indexed_at
     content["indexed_at"] = None if indexed_at is None else indexed_at.isoformat()
     return content
+
+
+def _state_json(state: TreeState | None) -> dict[str, Any]:
+    if state is None:
+        return {}
+    checked_at = None if state.checked_at is None else state.checked_at.isoformat()
+    return {"state": state.state, "files_pending": state.pending, "checked_at": checked_at}
 
 
 def _project_json(facts: ProjectFacts) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from codebase_mcp.cli.flags import (
     flags_in,
     show_settings,
 )
+from codebase_mcp.cli.job_commands import add_job_commands
 from codebase_mcp.cli.model_arguments import add_model_command
 from codebase_mcp.cli.record_commands import add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
@@ -100,13 +101,22 @@ def build_parser() -> argparse.ArgumentParser:
     index = _command(
         commands, "index", _lazily("indexing", "index"), "Index a repository, or what changed in it"
     )
-    index.add_argument("path", help="directory of the repository")
-    index.add_argument(
-        "--force", action="store_true", help="rebuild everything, with the configured model"
-    )
-    index.add_argument("--name", help="display name (the directory's name)")
-    index.set_defaults(names_repository=True)
+    _add_index_options(index)
     _project_options(index)
+    add_job_commands(commands, _lazily)
+    watch = _command(
+        commands,
+        "watch",
+        _lazily("watch", "watch"),
+        "Let the index follow the files, as they change",
+    )
+    watch.add_argument(
+        "paths", nargs="*", metavar="PATH", help="directories (all repositories of the project)"
+    )
+    watch.add_argument(
+        "--poll", action="store_true", help="look at the files again and again (network drives)"
+    )
+    _project_options(watch)
 
     search = _command(commands, "search", _lazily("searching", "search"), "Search the indexed code")
     search.add_argument("query", nargs="+", help="a question, or a symbol's name")
@@ -132,7 +142,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _project_options(projects)
     remove = _command(commands, "remove", _lazily("indexing", "remove"), "Forget a repository")
-    remove.add_argument("path", help="its directory, which need not exist any more, or its id")
+    remove.add_argument(
+        "path", help="its directory, which need not exist any more, its URL, or its id"
+    )
     _project_options(remove)
     add_model_command(commands, _lazily)
     add_record_commands(commands, _lazily)
@@ -165,6 +177,25 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_index_options(index: SettingsParser) -> None:
+    index.add_argument("path", help="directory of the repository, or the URL of a git repository")
+    index.add_argument(
+        "--force", action="store_true", help="rebuild everything, with the configured model"
+    )
+    index.add_argument("--name", help="display name (the directory's, or org/name of a URL)")
+    index.add_argument("--dry-run", action="store_true", help="only tell what it would do and cost")
+    index.add_argument("--branch", metavar="NAME", help="of a URL: branch or tag (the default one)")
+    index.add_argument("--depth", metavar="N", help="of a URL: commits to fetch (1)")
+    index.add_argument("--full", action="store_true", help="of a URL: fetch the whole history")
+    index.add_argument(
+        "--history", metavar="N", help="commits of history to keep from now on, 0 for none"
+    )
+    index.set_defaults(names_repository=True)
+    index.add_argument(
+        "--background", action="store_true", help="only ask for it: a server or a worker does it"
+    )
+
+
 def show_error(error: CodebaseError, *, as_json: bool) -> None:
     """An error for a program on standard output, or for a person on standard error."""
     if as_json:
@@ -190,8 +221,10 @@ def _lazily(module: str, function: str) -> Command:
 
 def _settings(options: argparse.Namespace) -> Settings:
     """What was said, checked together with the context file of the repository that is named."""
+    from codebase_mcp.source.remote import is_remote  # noqa: PLC0415 - not for serving
+
     problems: list[Problem] = []
-    if getattr(options, "names_repository", False):
+    if getattr(options, "names_repository", False) and not is_remote(options.path):
         from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - not for serving
 
         is_named = getattr(options, "project", None) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +12,18 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from codebase_mcp.cli.calling import open_shell
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings import DEFAULT, Settings
+
+# What a person should know about an index that is not ready.
+NOTES = {
+    "indexing": "An index run is going on: {} files to go.",
+    "incomplete": "The index is incomplete: {} files to go. Run: codebase-mcp index PATH",
+    "stale": "{} files have changed and are not indexed yet. Run: codebase-mcp index PATH",
+    "unchecked": "Whether files have changed since they were indexed is not known.",
+}
+
+# One command has more time to look than one search of many.
+CHECK_MS = 2_000
 
 # Of a long chunk a terminal shows the beginning.
 MAX_LINES_SHOWN = 16
@@ -34,13 +46,19 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         "directory": options.directory,
     }
     arguments |= {name: value for name, value in optional.items() if value is not None}
-    async with open_shell(settings) as shell:
+    async with open_shell(patient(settings)) as shell:
         reply = await shell.call("search_code", arguments)
     if options.json:
         print(json.dumps(reply, ensure_ascii=False, indent=2))
     else:
         show(reply, Console(highlight=False))
     return 0
+
+
+def patient(settings: Settings) -> Settings:
+    """The settings with the time that one command takes for looking, unless somebody set it."""
+    is_set = settings.sources.get("check_ms", DEFAULT) != DEFAULT
+    return settings if is_set else replace(settings, check_ms=CHECK_MS)
 
 
 def show(reply: dict[str, Any], console: Console) -> None:
@@ -68,9 +86,8 @@ def show(reply: dict[str, Any], console: Console) -> None:
     console.print(
         f"{len(reply['results'])} of {total} places, {reply['latency_ms']:.0f} ms", style="dim"
     )
-    state = reply["index"]
-    if state["state"] != "ready":
-        console.print(f"The index is incomplete: {state['files_pending']} files to go.")
+    if note := NOTES.get(reply["index"]["state"]):
+        console.print(note.format(reply["index"]["files_pending"]), style="yellow")
 
 
 def _snippet(result: dict[str, Any]) -> Syntax:

@@ -26,7 +26,7 @@ def is_tool(arguments: Sequence[str]) -> bool:
 _OTHER_COMMANDS = frozenset(
     {
         "serve", "index", "search", "status", "projects", "remove", "doctor", "tasks",
-        "work-items", "export", "import", "trust", "settings", "setup",
+        "work-items", "export", "import", "trust", "settings", "setup", "worker", "jobs", "watch",
     }
 )  # fmt: skip
 _SHARED_NAMES = frozenset({"memory"})
@@ -38,7 +38,7 @@ def _names_operation(arguments: Sequence[str]) -> bool:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The arguments of a tool's command, under the names that the user wrote."""
-    from codebase_mcp.tools.arguments import ALIASES  # noqa: PLC0415
+    from codebase_mcp.tools.arguments import aliases_in  # noqa: PLC0415
     from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415
 
     spec = next(tool for tool in all_tools() if tool.name == arguments[0])
@@ -55,9 +55,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.add_argument(*_spellings(name), nargs="?", const="true", dest=name, help=text)
         else:
             parser.add_argument(*_spellings(name), dest=name, help=text)
-    for alias, name in ALIASES.items():
-        if name in properties and alias not in properties:
-            parser.add_argument(*_spellings(alias), dest=alias, help=argparse.SUPPRESS)
+    for alias in aliases_in(properties):
+        parser.add_argument(*_spellings(alias), dest=alias, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments[1:])
     options.values = without_flags(options)
     options.spec, options.json = spec, True

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.chunking.grammars import unpack
+from codebase_mcp.database.connection import Database, HeldLocks, Transaction
+from codebase_mcp.database.nearest import tend
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import (
@@ -105,7 +107,8 @@ class Batches:
         stored: dict[str, StoredFile],
         tally: Tally,
         progress: Callable[[Progress], None],
-        record: RunRecord | None,
+        held: HeldLocks,
+        record: RunRecord | None = None,
     ) -> None:
         self._parts = parts
         self._database = parts.database
@@ -117,6 +120,7 @@ class Batches:
         self._stored = stored
         self._tally = tally
         self._progress = progress
+        self._held = held
         self._record = record
         self._small = True
 
@@ -131,14 +135,15 @@ class Batches:
         self._report()
         try:
             await self._batches(plan)
-            if not self._snapshot.active:  # it is about to answer searches
-                async with step("finish"), self._database.transaction(self._project) as tx:
-                    await store.tend_vectors(tx, self._snapshot.profile)
+            if self._snapshot.replaces is not None:  # another model is about to answer searches
+                async with step("finish"):
+                    await tend(self._database, self._project)
+            await self._held.confirm()
             async with step("finish"), self._database.transaction(self._project) as tx:
                 await finish(tx)
             if self._tally.chunks >= SETTLE_CHUNKS or not self._snapshot.active:
                 async with step("finish"), self._database.transaction(self._project) as tx:
-                    await store.settle(tx, self._snapshot.profile)
+                    await store.settle(tx)
         except (DatabaseUnavailable, EmbeddingUnavailable, IndexingFailed) as error:
             if self._tally.indexed == 0:
                 raise
@@ -146,7 +151,11 @@ class Batches:
         return None
 
     async def _batches(self, plan: Plan) -> None:
-        under_way: set[asyncio.Task[None]] = set()
+        languages = {file.language for file in plan.to_read}
+        unpacking = asyncio.create_task(asyncio.to_thread(unpack, languages))
+        if self._small:
+            await unpacking
+        under_way = {unpacking}  # until then the worker processes are still starting
         # One more than there are workers, so that none waits while a batch is stored.
         most, size = self._parts.pool.workers + 1, BATCH_BYTES
         if self._model.local is None:
@@ -218,6 +227,7 @@ class Batches:
                 prepared = await self._parts.pool.prepare(fresh, self._job, small=self._small)
             with step("embed"):
                 prepared = await self._embedded(prepared)
+            await self._held.confirm()
             async with step("store"), self._database.transaction(self._project) as tx:
                 chunks, missing = await store.write_batch(
                     tx, self._snapshot, wanted, {blob.blob_id: blob for blob in prepared}

@@ -16,20 +16,22 @@ from pathlib import Path
 from typing import Literal
 from uuid import UUID, uuid4
 
-from codebase_mcp.database.connection import Database
+from codebase_mcp.database.connection import Database, HeldLocks
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.index import store
+from codebase_mcp.index import purge, store
 from codebase_mcp.index.batches import Batches, Parts, Progress, Tally
 from codebase_mcp.index.pace import paced, waiting
 from codebase_mcp.index.part import Part
-from codebase_mcp.index.plan import Plan, make_plan
+from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PROGRAM_VERSION
-from codebase_mcp.index.runs import recorded
+from codebase_mcp.index.purge import Purged
+from codebase_mcp.index.runs import RunRecord, recorded
+from codebase_mcp.index.store import Snapshot
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 from codebase_mcp.telemetry.watch import step
@@ -72,6 +74,8 @@ class _Order:
     name: str | None
     force: bool
     operation_id: UUID
+    progress: Callable[[Progress], None]
+    is_asked: bool
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -108,11 +112,13 @@ class Indexer:
                 has the status ``failed`` and what was stored stays searchable.
         """
         operation = uuid4() if operation_id is None else operation_id
-        order = _Order(project, root, selection, name, force, operation)
         with paced(progress) as pace:
             pace.follow(Progress(0, 0, "Listing files"))
-            async with self._locked(project, order.repository_id):
-                run = await self._whole(order, pace.follow)
+            order = _Order(
+                project, root, selection, name, force, operation, pace.follow, is_asked=True
+            )
+            async with self._locked(project, order.repository_id) as held:
+                run = await self._whole(order, held)
             pace.end(run)
         return run
 
@@ -133,26 +139,34 @@ class Indexer:
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: as ``run``.
         """
-        order = _Order(project, root, selection, None, False, uuid4())
         part = await asyncio.to_thread(Part.at, root, paths)
         with paced(progress) as pace:
             pace.follow(Progress(0, 0, "Listing files"))
-            async with self._locked(project, order.repository_id):
-                run = await self._part(order, part, pace.follow)
-                run = run or await self._whole(order, pace.follow)
+            order = _Order(
+                project, root, selection, None, False, uuid4(), pace.follow, is_asked=False
+            )
+            async with self._locked(project, order.repository_id) as held:
+                run = await self._part(order, part, held) or await self._whole(order, held)
             pace.end(run)
         return run
 
-    async def _whole(self, order: _Order, progress: Callable[[Progress], None]) -> RunResult:
+    async def _whole(self, order: _Order, held: HeldLocks) -> RunResult:
         project, repository_id = order.project, order.repository_id
         async with recorded(
-            self._database, project, repository_id, order.root, order.operation_id
+            self._database,
+            project,
+            repository_id,
+            order.root,
+            order.operation_id,
+            is_asked=order.is_asked,
         ) as record:
             with step("list"):
                 listing = await asyncio.to_thread(list_files, order.root, order.selection)
             model, profile = await self._model_for(project, repository_id, force=order.force)
             async with step("plan"), self._database.transaction(project) as tx:
-                _, name = await store.open_repository(tx, project, order.root, order.name)
+                _, name = await store.open_repository(
+                    tx, project, order.root, order.name, order.selection.chosen_by
+                )
                 snapshot = await store.open_snapshot(
                     tx, repository_id, profile, rebuild=order.force
                 )
@@ -161,19 +175,10 @@ class Indexer:
                 if plan.removed:
                     await store.forget_files(tx, snapshot, plan.removed)
                 await store.start_run(tx, snapshot, len(plan.to_read))
-                await record.plan(tx, len(listing.files), plan.unchanged)
+                has_work = bool(plan.removed) or not snapshot.active
+                await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
             tally = Tally.of(listing, plan)
-            batches = Batches(
-                self._parts,
-                project,
-                snapshot,
-                model,
-                max_file_bytes=order.selection.max_file_bytes,
-                stored=stored,
-                tally=tally,
-                progress=progress,
-                record=record,
-            )
+            batches = self._batches(order, held, snapshot, model, stored, tally, record)
             error = await batches.to_the_end(
                 plan, lambda tx: store.finish_run(tx, snapshot, tally.skipped, tally.failures)
             )
@@ -181,9 +186,7 @@ class Indexer:
             await record.end(run.status, run.errors)
         return run
 
-    async def _part(
-        self, order: _Order, part: Part, progress: Callable[[Progress], None]
-    ) -> RunResult | None:
+    async def _part(self, order: _Order, part: Part, held: HeldLocks) -> RunResult | None:
         """A run over a part of the tree; None where only one over all of it will do.
 
         It is over in a moment and is not written down.
@@ -199,27 +202,42 @@ class Indexer:
         with step("list"):
             listing = await asyncio.to_thread(list_files, order.root, order.selection, part.paths)
         async with step("plan"), self._database.transaction(project) as tx:
-            _, name = await store.open_repository(tx, project, order.root, None)
+            _, name = await store.open_repository(
+                tx, project, order.root, None, order.selection.chosen_by
+            )
             stored = await store.stored_files(tx, snapshot, part)
             plan = make_plan(listing, stored)
             if plan.removed:
                 await store.forget_files(tx, snapshot, plan.removed)
         tally = Tally.of(listing, plan)
-        batches = Batches(
+        batches = self._batches(order, held, snapshot, model, stored, tally)
+        error = await batches.to_the_end(
+            plan, lambda tx: store.finish_part(tx, snapshot, part, tally.failures)
+        )
+        return self._result(order, plan, tally, error, name=name, profile=snapshot.profile)
+
+    def _batches(  # noqa: PLR0917 - once for either kind of run
+        self,
+        order: _Order,
+        held: HeldLocks,
+        snapshot: Snapshot,
+        model: Model,
+        stored: dict[str, StoredFile],
+        tally: Tally,
+        record: RunRecord | None = None,
+    ) -> Batches:
+        return Batches(
             self._parts,
-            project,
+            order.project,
             snapshot,
             model,
             max_file_bytes=order.selection.max_file_bytes,
             stored=stored,
             tally=tally,
-            progress=progress,
-            record=None,
+            progress=order.progress,
+            held=held,
+            record=record,
         )
-        error = await batches.to_the_end(
-            plan, lambda tx: store.finish_part(tx, snapshot, part, tally.failures)
-        )
-        return self._result(order, plan, tally, error, name=name, profile=snapshot.profile)
 
     def _result(
         self,
@@ -260,6 +278,17 @@ class Indexer:
         ):
             return await store.remove_repository(tx, repository_id)
 
+    async def purge(self, project: Project, repository_id: UUID, part: Part | None) -> Purged:
+        """Erase a repository, or some paths of it, at once; what is left of them is counted."""
+        async with self._locked(project, repository_id):
+            async with self._database.transaction(project) as tx:
+                marked = await purge.mark(tx, repository_id, part)
+                before = await purge.count_rows(tx, marked)
+                await purge.erase(tx, marked)
+            async with self._database.transaction(project, readonly=True) as tx:
+                after = await purge.count_rows(tx, marked)
+        return Purged(before, after, marked.paths, marked.shared)
+
     async def undo_switch(self, project: Project, repository_id: UUID) -> bool:
         """Let the index of before the last switch of models answer again, if it is kept."""
         async with (
@@ -277,13 +306,13 @@ class Indexer:
             return await store.keep_switch(tx, repository_id)
 
     @asynccontextmanager
-    async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[None]:
+    async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
         """While a repository's index is changed, nobody else does so."""
-        lock = self._database.session_lock(project, index_lock(repository_id), wait=True)
+        locks = self._database.session_locks(project, [index_lock(repository_id)])
         async with AsyncExitStack() as stack:
             with waiting():
-                await stack.enter_async_context(lock)
-            yield
+                held = await stack.enter_async_context(locks)
+            yield held
 
     async def _model_for(
         self, project: Project, repository_id: UUID, *, force: bool

@@ -21,6 +21,7 @@ class RepositoryFacts:
 
     ``profile`` is what the index was made with, ``kept_model`` the model before the last switch as
     long as its index is kept, ``coming_model`` that of a switch that has not come to its end.
+    ``commits`` are kept of its history.
     """
 
     id: UUID
@@ -37,6 +38,7 @@ class RepositoryFacts:
     profile: Profile
     kept_model: str | None = None
     coming_model: str | None = None
+    commits: int = 0
 
 
 async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
@@ -62,7 +64,8 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
             languages=by_repository[row[0]],
             kept_model=row[10],
             coming_model=row[11],
-            profile=Profile.from_row(row[12:]),
+            commits=row[12],
+            profile=Profile.from_row(row[13:]),
         )
         for row in repositories
     )

@@ -10,6 +10,7 @@ SELECT r.id, r.root, r.name, count(f.path), coalesce(sum(b.chunk_count), 0)::big
        (SELECT max(cp.model) FROM snapshot AS c JOIN profile AS cp ON cp.id = c.profile_id
         WHERE c.repository_id = r.id AND NOT c.active AND c.generation = s.generation
           AND c.indexed_at IS NULL),
+       (SELECT count(*) FROM commit_entry AS h WHERE h.repository_id = r.id),
        p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
        p.passage_prefix, p.slope, p.shift
 FROM repository AS r

@@ -32,7 +32,10 @@ RunStatus = Literal["running", "interrupted", "success", "partial", "failed", "c
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The newest run of a repository; ``interrupted`` is one whose process ended before it did.
+    """The newest run of a repository.
+
+    ``interrupted`` is one whose caller or process went before it ended, ``cancelled`` one that
+    somebody wanted to end.
 
     ``files_done`` of ``files_total`` are compared, and read where need be; ``files_indexed`` and
     ``chunks_created`` are what is new in the index. Of a run that goes on ``current_file`` is the
@@ -67,21 +70,46 @@ class RunState:
 
 
 class RunRecord:
-    """What one run writes down about itself."""
+    """What one run writes down about itself, once it has begun to."""
 
-    def __init__(self, database: Database, project: Project, repository_id: UUID) -> None:
+    def __init__(
+        self, database: Database, project: Project, repository_id: UUID, root: Path, operation: UUID
+    ) -> None:
         self._database = database
         self._project = project
         self._repository_id = repository_id
+        self._root = root
+        self._operation_id = operation
+        self._is_begun = False
+        self._total = self._done = 0
 
-    async def plan(self, tx: Transaction, total: int, done: int) -> None:
+    async def begin(self, tx: Transaction) -> None:
+        """Take the place of the run before it."""
+        await tx.execute(
+            _SQL["begin"],
+            repository_id=self._repository_id,
+            operation_id=self._operation_id,
+            root=str(self._root),
+            total=self._total,
+            done=self._done,
+        )
+        self._is_begun = True
+
+    async def plan(self, tx: Transaction, total: int, done: int, *, has_work: bool) -> None:
         """How many files there are, and how many of them need nothing."""
-        await tx.execute(_SQL["plan"], repository_id=self._repository_id, total=total, done=done)
+        self._total, self._done = total, done
+        if has_work or self._is_begun:
+            await self.begin(tx)
 
     async def advance(
         self, tx: Transaction, done: int, indexed: int, chunks: int, current_file: str | None
     ) -> None:
         """By how much a batch brings it forward, as part of the transaction that stores it."""
+        if not self._is_begun and not indexed:
+            self._done += done
+            return
+        if not self._is_begun:
+            await self.begin(tx)
         await tx.execute(
             _SQL["advance"],
             repository_id=self._repository_id,
@@ -93,6 +121,8 @@ class RunRecord:
 
     async def end(self, status: RunStatus, errors: Sequence[str] = ()) -> None:
         """How it ended, if that can be written down; the fallen lock tells that it did."""
+        if not self._is_begun:
+            return
         with suppress(CodebaseError):
             async with self._database.transaction(self._project) as tx:
                 await tx.execute(
@@ -110,17 +140,21 @@ async def recorded(
     repository_id: UUID,
     root: Path,
     operation_id: UUID,
+    *,
+    is_asked: bool,
 ) -> AsyncIterator[RunRecord]:
-    """The record of a run that holds the repository's lock; one that breaks off says so."""
-    async with database.transaction(project) as tx:
-        await tx.execute(
-            _SQL["begin"], repository_id=repository_id, operation_id=operation_id, root=str(root)
-        )
-    record = RunRecord(database, project, repository_id)
+    """The record of a run that holds the repository's lock; one that breaks off says so.
+
+    A run that nobody asked for begins its record when it finds something to do.
+    """
+    record = RunRecord(database, project, repository_id, root, operation_id)
+    if is_asked:
+        async with database.transaction(project) as tx:
+            await record.begin(tx)
     try:
         yield record
     except asyncio.CancelledError:
-        await record.end("cancelled")
+        await record.end("interrupted")
         raise
     except CodebaseError as error:
         await record.end("failed", [error.message])
@@ -146,6 +180,11 @@ async def load_runs(tx: Transaction, repository_id: UUID | None = None) -> list[
             run = run if is_held else replace(run, status="interrupted")
         found.append(run)
     return found
+
+
+async def mark_cancelled(tx: Transaction, operation_id: UUID) -> None:
+    """Somebody wanted this run to end."""
+    await tx.execute(_SQL["cancel"], operation_id=operation_id)
 
 
 async def forget_run(tx: Transaction, repository_id: UUID) -> None:

@@ -1,17 +1,11 @@
 -- name: begin
 -- A run begins; what is known of the one before it goes.
-INSERT INTO index_run (repository_id, operation_id, root, status)
-VALUES (%(repository_id)s, %(operation_id)s, %(root)s, 'running')
+INSERT INTO index_run (repository_id, operation_id, root, status, files_total, files_done)
+VALUES (%(repository_id)s, %(operation_id)s, %(root)s, 'running', %(total)s, %(done)s)
 ON CONFLICT (repository_id) DO UPDATE
 SET operation_id = excluded.operation_id, root = excluded.root, status = 'running',
-    files_total = 0, files_done = 0, files_indexed = 0, chunks_created = 0, current_file = NULL,
-    errors = '[]', started_at = now(), updated_at = now(), ended_at = NULL;
-
--- name: plan
--- How much there is to do.
-UPDATE index_run
-SET files_total = %(total)s, files_done = %(done)s, updated_at = now()
-WHERE repository_id = %(repository_id)s;
+    files_total = excluded.files_total, files_done = excluded.files_done, files_indexed = 0,
+    chunks_created = 0, current_file = NULL, errors = '[]', started_at = now(), updated_at = now(), ended_at = NULL;
 
 -- name: advance
 -- One batch more is done.
@@ -28,6 +22,12 @@ SET status = %(status)s, errors = %(errors)s::text::jsonb, current_file = NULL,
     files_done = CASE WHEN %(status)s IN ('success', 'partial') THEN files_total ELSE files_done END,
     updated_at = now(), ended_at = now()
 WHERE repository_id = %(repository_id)s;
+
+-- name: cancel
+-- It was wanted to end.
+UPDATE index_run
+SET status = 'cancelled', current_file = NULL, ended_at = coalesce(ended_at, now())
+WHERE operation_id = %(operation_id)s AND status IN ('running', 'interrupted');
 
 -- name: running
 -- The runs that have not said that they ended.

@@ -16,9 +16,9 @@ from uuid import UUID, uuid5
 import numpy as np
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import EXACT_VECTORS, drop_vector_index, tend_vector_index
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
 from codebase_mcp.index.part import Part
@@ -77,15 +77,19 @@ def repository_id_in(schema: str, root: str) -> UUID:
 
 
 async def open_repository(
-    tx: Transaction, project: Project, root: Path, name: str | None
+    tx: Transaction, project: Project, root: Path, name: str | None, selected_by: str = ""
 ) -> tuple[UUID, str]:
-    """The id and name of the repository at ``root``, which is created where it is new."""
+    """The id and name of the repository at ``root``, which is created where it is new.
+
+    ``selected_by`` is what the program's settings say about what of it is listed.
+    """
     row = await tx.fetch_one(
         _SQL["upsert_repository"],
         id=repository_id_of(project, root),
         root=str(root),
         name=name or root.name or str(root),
         given_name=name,
+        selected_by=selected_by,
     )
     assert row is not None
     return row[0], row[1]
@@ -280,7 +284,7 @@ async def finish_run(
         await tx.execute(_SQL["deactivate_snapshot"], **snapshot.key)
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
     if dropped:  # nothing can come back to what was dropped, so it need not wait
-        await _clear(tx)
+        await clear(tx)
     else:
         await sweep(tx, GRACE_S)
 
@@ -319,24 +323,14 @@ async def keep_switch(tx: Transaction, repository_id: UUID) -> bool:
     key = {"repository_id": repository_id, "view": WORKTREE}
     if not await tx.execute(_SQL["delete_inactive"], **key):
         return False
-    await _clear(tx)
+    await clear(tx)
     return True
 
 
-async def tend_vectors(tx: Transaction, profile: Profile) -> None:
-    """Leave the vector index of a profile in order."""
-    await tx.lock(WRITE_LOCK)
-    counted = await tx.fetch_one(_SQL["count_vectors"], profile_id=profile.id)
-    assert counted is not None
-    if counted[0] >= EXACT_VECTORS:
-        await tend_vector_index(tx, profile.dimension, counted[0], profile_id=profile.id)
-
-
-async def settle(tx: Transaction, profile: Profile) -> None:
+async def settle(tx: Transaction) -> None:
     """After many new rows: leave indexes and the planner's statistics in order."""
     await tx.lock(WRITE_LOCK)
     await tx.fetch_all(_SQL["flush_terms"])
-    await tend_vectors(tx, profile)
     await tx.execute(_SQL["analyze"])
 
 
@@ -357,17 +351,17 @@ async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
     await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
         return False
-    await _clear(tx)
+    await clear(tx)
     return True
 
 
-async def _clear(tx: Transaction) -> None:
+async def clear(tx: Transaction) -> None:
     """Delete what only snapshots that were dropped used: texts, vectors, indexes of vectors."""
     await tx.execute(_SQL["release_orphans"])
     await sweep(tx, 0)
     await tx.execute(_SQL["delete_vectors_unused"])
-    for (profile_id,) in await tx.fetch_all(_SQL["unused_profiles"]):
-        await drop_vector_index(tx, profile_id)
+    unused = await tx.fetch_all(_SQL["unused_profiles"])
+    await drop_near_indexes(tx, [profile_id for (profile_id,) in unused])
 
 
 async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
@@ -399,9 +393,14 @@ async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
     chunks = sum(blob.chunk_count for blob in blobs)
     await tx.execute(
         _SQL["add_frequencies"],
-        terms=[ALL_CHUNKS, *terms.tolist()],
-        chunks=[chunks, *counts.tolist()],
+        terms=_array_text([ALL_CHUNKS, *terms.tolist()]),
+        chunks=_array_text([chunks, *counts.tolist()]),
     )
+
+
+def _array_text(values: Sequence[int]) -> str:
+    """An array as PostgreSQL writes it; the driver takes four times as long for thousands."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def _file_row(snapshot_id: int, file: FileRecord) -> bytes:

@@ -1,8 +1,9 @@
 -- name: upsert_repository
 -- The repository at a root; its id comes from its root, so it is the same for ever.
-INSERT INTO repository (id, root, name)
-VALUES (%(id)s, %(root)s, %(name)s)
-ON CONFLICT (id) DO UPDATE SET name = coalesce(%(given_name)s::text, repository.name)
+INSERT INTO repository (id, root, name, selected_by)
+VALUES (%(id)s, %(root)s, %(name)s, %(selected_by)s)
+ON CONFLICT (id) DO UPDATE
+SET name = coalesce(%(given_name)s::text, repository.name), selected_by = excluded.selected_by
 RETURNING id, name;
 
 -- name: delete_repository
@@ -320,11 +321,6 @@ WHERE id = ANY(%(ids)s);
 SELECT gin_clean_pending_list('chunk_terms');
 
 -- name: analyze
--- Fresh statistics for the planner, of the columns that it joins and filters by.
-ANALYZE file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal), symbol (blob_id, folded);
-
--- name: count_vectors
--- How many chunks of the project have a vector of this profile.
-SELECT count(*)
-FROM chunk_vector
-WHERE profile_id = %(profile_id)s;
+-- Fresh statistics for the planner, of the columns that it joins and filters by. A table whose
+-- index is being built is left out, as it would have to wait.
+ANALYZE (SKIP_LOCKED) file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal, added), symbol (blob_id, folded);

@@ -108,7 +108,7 @@ class Resolver:
             ProjectNotFound: there is no such project, and ``create`` does not say to make it.
             PermissionDenied: a context file names a project that is not its own.
         """
-        meant = await self._meant(project_id, identity, repository)
+        meant = await self.meant(project_id, identity, repository)
         # Before a run that may take long, a round trip makes sure that the project is still there.
         project = await self._open(meant, create=create, again=create)
         if meant.source == "explicit" and create:
@@ -122,7 +122,7 @@ class Resolver:
             DatabaseUnavailable: the database is away.
         """
         try:
-            meant = await self._meant(project_id, identity)
+            meant = await self.meant(project_id, identity)
         except InvalidInput as error:
             return Current(None, "config", in_words(error))
         try:
@@ -214,7 +214,7 @@ class Resolver:
         self._known.pop(project.project_id, None)
         self._database.forget(project.schema_name)
 
-    async def _meant(
+    async def meant(
         self, project_id: str | None, identity: Identity, repository: Path | None = None
     ) -> Meant:
         """What a call means, whether there is such a project or not.

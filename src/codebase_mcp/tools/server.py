@@ -45,12 +45,14 @@ Search over the code of indexed repositories, by meaning and by words.
 symbols by name. Use it before grep and before reading files: it returns the places with their \
 lines. Use grep for an exact string of which every occurrence matters.
 2. PROJECT_NOT_FOUND: nothing is indexed yet. Call index_repository with the absolute path of the \
-repository, then search again. After files changed call it again: only changes are read.
+repository, then search again. Files that change later are followed; index.state says how far.
 3. An empty result means that nothing in the code has to do with the question. Reword it or drop \
 filters.
 Results are relative to the repository's root, which `repositories` names.
 """
 RECORD_INSTRUCTIONS = {
+    "index": "index_codebase indexes large repositories in the background; get_indexing_status "
+    "says how far.",
     "projects": "project_id names a workspace; omit it to stay in yours (get_active_project).",
     "tasks": "Begin with list_tasks; keep status, branch and commit true with update_task.",
     "memory": "session start, then memory inject or search for what is known; store decisions and "

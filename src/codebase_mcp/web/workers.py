@@ -21,6 +21,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from codebase_mcp import telemetry
+from codebase_mcp.background.beside import beside
 from codebase_mcp.errors import InternalError
 from codebase_mcp.interrupts import deaf_children
 from codebase_mcp.settings import Settings, share_metrics_in
@@ -81,7 +82,7 @@ class _Workers:
     def start(self) -> None:
         """Start all of them."""
         for _ in range(self._settings.http_workers):
-            self._processes.append(self._new())
+            self._processes.append(self._new(len(self._processes)))
             self._started.append(time.monotonic())
 
     def replace_dead(self) -> None:
@@ -102,7 +103,7 @@ class _Workers:
                     "The HTTP workers end as soon as they have started",
                     hint="The log says why; CODEBASE_MCP_HTTP_WORKERS=1 does without them.",
                 )
-            self._processes[place] = self._new()
+            self._processes[place] = self._new(place)
             self._started[place] = time.monotonic()
 
     def end(self) -> None:
@@ -116,10 +117,10 @@ class _Workers:
                 process.kill()
                 process.join()
 
-    def _new(self) -> SpawnProcess:
+    def _new(self, place: int) -> SpawnProcess:
         # Not a daemon, for those may have no children, and an index run starts some.
         process = get_context("spawn").Process(
-            target=_work, args=(self._settings, self._sockets, self._shared)
+            target=_work, args=(self._settings, self._sockets, self._shared, place)
         )
         with deaf_children():  # they are told to end by us
             process.start()
@@ -130,7 +131,7 @@ class _Workers:
         telemetry.process_ended(self._shared, process.pid)
 
 
-def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path) -> None:
+def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, place: int) -> None:
     """What a worker process runs."""
     telemetry.start(
         settings.log_level,
@@ -140,16 +141,16 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path) ->
     )
     telemetry.enable(shared)
     try:
-        asyncio.run(_serve(settings, sockets))
+        asyncio.run(_serve(settings, sockets, place))
     finally:
         telemetry.end()
 
 
-async def _serve(settings: Settings, sockets: Sequence[socket.socket]) -> None:
+async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: int) -> None:
     ending = Ending()
     threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
     with ending.of_process():
-        holder = AppHolder.of(settings)
+        holder = AppHolder.of(settings, beside(settings, place))
         server = server_of(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
         await serve_http(app, holder, sockets, ending, settings)

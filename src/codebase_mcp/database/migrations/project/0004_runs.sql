@@ -5,7 +5,7 @@ CREATE TABLE index_run (
     repository_id  uuid        PRIMARY KEY,
     operation_id   uuid        NOT NULL,
     root           text        NOT NULL,
-    status         text        NOT NULL,   -- running, success, partial, failed, cancelled
+    status         text        NOT NULL,   -- running, interrupted, success, partial, failed, cancelled
     files_total    integer     NOT NULL DEFAULT 0,
     files_done     integer     NOT NULL DEFAULT 0,
     files_indexed  integer     NOT NULL DEFAULT 0,
@@ -16,3 +16,8 @@ CREATE TABLE index_run (
     updated_at     timestamptz NOT NULL DEFAULT now(),
     ended_at       timestamptz
 );
+
+-- What the settings of the program that indexed the repository last say about what of it is listed:
+-- one with other settings leaves it alone unless somebody asks.
+ALTER TABLE repository
+    ADD COLUMN selected_by text NOT NULL DEFAULT '';
