@@ -140,6 +140,21 @@ async def test_a_directory_that_was_renamed_is_found_under_its_new_name(
     assert not any(path.startswith("src/parsers/") for path in shown(report))
 
 
+async def test_a_file_that_became_a_directory_is_forgotten_with_what_came_into_it(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo({"src": "def authenticate(): ...\n", "other.py": "x = 1\n"})
+    await app.index(root, project_id)
+    (root / "src").unlink()
+    (root / "src").mkdir()
+    (root / "src/new.py").write_text("def authenticate(user): ...\n")
+
+    run = (await app.update(root, ["src/new.py"], project_id)).run
+
+    assert (run.added, run.files_removed) == (("src/new.py",), 1)
+    assert "src" not in shown(await app.search("authenticate", project_id))
+
+
 async def test_a_rule_that_was_edited_leaves_out_and_lets_in(
     app: App, project_id: str, root: Path
 ) -> None:

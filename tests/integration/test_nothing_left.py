@@ -237,8 +237,8 @@ class Tree(RuleBasedStateMachine):
     def clear(path: Path) -> None:
         if path.is_dir():
             shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        elif path.exists():
+            path.unlink()
 
     async def cancelled(self, force: bool, after: int) -> None:
         reports = 0
@@ -300,6 +300,7 @@ def test_after_any_sequence_of_events_the_database_equals_a_fresh_index(
             max_examples=10,
             stateful_step_count=18,
             deadline=None,
+            derandomize=True,  # another sequence each time belongs into a longer search, by hand
             suppress_health_check=list(HealthCheck),
         ),
     )

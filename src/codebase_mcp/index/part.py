@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from codebase_mcp.source.survey import shown
 
@@ -22,17 +22,22 @@ _RULES = frozenset(
 class Part:
     """Some paths of a tree: each a file, or a directory with all below it.
 
-    ``folders`` are those that are, or may have been, directories.
+    ``folders`` are those that are, or may have been, directories; ``ways`` the directories above
+    those that are there, which may have been files.
     """
 
     paths: frozenset[str]
     folders: frozenset[str]
+    ways: frozenset[str] = frozenset()
 
     @classmethod
     def at(cls, root: Path, paths: Iterable[str]) -> Part:
         """The part as it is on disk; what is not there may have been a directory."""
         named = frozenset(paths)
-        return cls(named, frozenset(path for path in named if not (root / path).is_file()))
+        folders = frozenset(path for path in named if not (root / path).is_file())
+        there = (PurePosixPath(path) for path in named if os.path.lexists(root / path))
+        ways = frozenset(str(way) for path in there for way in path.parents)
+        return cls(named, folders, ways - {"."})
 
     @property
     def concerns_others(self) -> bool:
@@ -45,6 +50,6 @@ class Part:
     def parameters(self) -> dict[str, object]:
         """The paths as they are stored."""
         return {
-            "paths": [shown(os.fsencode(path)) for path in self.paths],
+            "paths": [shown(os.fsencode(path)) for path in self.paths | self.ways],
             "folders": [shown(os.fsencode(path)) + "/" for path in self.folders],
         }
