@@ -23,7 +23,7 @@ _OPEN_TYPE_ARGUMENTS = re.compile(r"(?:<[^<>;{}()]{0,80}){300}")
 
 # These scanners put any character through C's isdigit() and its like, which look it up in a table
 # of 256: far enough above, that reads memory which is not there and may kill the process.
-_ASCII_ONLY = frozenset({"bash", "markdown", "perl"})
+_ASCII_ONLY = frozenset({"bash", "cmake", "markdown", "perl"})
 _NOT_ASCII = bytes(range(128)) + b"x" * 128
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 import psycopg
+from psycopg import sql
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
@@ -155,7 +156,11 @@ class _Work:
                 await self._tend(profile_id, dimension, newest)
 
     async def drop_broken(self) -> None:
-        """Drop indexes whose building was broken off."""
+        """Drop indexes whose building was broken off, and those of earlier programs."""
+        for name, _ in await self._rows(_SQL["indexes"]):
+            if NearIndex.from_name(name) is None:
+                drop = sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}")
+                await self._connection.execute(drop.format(sql.Identifier(name)))
         for index, is_valid in await self._indexes():
             if not is_valid:
                 await self._drop(index)
