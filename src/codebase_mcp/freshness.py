@@ -70,7 +70,6 @@ class Freshness:
         self._searcher = searcher
         self._update = update
         self.selection_of = selection_of
-        self._chosen_by = chosen_by
         self._budget_s = budget_s
         self._refresher = Refresher(
             database, self.bring, selection_of, chosen_by=chosen_by, budget_s=budget_s
@@ -137,8 +136,8 @@ class Freshness:
             return await load_trees(tx)
 
     def is_ours(self, tree: Tree) -> bool:
-        """Whether it was indexed under settings like ours, which list the same files."""
-        return tree.selected_by == self._chosen_by
+        """Whether it was indexed under settings like ours, which list the same files of it."""
+        return self._refresher.is_ours(tree)
 
     async def bring(
         self, project: Project, root: Path, paths: Iterable[str] | None

@@ -163,7 +163,7 @@ async def test_a_run_that_goes_on_is_waited_for_before_its_project_is_replaced(
     database = kept.app._database
     project = await find_project(database, kept.project_id)
     repository_id = repository_id_of(project, kept.root)
-    async with database.session_lock(project, index_lock(repository_id), wait=True):
+    async with database.session_locks(project, [index_lock(repository_id)]):
         task = asyncio.create_task(restore(kept.app, content, replace=True))
         done, _ = await asyncio.wait([task], timeout=0.3)
         assert not done

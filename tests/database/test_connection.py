@@ -37,8 +37,8 @@ from codebase_mcp.database.projects import find_project
 async def main():
     database = await Database.open(Embedded(Path(sys.argv[1])))
     project = await find_project(database, sys.argv[2])
-    async with database.session_lock(project, "index", wait=True) as held:
-        print(held, flush=True)
+    async with database.session_locks(project, ["index"]):
+        print(True, flush=True)
         await asyncio.Event().wait()
 asyncio.run(main())
 """
@@ -238,13 +238,11 @@ async def test_a_lock_of_a_project_lets_one_transaction_in_at_a_time(
 async def test_a_session_lock_is_held_by_one_until_its_block_ends(
     database: Database, project: Project
 ) -> None:
-    async with (
-        database.session_lock(project, "index", wait=True) as first,
-        database.session_lock(project, "index", wait=False) as second,
-    ):
-        assert (first, second) == (True, False)
-    async with database.session_lock(project, "index", wait=False) as third:
-        assert third
+    async with database.claims() as second:
+        async with database.session_locks(project, ["index"]) as first:
+            await first.confirm()
+            assert not await second.take(project, "index")
+        assert await second.take(project, "index")
 
 
 async def test_a_session_lock_falls_with_the_process_that_holds_it(
@@ -257,11 +255,11 @@ async def test_a_session_lock_falls_with_the_process_that_holds_it(
     holder = await asyncio.create_subprocess_exec(*command, stdout=pipe, env=environment)
     assert holder.stdout is not None
     assert await holder.stdout.readline() == b"True\n"
-    async with database.session_lock(project, "index", wait=False) as held:
-        assert not held
+    async with database.claims() as claims:
+        assert not await claims.take(project, "index")
     holder.kill()
-    async with database.session_lock(project, "index", wait=True) as held:
-        assert held
+    async with database.session_locks(project, ["index"]) as held:
+        await held.confirm()
     await holder.communicate()
 
 

@@ -137,7 +137,7 @@ async def test_many_runs_on_one_repository_wait_with_one_connection(
     order: list[int] = []
 
     async def run(number: int) -> None:
-        async with database.session_lock(project, "index", wait=True):
+        async with database.session_locks(project, ["index"]):
             async with database.catalogue(readonly=True) as transaction:
                 row = await transaction.fetch_one(counted + " AND pid <> pg_backend_pid()")
             assert row is not None

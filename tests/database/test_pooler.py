@@ -162,7 +162,7 @@ async def test_a_lock_of_a_session_is_refused_where_only_a_pooler_is_known(
     try:
         project = await ensure_project(database, "my-app")
         with pytest.raises(DatabaseUnavailable, match="through a pooler") as caught:
-            async with database.session_lock(project, "index", wait=True):
+            async with database.session_locks(project, ["index"]):
                 raise AssertionError
         assert "DIRECT_DATABASE_URL" in str(caught.value.hint)
     finally:
@@ -239,7 +239,7 @@ async def test_a_real_pgbouncer_that_is_not_named_as_one_is_noticed_before_a_loc
     try:
         project = await ensure_project(database, "my-app")
         with pytest.raises(DatabaseUnavailable, match="through a pooler"):
-            async with database.session_lock(project, "index", wait=True):
+            async with database.session_locks(project, ["index"]):
                 raise AssertionError
     finally:
         await database.close()

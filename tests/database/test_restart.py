@@ -72,6 +72,26 @@ async def load(
         yield Load(app)
 
 
+async def patient(server: PlainServer) -> AsyncIterator[Database]:
+    database = await Database.open(External(server.url(), patience_s=60))
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def ours(anyio_backend: str, own_server: PlainServer) -> AsyncIterator[Database]:
+    """The database as one process has it."""
+    async for database in patient(own_server):
+        yield database
+
+
+@pytest.fixture
+async def others(anyio_backend: str, own_server: PlainServer) -> AsyncIterator[Database]:
+    """The same as another process has it."""
+    async for database in patient(own_server):
+        yield database
+
+
 @pytest.mark.parametrize("death", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
 async def test_a_restart_under_load_loses_only_what_was_in_flight(
     load: Load, own_server: PlainServer, death: signal.Signals
@@ -107,41 +127,28 @@ async def test_who_comes_while_the_server_is_away_waits_for_it(
 
 
 async def test_a_lock_that_a_restart_took_away_is_taken_again(
-    anyio_backend: str, own_server: PlainServer
+    own_server: PlainServer, ours: Database, others: Database
 ) -> None:
-    ours = await Database.open(External(own_server.url(), patience_s=60))
-    others = await Database.open(External(own_server.url(), patience_s=60))
-    try:
-        project = await find_project(ours, None)
+    project = await find_project(ours, None)
+    async with others.claims() as claims:
         async with ours.session_locks(project, ["index"]) as held:
             await asyncio.to_thread(own_server.stop)
             await asyncio.to_thread(own_server.start)
             await held.confirm()
-            async with others.session_lock(project, "index", wait=False) as is_free:
-                assert not is_free
-        async with others.session_lock(project, "index", wait=False) as is_free:
-            assert is_free
-    finally:
-        await ours.close()
-        await others.close()
+            assert not await claims.take(project, "index")
+        assert await claims.take(project, "index")
 
 
 async def test_who_lost_a_lock_to_somebody_else_hears_of_it(
-    anyio_backend: str, own_server: PlainServer
+    own_server: PlainServer, ours: Database, others: Database
 ) -> None:
-    ours = await Database.open(External(own_server.url(), patience_s=60))
-    others = await Database.open(External(own_server.url(), patience_s=60))
-    try:
-        project = await find_project(ours, None)
-        async with ours.session_locks(project, ["index"]) as held:
-            await asyncio.to_thread(own_server.stop)
-            await asyncio.to_thread(own_server.start)
-            async with others.session_locks(project, ["index"]):
-                with pytest.raises(DatabaseUnavailable, match="another run took over"):
-                    await held.confirm()
-    finally:
-        await ours.close()
-        await others.close()
+    project = await find_project(ours, None)
+    async with ours.session_locks(project, ["index"]) as held:
+        await asyncio.to_thread(own_server.stop)
+        await asyncio.to_thread(own_server.start)
+        async with others.session_locks(project, ["index"]):
+            with pytest.raises(DatabaseUnavailable, match="another run took over"):
+                await held.confirm()
 
 
 async def test_an_index_run_in_which_the_server_is_restarted_loses_a_batch_at_most(

@@ -230,7 +230,7 @@ async def test_changes_that_wait_for_a_run_are_counted_and_not_shown(
     repository_id = (await app.search("x", project_id)).answer.snapshots[0].repository_id
     async with looking_for(2_000, settings) as hurried:
         await hurried.search("authenticate", project_id)
-        async with database.session_lock(project, index_lock(repository_id), wait=True):
+        async with database.session_locks(project, [index_lock(repository_id)]):
             (root / "src/auth.py").write_text("nothing = None\n")
             report = await hurried.search("authenticate", project_id)
 
@@ -246,7 +246,7 @@ async def test_a_run_in_another_process_is_said(
     project = await find_project(database, project_id)
     repository_id = (await app.search("x", project_id)).answer.snapshots[0].repository_id
 
-    async with database.session_lock(project, index_lock(repository_id), wait=True):
+    async with database.session_locks(project, [index_lock(repository_id)]):
         await eventually(app, project_id, "authenticate", lambda r: r.index.state == "indexing")
     report = await app.search("authenticate", project_id)
     assert report.index.state == "ready"

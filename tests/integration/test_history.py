@@ -307,7 +307,7 @@ async def test_a_repository_that_is_removed_before_its_history_is_read_gets_none
     of = report.run.repository_id
     other = await Database.open(database_target(settings))
     try:
-        async with other.session_lock(report.project, index_lock(of), wait=True):
+        async with other.session_locks(report.project, [index_lock(of)]):
             waiting = asyncio.create_task(
                 refresh_history(app._database, report.project, of, repository, 5)
             )

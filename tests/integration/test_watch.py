@@ -272,7 +272,7 @@ async def test_nothing_is_lost_that_happens_while_an_update_runs(
     watch: Watch, database: Database
 ) -> None:
     [tree] = await watch.app.freshness.trees(watch.project)
-    held = database.session_lock(watch.project, index_lock(tree.repository_id), wait=True)
+    held = database.session_locks(watch.project, [index_lock(tree.repository_id)])
     async with held:
         (watch.root / "src/auth.py").write_text("one = 1\n")
 

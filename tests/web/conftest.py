@@ -91,7 +91,7 @@ async def held(anyio_backend: str, database: Database) -> Hold:
     async def hold(root: Any, project_id: str) -> AsyncIterator[None]:
         project: Project = await ensure_project(database, project_id)
         key = f"index {repository_id_of(project, root)}"
-        async with database.session_lock(project, key, wait=True):
+        async with database.session_locks(project, [key]):
             yield
 
     return hold

@@ -2,7 +2,7 @@
 
 ``Database`` hides which of the two it is, where projects live, and when a schema has to be brought
 up to date. Nothing that is set in a session outlives a transaction, so a pooler in transaction mode
-may stand between; only ``session_lock`` needs a session of its own.
+may stand between; only locks that outlive a transaction need a session of its own.
 """
 
 from __future__ import annotations
@@ -119,26 +119,13 @@ class Database:
         return self._transaction("catalogue", self.catalogue_schema, readonly=readonly)
 
     @asynccontextmanager
-    async def session_lock(self, project: Project, key: str, *, wait: bool) -> AsyncIterator[bool]:
-        """Hold a lock for as long as the block runs, over many transactions; was it to be had?
-
-        It belongs to a connection of its own, so it falls with the process that holds it.
-        """
-        if wait:
-            async with self.session_locks(project, [key]):
-                yield True
-            return
-        async with AsyncExitStack() as stack:
-            with translated(self._advice):
-                lock = self._locks.hold_if_free(lock_key(project.schema_name, key))
-                is_held = await stack.enter_async_context(lock)
-            yield is_held
-
-    @asynccontextmanager
     async def session_locks(
         self, project: Project, keys: Sequence[str]
     ) -> AsyncIterator[HeldLocks]:
-        """Wait for several such locks, and hold them for as long as the block runs."""
+        """Wait for these locks, and hold them for as long as the block runs: many transactions.
+
+        They belong to a connection of their own, so they fall with the process that holds them.
+        """
         async with AsyncExitStack() as stack:
             with translated(self._advice):
                 numbers = [lock_key(project.schema_name, key) for key in keys]

@@ -44,19 +44,6 @@ class SessionLocks:
             await hold.take()
             yield hold
 
-    @asynccontextmanager
-    async def hold_if_free(self, key: int) -> AsyncIterator[bool]:
-        """Hold this lock for the block if nobody has it; was it free?"""
-        async with AsyncExitStack() as stack:
-            if key in self._users:
-                yield False
-                return
-            await stack.enter_async_context(self._alone(key))
-            connection = await self._open(stack)
-            query = _QUERIES["try_session_lock"]
-            row = await (await connection.execute(query, {"key": key})).fetchone()
-            yield row is not None and bool(row[0])
-
     def claims(self) -> Claims:
         """Locks that are only tried."""
         return Claims(self._connect)

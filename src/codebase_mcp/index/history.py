@@ -60,7 +60,7 @@ async def refresh_history(
     tip = await _tip(root, wanted)
     if stored.is_of(wanted, tip):
         return stored.commits
-    lock = database.session_lock(project, index_lock(repository_id), wait=True)
+    lock = database.session_locks(project, [index_lock(repository_id)])
     async with step("history"), lock, database.transaction(project) as tx:
         # Who held the lock may have brought it up to date, or removed the repository.
         stored, tip = await _stored(tx, repository_id), await _tip(root, wanted)

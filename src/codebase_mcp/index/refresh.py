@@ -115,6 +115,10 @@ class Refresher:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def is_ours(self, tree: Tree) -> bool:
+        """Whether it was indexed under settings like ours, which list the same files of it."""
+        return tree.selected_by == self._chosen_by
+
     def forget(self, project: Project) -> None:
         """The project's index changed by other ways."""
         self._trees.pop(project.schema_name, None)
@@ -147,7 +151,7 @@ class Refresher:
         tasks: set[asyncio.Task[None]] = set()
         for tree in await self._trees_of(project):
             paths = changed.get(tree.repository_id)
-            if not paths or tree.selected_by != self._chosen_by:
+            if not paths or not self.is_ours(tree):
                 continue
             follower = self._follower(project, tree)
             follower.pending |= paths
@@ -181,8 +185,8 @@ class Refresher:
 
     def _is_due(self, follower: _Follower) -> bool:
         tree = follower.tree
-        if tree.selected_by != self._chosen_by:
-            return False  # whoever indexed it lists other files of it
+        if not self.is_ours(tree):
+            return False
         if tree.was_cancelled and (tree.files_pending or not tree.is_complete):
             return False  # somebody wanted it to end
         if tree.is_running or time.monotonic() < follower.not_before:
