@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -18,6 +19,11 @@ from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.settings import Settings
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as all that the tests start will; a job in a shell's background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

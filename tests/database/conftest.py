@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -37,6 +37,9 @@ sys.stdin.read()
 
 # Longer than any test; those about the idle time name a shorter one.
 IDLE_MINUTES = 5.0
+
+# What PostgreSQL says when it can be asked.
+READY = "ready to accept connections"
 
 
 @pytest.fixture
@@ -134,32 +137,15 @@ class PlainServer:
         )
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            [
-                self._programs / "postgres",
-                "-D",
-                self.folder / "data",
-                "-k",
-                self.folder,
-                "-c",
-                "listen_addresses=",
-                "-c",
-                "fsync=off",
-            ],
-            stderr=subprocess.PIPE,
-            user=self._user,
-            umask=0o077,
+        options = ("-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off")
+        self._process = start_logging(
+            [self._programs / "postgres", "-D", self.folder / "data", *options], self.folder, READY
         )
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if b"ready to accept connections" in line:
-                return
-        raise AssertionError("the plain server did not start")
 
     def stop(self, death: signal.Signals = signal.SIGINT) -> None:
         if self._process is not None:
             self._process.send_signal(death)
-            self._process.communicate()
+            self._process.wait()
             self._process = None
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
@@ -172,6 +158,24 @@ class PlainServer:
 
     def _run(self, *command: str) -> None:
         subprocess.run(command, check=True, capture_output=True, user=self._user)
+
+
+def start_logging(
+    command: Sequence[str | Path], folder: Path, ready: str
+) -> subprocess.Popen[bytes]:
+    """Start a server as the service user and wait until its log in the folder says a word.
+
+    A file, no pipe: a pipe that nobody reads any more stops the server when it is full.
+    """
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, stderr=out, user=service_user(), umask=0o077, cwd=folder
+        )
+    while ready not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.01)
+    return process
 
 
 def service_user() -> int | None:

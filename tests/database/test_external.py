@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from codebase_mcp.database import external
 from codebase_mcp.database.connection import Database, External
 from codebase_mcp.database.external import read_url
 from codebase_mcp.database.placement import find_package
+from codebase_mcp.database.pool import Connection
 from codebase_mcp.database.projects import ensure_project, find_project, list_projects
 from codebase_mcp.errors import DatabaseUnavailable, PermissionDenied
 
@@ -200,6 +203,24 @@ async def test_an_idle_connection_that_died_is_replaced_unnoticed(open_as: OpenA
         async with database.catalogue() as transaction:
             [(fresh,)] = await transaction.fetch_all("SELECT pg_backend_pid()")
         assert fresh != backend
+
+
+async def test_a_session_that_nobody_waits_for_any_more_is_closed(
+    plain_server: PlainServer, database_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+
+    async def never_answered(connection: Connection) -> bool:
+        asked.set_result(connection)
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(external, "_has_own_session", never_answered)
+    server = external.ExternalServer(External(plain_server.url(database_name)))
+    opening = asyncio.create_task(server.connect_directly())
+    connection = await asked
+    opening.cancel()
+    await asyncio.wait([opening])
+    assert connection.closed
 
 
 @pytest.mark.parametrize(("options", "is_prepared"), [("", True), ("&pgbouncer=true", False)])

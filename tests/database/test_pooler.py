@@ -6,7 +6,6 @@ import asyncio
 import io
 import shutil
 import struct
-import subprocess
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
@@ -22,7 +21,7 @@ from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings import Settings
 
-from .conftest import PlainServer, service_user
+from .conftest import PlainServer, service_user, start_logging
 
 pytestmark = pytest.mark.anyio
 
@@ -203,16 +202,10 @@ def bouncer(
     if user is not None:
         for path in (folder, *folder.iterdir()):
             shutil.chown(path, user)
-    process = subprocess.Popen(
-        [program, folder / "pgbouncer.ini"], stderr=subprocess.PIPE, user=user, cwd=folder
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if b"process up" in line:
-            break
+    process = start_logging([program, folder / "pgbouncer.ini"], folder, "process up")
     yield Bouncer(folder)
     process.terminate()
-    process.communicate()
+    process.wait()
     shutil.rmtree(folder)
 
 

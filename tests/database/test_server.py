@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import pwd
@@ -18,6 +19,7 @@ import psycopg
 import pytest
 
 from codebase_mcp.database import supervisor
+from codebase_mcp.database.connection import Database
 from codebase_mcp.database.placement import SYSTEM_FOLDER, account_of, find_package, place
 from codebase_mcp.database.server import Embedded, EmbeddedServer, settings_of_this_system
 from codebase_mcp.errors import DatabaseUnavailable
@@ -88,6 +90,26 @@ def test_the_server_ends_by_itself_and_leaves_no_process_and_no_socket(
     assert processes_in(home) == []
     assert list((home / "socket").iterdir()) == []
     assert not (home / supervisor.CLUSTER / "postmaster.pid").exists()
+
+
+def test_a_call_that_is_broken_off_while_it_joins_leaves_no_client(make_server: MakeServer) -> None:
+    server = make_server(idle_minutes=0.001)
+    home = server.placement.home
+    lock = supervisor.open_file(str(home / supervisor.CLIENTS_LOCK), os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # as while a server is being stopped: who joins waits
+
+    async def break_off() -> None:
+        database = await Database.open(Embedded(home, 0.001))
+        joining = asyncio.create_task(database.check())
+        await asyncio.sleep(0.2)
+        joining.cancel()
+        await asyncio.wait([joining])
+        closing = asyncio.create_task(database.close())
+        os.close(lock)
+        await closing
+
+    asyncio.run(break_off())  # it ends when the thread has
+    server.wait_until_ended()
 
 
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

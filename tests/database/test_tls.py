@@ -26,7 +26,7 @@ from codebase_mcp.database.connection import Database, External
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.settings import Settings
 
-from .conftest import PlainServer, service_user
+from .conftest import READY, PlainServer, service_user, start_logging
 
 pytestmark = pytest.mark.anyio
 
@@ -243,18 +243,12 @@ def _running(programs: Path, folder: Path) -> Iterator[str]:
     port = free_port()
     settings["port"] = str(port)
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    process = subprocess.Popen(
-        [programs / "postgres", "-D", data, *options], stderr=subprocess.PIPE, user=user, cwd=folder
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if b"ready to accept connections" in line:
-            break
+    process = start_logging([programs / "postgres", "-D", data, *options], folder, READY)
     try:
         yield f"postgresql://postgres@localhost:{port}/postgres"
     finally:
         process.terminate()
-        process.communicate()
+        process.wait()
 
 
 def free_port() -> int:

@@ -151,7 +151,8 @@ async def test_a_worker_that_is_told_to_end_gives_its_job_back_at_once(
     worker = start("worker")
     async with held_in_the_middle(app, project_id):
         worker.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(worker.wait, LIMIT_S) == 0
+        _, complaint = await asyncio.to_thread(worker.communicate, timeout=LIMIT_S)
+        assert worker.returncode == 0, complaint
     [job] = await app.jobs.jobs(job_id=started.job.id)
     assert job.status == "waiting"
     once = start("worker", "--once")

@@ -26,10 +26,18 @@ _OPEN_TYPE_ARGUMENTS = re.compile(r"(?:<[^<>;{}()]{0,80}){300}")
 _ASCII_ONLY = frozenset({"bash", "cmake", "markdown", "perl"})
 _NOT_ASCII = bytes(range(128)) + b"x" * 128
 
+# After an error this scanner asks memory that it never wrote which token came before.
+_LOST_AFTER_ERRORS = frozenset({"cmake"})
+
 
 def bearable(source: bytes, language: str) -> bytes:
     """What the grammar of this language may see of a text: byte for byte as long, row for row."""
     return source.translate(_NOT_ASCII) if language in _ASCII_ONLY else source
+
+
+def is_chance(language: str, *, has_error: bool) -> bool:
+    """Does the same text give another tree the next time?"""
+    return has_error and language in _LOST_AFTER_ERRORS
 
 
 def is_hazardous(text: str, language: str) -> bool:

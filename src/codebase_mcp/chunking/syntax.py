@@ -32,7 +32,7 @@ from semble_grammars import (
 )
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
-from codebase_mcp.chunking.hazards import bearable
+from codebase_mcp.chunking.hazards import bearable, is_chance
 from codebase_mcp.errors import IndexingFailed
 
 # Languages whose query is another's, or builds upon another's.
@@ -81,7 +81,7 @@ class _Grammar:
 
 
 def parse(source: bytes, language: str) -> Syntax | None:
-    """The syntax of a text; None where there is no query for it, or parsing takes too long.
+    """The syntax of a text; None where there is no query for it, or no tree to rely on in time.
 
     Raises:
         IndexingFailed: the grammar is in the package, but cannot be loaded here.
@@ -105,6 +105,8 @@ def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | No
         parser.included_ranges = ranges
     root = _root_within_budget(parser, bearable(source, language))
     if root is None or _has_long_token_run(root):
+        return None
+    if is_chance(language, has_error=root.has_error):
         return None
     return Syntax(root, source, _matches(grammar.query, root, source))
 

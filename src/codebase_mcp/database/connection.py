@@ -106,7 +106,8 @@ class Database:
         """Close all connections and let the embedded server go."""
         await self._pool.close()
         if self._server is not None:
-            self._server.leave()
+            # A call that was broken off may have left a thread behind that joins it.
+            await asyncio.to_thread(self._server.leave)
 
     def transaction(
         self, project: Project, *, readonly: bool = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 import psycopg
@@ -74,10 +75,12 @@ class ExternalServer:
         conninfo, is_pooled = self._direct or (self._conninfo, self._is_pooled)
         if is_pooled:
             raise needs_direct_url()
-        connection = await self._patiently(conninfo, _PREPARE_AFTER)
-        if self._direct is None and not await _has_own_session(connection):
-            await connection.close()
-            raise needs_direct_url()
+        async with AsyncExitStack() as undo:
+            connection = await self._patiently(conninfo, _PREPARE_AFTER)
+            undo.push_async_callback(connection.close)
+            if self._direct is None and not await _has_own_session(connection):
+                raise needs_direct_url()
+            undo.pop_all()
         return connection
 
     async def _patiently(self, conninfo: str, prepare_after: int | None) -> Connection:

@@ -22,6 +22,9 @@ _QUERIES = load_queries("codebase_mcp.database", "locks.sql")
 # Who waits for a lock holds a connection too; beyond so many they queue here instead.
 _CONNECTIONS = 10
 
+# Who gives locks back waits so long for the server's word; it ends the session anyway.
+_GIVING_S = 1.0
+
 
 class SessionLocks:
     """The locks that this process holds or waits for."""
@@ -47,12 +50,6 @@ class SessionLocks:
     def claims(self) -> Claims:
         """Locks that are only tried."""
         return Claims(self._connect)
-
-    async def _open(self, stack: AsyncExitStack) -> Connection:
-        connection = await self._connect()
-        stack.push_async_callback(connection.close)
-        await connection.execute(_QUERIES["keep_session"])
-        return connection
 
     @asynccontextmanager
     async def _alone(self, key: int) -> AsyncIterator[None]:
@@ -110,7 +107,7 @@ class Hold:
         """Let go of all of them."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            await connection.close()
+            await _end_session(connection)
 
     async def _renewed(self) -> Connection:
         await self.close()
@@ -158,7 +155,10 @@ class Claims:
     async def close(self) -> None:
         """Give up all of them."""
         async with self._turn:
-            await self._drop()
+            connection, self._connection = self._connection, None
+            self._held.clear()
+            if connection is not None:
+                await _end_session(connection)
 
     async def _ask(self, name: str, key: int) -> bool:
         try:
@@ -177,3 +177,11 @@ class Claims:
         self._held.clear()
         if connection is not None:
             await connection.close()
+
+
+async def _end_session(connection: Connection) -> None:
+    """Close a connection; its locks are free at once, not when the server sees that it is gone."""
+    with suppress(psycopg.Error, TimeoutError):
+        async with asyncio.timeout(_GIVING_S):
+            await connection.execute(_QUERIES["give_all_session_locks"])
+    await connection.close()

@@ -18,6 +18,10 @@ SELECT pg_catalog.pg_try_advisory_lock(%(key)s)
 -- Let such a lock go.
 SELECT pg_catalog.pg_advisory_unlock(%(key)s)
 
+-- name: give_all_session_locks
+-- Let all of the session's locks go.
+SELECT pg_catalog.pg_advisory_unlock_all()
+
 -- name: still_there
 -- Nothing but an answer.
 SELECT true

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,7 @@ class EmbeddedServer:
         self._target = target
         self._placement: Placement | None = None
         self._client_lock: int | None = None
+        self._turn = threading.Lock()
 
     @property
     def placement(self) -> Placement:
@@ -101,19 +103,21 @@ class EmbeddedServer:
             DatabaseUnavailable: it cannot be started; the hint names its log.
         """
         deadline = time.monotonic() + _PATIENCE_S
-        try:
-            self._check_version()
-            self._hold(deadline)
-            return self._running() or self._start(deadline)
-        except OSError as error:
-            raise self._failure(f"{error.strerror}: {error.filename}") from error
+        with self._turn:
+            try:
+                self._check_version()
+                self._hold(deadline)
+                return self._running() or self._start(deadline)
+            except OSError as error:
+                raise self._failure(f"{error.strerror}: {error.filename}") from error
 
     def leave(self) -> None:
-        """Let go of the server; it may stop from now on."""
-        if self._client_lock is not None:
-            os.utime(self._client_lock)
-            os.close(self._client_lock)
-            self._client_lock = None
+        """Let go of the server, when whoever joins it just now has; it may stop from now on."""
+        with self._turn:
+            if self._client_lock is not None:
+                os.utime(self._client_lock)
+                os.close(self._client_lock)
+                self._client_lock = None
 
     def stop(self) -> None:
         """Ask the server to stop now, whoever uses it, and return when it has ended."""

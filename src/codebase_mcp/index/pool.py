@@ -1,6 +1,4 @@
-"""Who does the splitting, and the embedding that needs no service? Worker processes for much, this
-process for little.
-"""
+"""Who splits and embeds? Worker processes for much, this process for little."""
 
 from __future__ import annotations
 
@@ -36,11 +34,15 @@ SMALL_CHARS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """For what texts are prepared, and by which model; None where a service embeds them."""
+    """For what texts are prepared, and by which model."""
 
     profile_id: int
     generation: int
-    model: LocalModel | None
+    model: LocalModel
+
+
+# Processes that were told to end are gone in a tenth of it; then something waits for them in vain.
+_ENDING_S = 2.0
 
 
 class PreparerPool:
@@ -89,12 +91,12 @@ class PreparerPool:
         executor = self._executor
         try:
             return await _in_worker(executor, texts, job)
-        except BrokenProcessPool:
+        except (BrokenProcessPool, BrokenPipeError):  # whichever of its threads sees it first
             if self._is_closed:
                 raise IndexingFailed("The index run was broken off") from None
             if self._executor is executor:  # of the batches that it broke under, the first
                 self._executor = None
-                await asyncio.to_thread(executor.shutdown)
+                await asyncio.to_thread(_put_away, executor)
         async with self._quarantine:
             return await self._one_by_one(texts, job)
 
@@ -114,7 +116,7 @@ class PreparerPool:
                         break
                     except BrokenProcessPool:
                         _log.warning("a worker process died over a %s text", raw.language)
-                        executor.shutdown()
+                        await asyncio.to_thread(_put_away, executor)
                         executor = self._start_executor(1)
                 else:
                     raise IndexingFailed(
@@ -122,7 +124,7 @@ class PreparerPool:
                         hint="Is there enough memory? CODEBASE_MCP_WORKERS=1 needs less.",
                     )
         finally:
-            await asyncio.to_thread(executor.shutdown, cancel_futures=True)
+            await asyncio.to_thread(_put_away, executor)
         return prepared
 
     def close(self) -> None:
@@ -134,7 +136,7 @@ class PreparerPool:
             if side is not None:
                 side.close()
         if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
+            _put_away(self._executor)
             self._executor = None
 
     def _end_processes(self) -> None:
@@ -156,10 +158,29 @@ class PreparerPool:
             return self._local.prepare(texts, job.profile_id, job.generation, job.model)
 
 
+def _put_away(executor: ProcessPoolExecutor) -> None:
+    """Wait for the end of an executor whose processes end whatever they are at.
+
+    Its threads may wait for ever for the rest of a result that a process was sending, or for one
+    that takes the next batch, as this process itself holds the other ends of their pipes. Those are
+    closed only then: a thread that is about to end closes them, too.
+    """
+    inner = vars(executor)  # the library has no other way
+    manager = inner["_executor_manager_thread"]
+    ends = (inner["_result_queue"]._writer, inner["_call_queue"]._reader)
+    executor.shutdown(wait=False, cancel_futures=True)
+    if manager is not None:
+        manager.join(_ENDING_S)
+        if manager.is_alive():
+            for end in ends:
+                end.close()
+            manager.join()
+
+
 async def _in_worker(
     executor: ProcessPoolExecutor, texts: Sequence[RawText], job: Job
 ) -> list[PreparedBlob]:
-    source = None if job.model is None else job.model.source
+    source = job.model.source
     loop = asyncio.get_running_loop()
     with deaf_children():  # the first batch starts the processes
         prepared = loop.run_in_executor(
@@ -188,14 +209,13 @@ def _end_with_pool(end: connection.Connection) -> None:
 
 
 def _prepare_in_worker(
-    texts: Sequence[RawText], profile_id: int, generation: int, source: LocalSource | None
+    texts: Sequence[RawText], profile_id: int, generation: int, source: LocalSource
 ) -> list[PreparedBlob]:
     assert _worker is not None
-    model = None if source is None else _loaded(source)
-    return _worker.prepare(texts, profile_id, generation, model)
+    return _worker.prepare(texts, profile_id, generation, _loaded(source))
 
 
-# Two, for a switch from one model to another; more would only take memory.
+# Two, for a rebuild with another model; more would only take memory.
 @lru_cache(maxsize=2)
 def _loaded(source: LocalSource) -> LocalModel:
     return source()

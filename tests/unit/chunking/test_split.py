@@ -229,6 +229,14 @@ def test_a_minified_text_is_cut_by_lines_and_defines_nothing() -> None:
     assert split(line, "javascript").symbols != ()
 
 
+def test_cmake_that_cannot_be_read_whole_is_cut_by_lines() -> None:
+    whole = "function(greet)\n  message(hello) # aloud\nendfunction()\n"
+    assert [symbol.name for symbol in split(whole, "cmake").symbols] == ["greet"]
+    outline = split(whole + "set(\n", "cmake")
+    assert (outline.symbols, outline.comments) == ((), ())
+    assert [(chunk.start_line, chunk.end_line) for chunk in outline.chunks] == [(1, 4)]
+
+
 def test_names_are_bounded_however_long_they_are_written() -> None:
     nested = (
         "".join("  " * i + f"class {'N' * 300}{i}:\n" for i in range(20)) + "  " * 20 + "x = 1\n"
