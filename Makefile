@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEMBLE := .venv-semble
 REPO ?= .
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-http clean
+.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-second-tier bench-http clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,7 +35,7 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/dev
-	$(BIN)/python -m pytest --ignore=tests/protocol
+	$(BIN)/python -m pytest --ignore=tests/protocol --numprocesses $(WORKERS) --dist loadfile
 
 protocol: $(VENV)/dev ## Let the official conformance suite and Inspector ask the server
 	$(BIN)/python -m pytest tests/protocol
@@ -59,6 +60,15 @@ bench-records: $(VENV)/dev ## Measure what is kept beside the code (ARGS=--small
 
 bench-memory: $(VENV)/dev ## Measure how well memory is found again
 	$(BIN)/python benchmarks/memory_quality.py $(ARGS)
+
+bench-quality: $(VENV)/dev ## Measure the answers (EVAL=evaluation REPOS=trees [EVERYDAY=trees] ARGS="--json OUT")
+	$(BIN)/python benchmarks/quality.py --eval "$(EVAL)" --repos-dir "$(REPOS)" $(if $(EVERYDAY),--everyday-dir "$(EVERYDAY)") $(ARGS)
+
+bench-second-tier: $(VENV)/dev ## Measure what a stronger model adds and costs (MODEL=folder EVERYDAY=trees)
+	$(BIN)/python benchmarks/second_tier.py --model "$(MODEL)" --everyday-dir "$(EVERYDAY)" $(ARGS)
+
+bench-embedding: $(VENV)/dev ## Measure how fast texts become vectors (ARGS="--code DIR")
+	$(BIN)/python benchmarks/embedding.py $(ARGS)
 
 bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="--soak 10")
 	$(BIN)/python benchmarks/load.py $(ARGS)
