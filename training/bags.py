@@ -1,21 +1,26 @@
 """Which pieces of the table stand in a text, and what is the text's vector?
 
-The same steps as the product's at run time: the product's own splitter gives the words and their
-parts, WordPiece gives the pieces of a part, and a text's vector is the unit vector of
+The same steps as the product's at run time, by the product's own code: its splitter gives the words
+and their parts, WordPiece gives the pieces of a part, and a text's vector is the unit vector of
 ``sum over distinct pieces of sqrt(count) * row``. Punctuation is no word, so it never gets here.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 from tokenizers import Tokenizer
 
-from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
+from codebase_mcp.counting import Lexicon, WordTable
+from codebase_mcp.tokens import MAX_WORD_CHARS, split_word
+
+TEXTS_AT_ONCE = 2000
+# A lexicon knows words by hashes of 64 bits, so it is begun anew before two could share one.
+MOST_WORDS = 400_000
 
 
 class Bags:
@@ -25,6 +30,8 @@ class Bags:
         self._tokenizer = tokenizer
         self._unknown = tokenizer.token_to_id("[UNK]")
         self._known: dict[str, tuple[int, ...]] = {}
+        self._lexicon = Lexicon()
+        self._table = WordTable(self.pieces_of_word)
         self.size: int = tokenizer.get_vocab_size()
 
     def pieces_of_word(self, word: str) -> tuple[int, ...]:
@@ -40,25 +47,20 @@ class Bags:
             found = self._known[word] = tuple(i for i in ids if i != self._unknown)
         return found
 
-    def count(self, text: str) -> Counter[int]:
-        """How often each piece occurs in the text."""
-        counts: Counter[int] = Counter()
-        for word, times in Counter(words_of(text)).items():
-            for piece in self.pieces_of_word(word):
-                counts[piece] += times
-        return counts
-
     def matrix(self, texts: Iterable[str]) -> csr_matrix:
         """Square roots of the piece counts, [texts, pieces] float32."""
-        return self.roots([self.count(text) for text in texts])
+        waiting, done = iter(texts), []
+        while some := list(islice(waiting, TEXTS_AT_ONCE)):
+            done.append(self._counted(some))
+        return vstack(done, format="csr") if done else csr_matrix((0, self.size), dtype=np.float32)
 
-    def roots(self, counted: Sequence[Counter[int]]) -> csr_matrix:
-        """The square roots of counts as a sparse matrix, [texts, pieces] float32."""
-        starts = np.zeros(len(counted) + 1, np.int64)
-        np.cumsum([len(c) for c in counted], out=starts[1:])
-        columns = np.fromiter((i for c in counted for i in c), np.int32, int(starts[-1]))
-        times = np.fromiter((n for c in counted for n in c.values()), np.float32, int(starts[-1]))
-        return csr_matrix((np.sqrt(times), columns, starts), shape=(len(counted), self.size))
+    def _counted(self, texts: list[str]) -> csr_matrix:
+        if len(self._lexicon) > MOST_WORDS:
+            self._lexicon = Lexicon()
+        counts = self._table.count(self._lexicon.bags(texts))
+        roots = np.sqrt(counts.counts).astype(np.float32)
+        columns = counts.items.astype(np.int32)
+        return csr_matrix((roots, columns, counts.starts), shape=(len(texts), self.size))
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

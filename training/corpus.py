@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +19,10 @@ from scipy.sparse import csr_matrix, load_npz, save_npz
 
 from bags import Bags
 
-MOST_OF_A_LANGUAGE = {"doc": 60_000, "name": 15_000}
+MOST_OF_A_LANGUAGE = {
+    "doc": 60_000, "name": 15_000, "test": 15_000, "message": 10_000, "prose": 5_000,
+    "commit": 10_000,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +76,22 @@ def load(pairs: Path, bags: Bags, always: NDArray[np.int64], cache: Path) -> Cor
 def _count(pairs: Path, bags: Bags, always: set[int], cache: Path) -> None:
     kept = _thinned(pairs, always)
     wanted = set(kept)
-    words, code, packages, languages, keys = [], [], [], [], []
-    with pairs.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            if number not in wanted:
-                continue
-            pair = json.loads(line)
-            words.append(bags.count(pair["words"]))
-            code.append(bags.count(pair["code"]))
-            packages.append(pair["package"])
-            languages.append(pair["language"])
-            digest = blake2b(pair["words"].lower().encode("utf-8", "replace"), digest_size=7)
-            keys.append(int.from_bytes(digest.digest(), "big"))
-    save_npz(cache / "words.npz", bags.roots(words), compressed=False)
-    save_npz(cache / "code.npz", bags.roots(code), compressed=False)
+    packages, languages, keys = [], [], []
+
+    def texts(field: str) -> Iterator[str]:
+        with pairs.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines):
+                if number in wanted:
+                    pair = json.loads(line)
+                    if field == "words":
+                        packages.append(pair["package"])
+                        languages.append(pair["language"])
+                        told = pair["words"].lower().encode("utf-8", "replace")
+                        keys.append(int.from_bytes(blake2b(told, digest_size=7).digest(), "big"))
+                    yield pair[field]
+
+    for field in ("words", "code"):
+        save_npz(cache / f"{field}.npz", bags.matrix(texts(field)), compressed=False)
     np.savez(
         cache / "corpus.npz",
         line=np.asarray(kept),

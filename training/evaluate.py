@@ -1,11 +1,13 @@
 """How well does a table find code, by its vectors alone?
 
-Two judges. The annotated queries of development repositories: chunks of about 750 characters, the
-best chunk of each file, NDCG@10 over files, with and without the path's words. And paraphrases:
-everyday questions against short snippets that share few words with them, mean reciprocal rank.
+Three judges. The annotated queries of development repositories: chunks of about 750 characters, the
+best chunk of each file, NDCG@10 over files, with and without the path's words. Paraphrases:
+everyday questions against short snippets that share few words with them, mean reciprocal rank. And
+everyday questions about whole repositories: mean reciprocal rank of the right file among ten, and
+the share of questions whose best chunk holds lines of the answer.
 
     python training/evaluate.py --model src/codebase_mcp/embedding/builtin \\
-        --annotations EVAL --repos-dir TREES --cache build/bags
+        --annotations EVAL --repos-dir TREES --everyday-dir TREES --cache build/bags
 """
 
 from __future__ import annotations
@@ -14,9 +16,8 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,18 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+import everyday_judge
 import modelfile
 from bags import Bags, unit
+from cutting import chunk_texts, code_files
 
-CHUNK_CHARS = 750
-MAX_FILE_BYTES = 1_000_000
 DEPTH = 10
+EVERYDAY = Path(__file__).parents[1] / "benchmarks" / "quality" / "everyday"
 PATH_SHARE = 0.5
-# Prose and data beside the code; annotated targets are code.
-NOT_CODE = frozenset(
-    """.md .rst .txt .adoc .json .yaml .yml .toml .lock .csv .svg .html .css .xml .po .pem .snap
-    .markdown .org .map .ini .cfg .conf .properties .log""".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +50,6 @@ class Repository:
     categories: list[str]
 
 
-def chunk_texts(text: str) -> Iterator[str]:
-    """Whole lines, joined until about 750 characters are reached."""
-    held: list[str] = []
-    size = 0
-    for line in text.splitlines(keepends=True):
-        if held and size + len(line) > CHUNK_CHARS:
-            yield "".join(held)
-            held, size = [], 0
-        held.append(line)
-        size += len(line)
-    if held:
-        yield "".join(held)
-
-
-def code_files(root: Path) -> Iterator[tuple[str, str]]:
-    """Path relative to the root and text of each file of code under it."""
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if f != ".git")
-        for name in sorted(names):
-            file = Path(folder, name)
-            if file.is_symlink() or file.suffix.lower() in NOT_CODE:
-                continue
-            if file.stat().st_size > MAX_FILE_BYTES:
-                continue
-            content = file.read_bytes()
-            if b"\0" not in content[:4096]:
-                yield file.relative_to(root).as_posix(), content.decode("utf-8", "replace")
-
-
 def resolve(target: str, files: Sequence[str], lead: str) -> frozenset[int]:
     """The files that an annotated path means: written from either root, whole components."""
     wanted = "/" + target.strip("/")
@@ -91,7 +59,9 @@ def resolve(target: str, files: Sequence[str], lead: str) -> frozenset[int]:
 def load_repository(bags: Bags, spec: dict[str, Any], annotations: Path, trees: Path) -> Repository:
     """Read, cut and count one repository and its queries."""
     lead = f"{spec['benchmark_root'].strip('/')}/" if spec.get("benchmark_root") else ""
-    files, texts, owner = [], [], []
+    files: list[str] = []
+    texts: list[str] = []
+    owner: list[int] = []
     for path, text in code_files(trees / spec["name"] / lead):
         for chunk in chunk_texts(text):
             texts.append(chunk)
@@ -205,6 +175,9 @@ def main() -> None:
     parser.add_argument("--annotations", type=Path, help="folder with repos.json, annotations/")
     parser.add_argument("--repos-dir", type=Path, help="the repositories' trees")
     parser.add_argument("--paraphrases", type=Path, default=here / "paraphrases.json")
+    parser.add_argument("--everyday", type=Path, default=EVERYDAY)
+    parser.add_argument("--everyday-dir", type=Path, help="the everyday questions' trees")
+    parser.add_argument("--check", action="store_true", help="the questions kept for the end, too")
     parser.add_argument("--cache", type=Path, help="folder for the counted repositories")
     parser.add_argument("--misses", type=int, default=0, help="show the worst paraphrases")
     args = parser.parse_args()
@@ -215,8 +188,13 @@ def main() -> None:
         print(f"{folder}: paraphrases MRR {mean_reciprocal_rank(ranks):.3f} ({len(ranks)})")
         for question, rank in sorted(ranks, key=lambda r: -r[1])[: args.misses]:
             print(f"    rank {rank:3d}  {question}")
+        key = hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()[:16]
+        if args.everyday_dir:
+            asked = everyday_judge.load_all(bags, args.everyday, args.everyday_dir, args.cache, key)
+            for split in ("tune", "check") if args.check else ("tune",):
+                found, hits, count = everyday_judge.summary(asked, table, split)
+                print(f"    everyday {split}: MRR {found:.3f}, lines {hits:.3f} ({count})")
         if args.annotations and args.repos_dir:
-            key = hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()[:16]
             repos = load_repositories(bags, args.annotations, args.repos_dir, args.cache, key)
             for label, share in (("raw", 0.0), ("raw + path", PATH_SHARE)):
                 score = mean_over_repositories(repos, table, share)

@@ -2,8 +2,8 @@
 
 Downloads what ``sources.json`` names, in the versions it names, with the ordinary clients of
 three registries: ``apt-get source`` (upstream archives of a Debian release), ``pip download``
-(wheels) and ``npm pack``. Nothing is installed or run. A package that a mirror no longer has is
-reported and skipped.
+(wheels) and ``npm pack``; and clones git repositories with their history. Nothing is installed or
+run. What a mirror no longer has is reported and skipped.
 
     python training/fetch.py --out build/sources
 """
@@ -80,6 +80,11 @@ def main() -> None:
         run([*pip, f"{name}=={package['version']}"], folders["pypi"])
     for name, package in sources["npm"].items():
         run(["npm", "pack", "--silent", f"{name}@{package['version']}"], folders["npm"])
+    checkouts = args.out.resolve() / "github"
+    checkouts.mkdir(exist_ok=True)
+    for name in sources["github"]:
+        address, target = f"https://github.com/{name}", name.replace("/", "+")
+        run(["git", "clone", "--quiet", "--bare", address, target], checkouts)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from codebase_mcp.counting import Lexicon, WordTable
 from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors
+from codebase_mcp.embedding.thesaurus import thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
@@ -56,8 +57,11 @@ class StaticEmbedder:
         tokenizer: Tokenizer,
         fingerprint: str,
         folder: Path = BUILTIN,
+        *,
+        topic: NDArray[np.float32] | None = None,
     ) -> None:
         self.name = name
+        self._topic = topic
         self.source = StaticSource(folder, name)
         self.fingerprint = fingerprint
         self._table = table
@@ -65,6 +69,8 @@ class StaticEmbedder:
         self._unknown = _unknown_ids(tokenizer)
         self._part_tokens = lru_cache(maxsize=100_000)(self._tokenize_part)
         self._word_table = WordTable(self._word_tokens)
+        # A search asks for the vector of its question up to three times.
+        self.encode_query = lru_cache(maxsize=100)(self._encode_query)
 
     @classmethod
     def load(cls, folder: Path = BUILTIN, name: str = "builtin") -> StaticEmbedder:
@@ -83,6 +89,8 @@ class StaticEmbedder:
             tokenizer = Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
             fingerprint = _fingerprint(weights_file, tokenizer_file)
             table = _table(tensors)
+            topic_file = folder / "topic.safetensors"
+            topic = load_file(topic_file)["topic"] if topic_file.is_file() else None
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise EmbeddingUnavailable(
                 f"The embedding model in {folder} cannot be read: {error}",
@@ -90,7 +98,7 @@ class StaticEmbedder:
                 "and tokenizer.json.",
                 details={"model": name},
             ) from error
-        return cls(name, table, tokenizer, fingerprint, folder)
+        return cls(name, table, tokenizer, fingerprint, folder, topic=topic)
 
     @property
     def dimension(self) -> int:
@@ -107,7 +115,8 @@ class StaticEmbedder:
 
     async def embed_query(self, query: str) -> Vectors:
         with embedding_call("static", self.name, 1):
-            return self.encode_query(query)
+            thesaurus = thesaurus_of(self)
+            return self.encode_query(query) if thesaurus is None else thesaurus.turned(query)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -124,14 +133,41 @@ class StaticEmbedder:
                 np.dot(roots[start:end], self._table[tokens.items[start:end]], out=vectors[row])
         return _unit(vectors)
 
-    def encode_query(self, query: str) -> Vectors:
+    def _encode_query(self, query: str) -> Vectors:
         """The vector of a question; some microseconds, so no thread is worth it."""
-        tokens = Counter(t for word in words_of(query) for t in self._word_tokens(word))
+        tokens = Counter(self.pieces(query))
         if not tokens:
             return np.zeros(self.dimension, np.float32)
         roots = np.sqrt(np.fromiter(tokens.values(), np.float32, len(tokens)))
         vector: Vectors = roots @ self._table[list(tokens)]
         return _unit(vector[None]).reshape(-1)
+
+    def rows(self, tokens: NDArray[np.int32] | NDArray[np.uint16]) -> Vectors:
+        """The weighted vectors of some tokens, one row each: a text's is their sum, of length 1."""
+        return self._table[tokens]
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """The words that some tokens were read from, in order."""
+        text: str = self._tokenizer.decode(tokens)
+        return text
+
+    def topic(self, query: str) -> float:
+        """How much a question is about software at all: log odds, 0 where the model cannot say.
+
+        A linear probe of the question's vector, from ``topic.safetensors``: one weight a dimension
+        and a constant (``training/topic.py``).
+        """
+        if self._topic is None:
+            return 0.0
+        return float(self.encode_query(query) @ self._topic[:-1] + self._topic[-1])
+
+    def knows(self, word: str) -> bool:
+        """Whether a word, in lower case, is one in the model's vocabulary, whole."""
+        return self._tokenizer.token_to_id(word) is not None
+
+    def pieces(self, text: str) -> list[int]:
+        """The sub-words that the words of a text are read as, in order, by number."""
+        return [token for word in words_of(text) for token in self._word_tokens(word)]
 
     def _word_tokens(self, word: str) -> list[int]:
         if len(word) > MAX_WORD_CHARS:
