@@ -1,19 +1,17 @@
-"""``codebase-mcp model``: which model made an index, and the way there and back."""
+"""``codebase-mcp model``: which models a project has, and the second tier in the foreground."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.embedding_server import EmbeddingServer
 
 from codebase_mcp.cli.main import build_parser
-from codebase_mcp.embedding.static import BUILTIN
-from codebase_mcp.errors import NotFound
+from codebase_mcp.errors import EmbeddingUnavailable, InvalidInput, NotFound
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -23,53 +21,69 @@ Shell = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def shell(settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run one command with a model that is not the built-in one; what it printed."""
-    folder = tmp_path / "my-model"
-    shutil.copytree(BUILTIN, folder)
-    tokenizer = folder / "tokenizer.json"
-    tokenizer.write_text(tokenizer.read_text() + " ")
+async def server(anyio_backend: str) -> AsyncIterator[EmbeddingServer]:
+    async with EmbeddingServer(dimension=768) as server:
+        yield server
 
-    async def run(*arguments: str, builtin: bool = False) -> str:
+
+@pytest.fixture
+def shell(settings: Settings, server: EmbeddingServer, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run one command, with a service as the second tier; what it printed."""
+
+    async def run(*arguments: str, alone: bool = False, code: int = 0) -> str:
         options = build_parser().parse_args(arguments)
-        model = None if builtin else str(folder)
-        assert await options.command(options, replace(settings, embedding_model=model)) == 0
+        chosen = settings if alone else replace(settings, ollama_url=server.url)
+        assert await options.command(options, chosen) == code
         return " ".join(capsys.readouterr().out.split())
 
     return run
 
 
-async def test_a_model_is_shown_switched_undone_and_kept(
+async def test_the_second_tier_is_grown_shown_and_dropped(
     shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
     root, of = str(make_repo()), ("--project", project_id)
-    await shell("index", root, *of, builtin=True)
+    await shell("index", root, *of)
+    shown = json.loads(await shell("model", *of, "--json"))
+    assert (shown["first_tier"], shown["repositories"][0]["is_first_tier"]) == ("builtin", True)
+    waiting = shown["second_tier"]
+    assert (waiting["model"], waiting["state"]) == ("ollama/nomic-embed-text", "waiting")
+    assert (waiting["chunks_done"], waiting["chunks_total"] > 0) == (0, True)
+    assert json.loads(await shell("model", *of, "--json", alone=True))["second_tier"] is None
 
-    again = await shell("index", root, *of, "--json")
-    assert "goes on with the model that made it, builtin" in json.loads(again)["notice"]
-    shown: dict[str, Any] = json.loads(await shell("model", *of, "--json"))["repositories"][0]
-    assert (shown["model"], shown["is_configured"], shown["kept_model"]) == ("builtin", False, None)
-    assert "codebase-mcp model switch" in await shell("status", *of)
+    grown = json.loads(await shell("model", "grow", root, *of, "--json"))
+    assert (grown["state"], grown["chunks_done"]) == ("complete", waiting["chunks_total"])
+    assert "chunks, complete" in await shell("model", "grow", *of)
+    assert "second tier: ollama/nomic-embed-text" in await shell("model", *of)
+    assert "second tier: ollama/nomic-embed-text" in await shell("status", *of, alone=True)
 
-    assert "is indexed with my-model now" in await shell("model", "switch", *of)
-    twice = json.loads(await shell("model", *of, "switch", root, "--json"))
-    assert [one["status"] for one in twice] == ["unchanged"]
-    assert "codebase-mcp model undo" in await shell("model", *of)
-
-    assert "is indexed with builtin again" in await shell("model", "undo", *of)
-    kept = json.loads(await shell("model", "keep", root, *of, "--json"))
-    assert [one["status"] for one in kept] == ["dropped"]
-    with pytest.raises(NotFound, match="No index of before a switch is kept"):
-        await shell("model", "undo", *of)
-    with pytest.raises(NotFound) as caught:
-        await shell("model", "switch", "nowhere", *of)
-    assert f"Indexed repositories: {root}" in (caught.value.hint or "")
+    assert "dropped" in await shell("model", "drop", *of, alone=True)
+    assert json.loads(await shell("model", *of, "--json", alone=True))["second_tier"] is None
+    with pytest.raises(NotFound, match="no second tier"):
+        await shell("model", "drop", *of)
 
 
-async def test_doctor_says_that_an_index_has_another_model(
-    shell: Shell, make_repo: MakeRepo, project_id: str
+async def test_growing_fails_with_a_way_out(
+    shell: Shell, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
-    await shell("index", str(make_repo()), "--project", project_id, builtin=True)
-    checks = {check["name"]: check for check in json.loads(await shell("doctor", "--json"))}
-    assert checks["model"]["found"].startswith("my-model, 256 dimensions")
-    assert "is indexed with the model builtin" in checks["search"]["found"]
+    root, of = str(make_repo()), ("--project", project_id)
+    await shell("index", root, *of)
+    with pytest.raises(InvalidInput, match="No stronger embedding model") as caught:
+        await shell("model", "grow", *of, alone=True)
+    assert "OLLAMA_BASE_URL" in (caught.value.hint or "")
+    with pytest.raises(NotFound) as unknown:
+        await shell("model", "grow", "nowhere", *of)
+    assert f"Indexed repositories: {root}" in (unknown.value.hint or "")
+    await server.stop()
+    with pytest.raises(EmbeddingUnavailable):
+        await shell("model", "grow", *of)
+    state = json.loads(await shell("model", *of, "--json"))["second_tier"]
+    assert (state["state"], "ollama serve" in state["error"]) == ("waiting", True)
+
+
+async def test_the_dry_run_names_the_model_that_embeds_later(
+    shell: Shell, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+) -> None:
+    found = await shell("index", str(make_repo()), "--project", project_id, "--dry-run", "--json")
+    assert json.loads(found)["second_tier"] == "ollama/nomic-embed-text"
+    assert server.requests == []

@@ -32,6 +32,10 @@ def beside(
         async with AsyncExitStack() as stack:
             slots = share_of(settings.jobs, place, settings.http_workers)
             await stack.enter_async_context(working(app, slots))
+            if slots:
+                from codebase_mcp.background.growing import growing  # noqa: PLC0415
+
+                await stack.enter_async_context(growing(app))
             if settings.watch:
                 from codebase_mcp.background.watcher import watching  # noqa: PLC0415
 
@@ -51,7 +55,7 @@ async def opened_early(
 ) -> AsyncIterator[None]:
     """Open the product though nobody has called yet, if there may be something to do.
 
-    Files are to be followed, or jobs may wait for a server that is there for them.
+    Files are to be followed, or jobs and a second tier may wait for a server that sees to them.
     """
 
     async def soon() -> None:
@@ -61,14 +65,20 @@ async def opened_early(
         except CodebaseError as error:  # the next call tries again, and is told
             _log.warning("Nothing is done in the background yet: %s", error.message)
 
-    does_jobs = over_http and settings.jobs > 0 and "index" in settings.toolsets
-    task = asyncio.create_task(soon()) if settings.watch or does_jobs else None
+    works = over_http and settings.jobs > 0 and ("index" in settings.toolsets or _grows(settings))
+    task = asyncio.create_task(soon()) if settings.watch or works else None
     try:
         yield
     finally:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+
+
+def _grows(settings: Settings) -> bool:
+    from codebase_mcp.wiring import provider_of  # noqa: PLC0415 - not for the handshake
+
+    return provider_of(settings) != "static"
 
 
 def share_of(jobs: int, place: int, processes: int) -> int:

@@ -16,6 +16,7 @@ from codebase_mcp.errors import NotFound
 from codebase_mcp.index.holdings import count_holdings, repositories_of
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
+from codebase_mcp.index.second_tier import TierState, load_state
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource
 from codebase_mcp.repository_settings import repository_at
@@ -48,6 +49,7 @@ class IndexingState:
     project_source: ProjectSource
     progress: Progress
     repositories: list[RepositoryProgress]
+    second_tier: TierState | None = None
 
 
 async def start_indexing(
@@ -102,12 +104,17 @@ async def indexing_state(
         jobs = await app.jobs.jobs(here.project.schema_name)
         runs = await load_runs(here.tx)
         known = await repositories_of(here.tx)
+        tier = await load_state(
+            here.tx,
+            app.models.embedder.name if app.models.has_second else None,
+            None if repository_id is None else [repository_id],
+        )
     found = by_repository(known, runs, jobs)
     if repository_id is not None:
         found = [one for one in found if one.repository_id == repository_id]
         if not found:
             raise _no_such_repository(repository_id)
-    return IndexingState(here.project, here.source, together(found), found)
+    return IndexingState(here.project, here.source, together(found), found, tier)
 
 
 async def clear_index(

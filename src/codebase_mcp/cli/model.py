@@ -1,12 +1,15 @@
-"""See with which embedding model each repository is indexed, and switch it, there and back."""
+"""See which embedding models a project has, and let the stronger one's vectors grow."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -14,106 +17,152 @@ from rich.table import Column, Table
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.database.connection import ProjectClaims
+from codebase_mcp.database.naming import grow_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import NotFound
+from codebase_mcp.errors import InvalidInput, NotFound
+from codebase_mcp.index import second_tier
+from codebase_mcp.index.batches import Progress
 from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.index.second_tier import TierState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
+# How often it is looked how far another process is.
+_POLL_S = 1.0
+
 
 async def model(options: argparse.Namespace, settings: Settings) -> int:
-    """The model that is configured, and that of each repository."""
+    """The models of both tiers, that of each repository, and how far the second tier is."""
     async with await App.open(settings) as app:
-        _, repositories = await _chosen(app, options, settings)
-    if options.json:
+        project, repositories, _ = await _chosen(app, options, settings)
+        state = await tier_of(app, project)
         content = {
-            "configured": app.embedder.name,
+            "first_tier": app.models.first_embedder.name,
+            "second_tier": None if state is None else asdict(state),
             "repositories": [_as_json(r, app.models) for r in repositories],
         }
+        notices = model_notices(repositories, app.models)
+    if options.json:
         print(json.dumps(content, ensure_ascii=False, indent=2))
         return 0
     console = Console(highlight=False)
-    console.print(f"configured: {app.embedder.name}", markup=False)
+    console.print(f"first tier:  {content['first_tier']}", markup=False)
+    console.print(f"second tier: {in_words(state)}", markup=False)
     if repositories:
-        whole_path = Column("repository", overflow="fold")
-        table = Table(whole_path, "indexed with", "kept since the last switch", box=None)
+        table = Table(Column("repository", overflow="fold"), "indexed with", box=None)
         for repository in repositories:
-            table.add_row(repository.root, repository.profile.model, repository.kept_model or "—")
+            table.add_row(repository.root, repository.profile.model)
         console.print(table)
-    for notice in model_notices(repositories, app.models):
+    for notice in notices:
         console.print(notice, style="yellow", markup=False)
     return 0
 
 
-async def switch(options: argparse.Namespace, settings: Settings) -> int:
-    """Embed repositories with the configured model; the old index answers until all is there."""
-    outcomes = []
+async def grow(options: argparse.Namespace, settings: Settings) -> int:
+    """Add the stronger model's vectors until none is missing, or wait until another process has.
+
+    Raises:
+        InvalidInput: no stronger model is configured.
+        EmbeddingUnavailable: it is away.
+    """
     async with await App.open(settings) as app:
-        project, repositories = await _chosen(app, options, settings)
-        for repository in repositories:
-            is_done = app.models.is_configured(repository.profile)
-            status, errors = "unchanged", []
-            if not is_done:
-                with progress_bar(hidden=options.json) as report:
-                    run = (
-                        await app.index(
-                            repository.root,
-                            project.project_id,
-                            force_reindex=True,
-                            progress=report,
-                            identity=identity_here(settings),
-                        )
-                    ).run
-                status = "failed" if run.status == "failed" else "switched"
-                errors = run.errors
-            outcomes.append((repository, status, errors))
-            if not options.json:
-                _say(repository, status, app.embedder.name, errors)
+        if not app.models.has_second:
+            raise InvalidInput(
+                "No stronger embedding model is configured",
+                hint="Set OLLAMA_BASE_URL, CODEBASE_MCP_EMBEDDING_PROVIDER or"
+                " CODEBASE_MCP_EMBEDDING_MODEL; docs/embedding.md says how.",
+            )
+        project, _, named = await _chosen(app, options, settings)
+        with progress_bar(hidden=options.json) as report:
+            async with app.jobs.database.claims() as claims:
+                state = await _grown(app, project, named, claims, report)
     if options.json:
-        _print_json(outcomes)
-    return 1 if any(status == "failed" for _, status, _ in outcomes) else 0
-
-
-async def undo(options: argparse.Namespace, settings: Settings) -> int:
-    """Let the indexes of before the last switch answer again, at once."""
-    return await _each(options, settings, "undone", App.undo_switch)
-
-
-async def keep(options: argparse.Namespace, settings: Settings) -> int:
-    """Drop the indexes of before the last switch."""
-    return await _each(options, settings, "dropped", App.keep_switch)
-
-
-async def _each(
-    options: argparse.Namespace,
-    settings: Settings,
-    done: str,
-    change: Callable[[App, Project, Any], Awaitable[bool]],
-) -> int:
-    async with await App.open(settings) as app:
-        project, repositories = await _chosen(app, options, settings)
-        changed = [r for r in repositories if await change(app, project, r.id)]
-        _, after = await _chosen(app, options, settings)
-    if not changed:
-        raise NotFound(
-            "No index of before a switch is kept",
-            hint="codebase-mcp model shows with which model each repository is indexed.",
-        )
-    now = {repository.id: repository for repository in after}
-    if options.json:
-        _print_json([(now[repository.id], done, []) for repository in changed])
+        print(json.dumps(asdict(state), ensure_ascii=False, indent=2))
     else:
-        for repository in changed:
-            _say(now[repository.id], done, now[repository.id].profile.model, [])
+        Console(highlight=False).print(in_words(state), markup=False)
+    return 0 if state.state == "complete" else 1
+
+
+async def drop(options: argparse.Namespace, settings: Settings) -> int:
+    """Delete the stronger models' vectors of a project.
+
+    Raises:
+        NotFound: it has none.
+    """
+    async with await App.open(settings) as app:
+        project, _, _ = await _chosen(app, options, settings)
+        async with app.jobs.database.transaction(project) as tx:
+            is_dropped = await second_tier.drop(tx)
+    if not is_dropped:
+        raise NotFound(
+            "The project has no second tier",
+            hint="codebase-mcp model shows which models it has.",
+        )
+    if options.json:
+        print(json.dumps({"status": "dropped"}))
+    else:
+        Console(highlight=False).print("The second tier is dropped; searches use the first alone")
     return 0
+
+
+def in_words(state: TierState | None) -> str:
+    """How far the second tier is."""
+    if state is None:
+        return "none"
+    words = f"{state.model}, {state.chunks_done:,} of {state.chunks_total:,} chunks, {state.state}"
+    if state.replaces:
+        words += f"; {state.replaces} answers until then"
+    return f"{words}: {state.error}" if state.error else words
+
+
+async def _grown(
+    app: App,
+    project: Project,
+    named: Sequence[UUID] | None,
+    claims: ProjectClaims,
+    report: Any,
+) -> TierState:
+    """How far it is when nothing is left to do."""
+    name = app.models.embedder.name
+    while not await claims.take(project, grow_lock()):
+        state = await tier_of(app, project, named)
+        if state is not None and state.state == "complete":
+            return state
+        if state is not None:
+            report(Progress(state.chunks_done, state.chunks_total, f"{name}, by another process"))
+        await asyncio.sleep(_POLL_S)
+    state = await tier_of(app, project, named)
+    done, total = (state.chunks_done, state.chunks_total) if state is not None else (0, 0)
+    report(Progress(done, total, name))
+
+    def tell(added: int) -> None:
+        nonlocal done
+        done += added
+        report(Progress(done, max(done, total), name))
+
+    await app.grower.grow(project, named, progress=tell)
+    await claims.give(project, grow_lock())
+    state = await tier_of(app, project, named)
+    assert state is not None
+    return state
+
+
+async def tier_of(
+    app: App, project: Project, named: Sequence[UUID] | None = None
+) -> TierState | None:
+    """How far the second tier is, of a project or of some of its repositories."""
+    configured = app.models.embedder.name if app.models.has_second else None
+    async with app.jobs.database.transaction(project, readonly=True) as tx:
+        return await second_tier.load_state(tx, configured, named)
 
 
 async def _chosen(
     app: App, options: argparse.Namespace, settings: Settings
-) -> tuple[Project, Sequence[RepositoryFacts]]:
-    """The repositories that are meant, by directory or id; all of the project where none is named.
+) -> tuple[Project, Sequence[RepositoryFacts], Sequence[UUID] | None]:
+    """The project, its repositories, and which of them are named, by directory or id.
 
     Raises:
         NotFound: one that is named is not indexed.
@@ -133,34 +182,8 @@ async def _chosen(
                 hint="Indexed repositories: "
                 + (", ".join(r.root for r in facts.repositories) or "none"),
             )
-        chosen.append(found)
-    return project, chosen if named else facts.repositories
-
-
-def _say(repository: RepositoryFacts, status: str, model_name: str, errors: Sequence[str]) -> None:
-    console = Console(highlight=False)
-    words = {
-        "unchanged": f"is indexed with {model_name} already",
-        "switched": f"is indexed with {model_name} now. codebase-mcp model undo goes back, "
-        "codebase-mcp model keep drops the old index",
-        "failed": "could not be switched; the old index answers, and the same command goes on",
-        "undone": f"is indexed with {model_name} again; index it to bring it up to date. "
-        "codebase-mcp model undo goes forth again",
-        "dropped": f"keeps only its index with {model_name}",
-    }
-    colour = "red" if status == "failed" else "green"
-    console.print(repository.root, style=colour, end=" ", markup=False)
-    console.print(words[status], markup=False)
-    for error in errors:
-        console.print(error, style="yellow", markup=False)
-
-
-def _print_json(outcomes: Sequence[tuple[RepositoryFacts, str, Sequence[str]]]) -> None:
-    content = [
-        {"repository_id": str(r.id), "root": r.root, "status": status, "errors": list(errors)}
-        for r, status, errors in outcomes
-    ]
-    print(json.dumps(content, ensure_ascii=False, indent=2))
+        chosen.append(found.id)
+    return project, facts.repositories, chosen or None
 
 
 def _as_json(repository: RepositoryFacts, models: Models) -> dict[str, Any]:
@@ -169,7 +192,5 @@ def _as_json(repository: RepositoryFacts, models: Models) -> dict[str, Any]:
         "root": repository.root,
         "model": repository.profile.model,
         "dimension": repository.profile.dimension,
-        "is_configured": models.is_configured(repository.profile),
-        "kept_model": repository.kept_model,
-        "coming_model": repository.coming_model,
+        "is_first_tier": models.is_first(repository.profile),
     }

@@ -8,29 +8,29 @@ from typing import Any
 
 
 def add_model_command(commands: Any, lazily: Callable[[str, str], Any]) -> None:
-    """Show models, switch to the configured one, undo a switch or keep it."""
+    """Show models, let the stronger one's vectors grow, drop them."""
     parser = commands.add_parser(
         "model",
-        help="Show, switch and switch back the embedding model of repositories",
-        description="Show with which embedding model each repository is indexed.",
+        help="Show the embedding models of a project, grow or drop the second tier",
+        description="Show which embedding models a project has, and how far the second tier is.",
     )
     _common(parser)
     parser.set_defaults(command=lazily("model", "model"))
     verbs = parser.add_subparsers(metavar="ACTION")
-    for name, summary in (
-        ("switch", "Embed with the configured model, beside the index that answers until then"),
-        ("undo", "Let the index of before the last switch answer again, at once"),
-        ("keep", "Drop the index of before the last switch"),
-    ):
-        verb = verbs.add_parser(name, help=summary, description=summary + ".")
-        verb.add_argument(
-            "repositories",
-            nargs="*",
-            metavar="REPO",
-            help="directory or id of a repository (all of the project)",
-        )
-        _common(verb, again=True)
-        verb.set_defaults(command=lazily("model", name))
+    summary = "Add the stronger model's vectors now, until none is missing"
+    grow = verbs.add_parser("grow", help=summary, description=summary + ".")
+    grow.add_argument(
+        "repositories",
+        nargs="*",
+        metavar="REPO",
+        help="directory or id of a repository (all of the project)",
+    )
+    _common(grow, again=True)
+    grow.set_defaults(command=lazily("model", "grow"))
+    summary = "Delete the stronger models' vectors of the project"
+    drop = verbs.add_parser("drop", help=summary, description=summary + ".")
+    _common(drop, again=True)
+    drop.set_defaults(command=lazily("model", "drop"))
 
 
 def _common(parser: argparse.ArgumentParser, *, again: bool = False) -> None:

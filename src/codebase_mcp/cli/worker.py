@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from codebase_mcp.app import App
+from codebase_mcp.background.growing import growing
 from codebase_mcp.background.worker import Worker
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings
@@ -26,7 +28,7 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
     logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
     ending = Ending()
     with ending.of_process():
-        async with await App.open(settings) as app:
+        async with await App.open(settings) as app, _growing(app, once=options.once):
             of_process = Worker(app, _concurrency(options.concurrency, settings))
             working = asyncio.create_task(of_process.run(once=options.once))
             told = asyncio.create_task(ending.wait())
@@ -39,6 +41,11 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
             if not working.cancelled():
                 working.result()
     return 0
+
+
+def _growing(app: App, *, once: bool) -> AbstractAsyncContextManager[None]:
+    """What a worker does beside jobs, unless it is to end with them."""
+    return nullcontext() if once else growing(app)
 
 
 def _concurrency(text: str | None, settings: Settings) -> int:

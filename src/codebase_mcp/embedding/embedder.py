@@ -79,6 +79,9 @@ class LocalModel(Protocol):
     """A model that needs nobody: worker processes embed with it, from words already counted."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def fingerprint(self) -> str: ...
 
     @property

@@ -1,7 +1,9 @@
-"""Which models are open here? The configured one, and those that indexes were made with.
+"""Which models are open here? Those of both tiers, and those that indexes were made with.
 
-An index is searched and brought up to date with the model that made it, whatever is configured:
-which model that is, its profile says.
+The first tier is a static model in this process, so that nobody who indexes or searches waits for
+anybody. A stronger model, if one is configured, is the second tier: its vectors come later, in the
+background. An index is searched and brought up to date with the model that made it, whatever is
+configured: which model that is, its profile says.
 """
 
 from __future__ import annotations
@@ -13,18 +15,21 @@ from pathlib import Path
 
 from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
 from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import ModelChoice, model_folder, open_embedder
+from codebase_mcp.embedding.providers import (
+    BUILTIN_NAME,
+    FOLDERS,
+    ModelChoice,
+    model_folder,
+    open_embedder,
+)
 from codebase_mcp.embedding.scale import Scale, measure_scale
-from codebase_mcp.embedding.static import StaticEmbedder
+from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 # A halfvec of pgvector has no more dimensions.
 MAX_DIMENSION = 16_000
 
-_ANEW = (
-    "Embed the repository with the configured model: codebase-mcp model switch, or"
-    " index_repository with force_reindex=true."
-)
+_ANEW = "Rebuild the index with the model of now: index_repository with force_reindex=true."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +76,21 @@ class Models:
 
     def __init__(self, embedder: Embedder, recipe: Recipe, access: Access = Access()) -> None:
         self.embedder = embedder
+        """The configured model: a static one is the first tier, any other one the second."""
         self.recipe = recipe
-        self._access = access
-        self._opened: dict[Recipe, Embedder] = {recipe: embedder}
+        if not isinstance(embedder, StaticEmbedder):
+            embedder = _loaded(BUILTIN, BUILTIN_NAME)
+        self.first_embedder = embedder
+        """The model of the first tier."""
+        self.access = access
+        self._opened: dict[Recipe, Embedder] = {recipe: self.embedder}
         self._known: dict[str, Model] = {}
         self._scales: dict[str, Scale] = {}
         self._opening = asyncio.Lock()
 
     @classmethod
-    def open(cls, recipe: Recipe, access: Access) -> Models:
-        """Load the model that is configured; where a service embeds, it is not asked yet.
+    def open(cls, recipe: Recipe, access: Access = Access()) -> Models:
+        """Load the model of the first tier; what embeds for the second one is not asked yet.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or a setting for it is missing.
@@ -93,16 +103,43 @@ class Models:
         for embedder in self._opened.values():
             await embedder.close()
 
+    @property
+    def has_second(self) -> bool:
+        """Whether a stronger model than the first tier's is configured."""
+        return self.embedder is not self.first_embedder
+
+    async def first(self) -> Model:
+        """The model that every new index is made with: it is here, and needs nobody."""
+        recipe = Recipe() if self.has_second else self.recipe
+        return await self._identified(self.first_embedder, recipe)
+
     async def configured(self) -> Model:
-        """The model for what is new.
+        """The strongest model: that of the second tier where there is one, else of the first.
 
         Raises:
             EmbeddingUnavailable: it is away.
         """
         return await self._identified(self.embedder, self.recipe)
 
-    async def of_profile(self, profile: Profile) -> Model:
+    async def of_index(self, profile: Profile) -> StaticEmbedder:
         """The model that an index was made with.
+
+        Raises:
+            EmbeddingUnavailable: it cannot be opened here, is not what it was, or needs a service,
+                so that no index is made with it.
+        """
+        if profile.recipe.provider == "static":
+            embedder = (await self.of_profile(profile)).embedder
+            if isinstance(embedder, StaticEmbedder):
+                return embedder
+        raise EmbeddingUnavailable(
+            f"The index was made with {profile.model}, which no index is made with any more",
+            hint=_ANEW,
+            details={"indexed_with": profile.model},
+        )
+
+    async def of_profile(self, profile: Profile) -> Model:
+        """The model that some vectors were made with.
 
         Raises:
             EmbeddingUnavailable: it is away, cannot be opened here, or is not what it was.
@@ -110,7 +147,9 @@ class Models:
         known = self._known.get(profile.model_fingerprint)
         if known is not None:
             return known
-        if self.is_configured(profile):
+        if self.is_first(profile):
+            model = await self.first()
+        elif profile.recipe == self.recipe:
             model = await self.configured()
         else:
             model = await self._open(profile)
@@ -123,11 +162,9 @@ class Models:
             )
         return model
 
-    def is_configured(self, profile: Profile) -> bool:
-        """Whether an index was made with the configured model, as far as can be told offline."""
-        if isinstance(self.embedder, LocalModel):
-            return self.embedder.fingerprint == profile.model_fingerprint
-        return self.recipe == profile.recipe
+    def is_first(self, profile: Profile) -> bool:
+        """Whether an index was made with the model that new indexes are made with."""
+        return profile.model_fingerprint == self.first_embedder.fingerprint
 
     def is_at_hand(self, profile: Profile) -> bool:
         """Whether questions to an index are embedded here, without waiting for anybody."""
@@ -151,12 +188,12 @@ class Models:
         try:
             async with self._opening:
                 if recipe not in self._opened:
-                    choice = self._access.to(recipe)
+                    choice = self.access.to(recipe)
                     self._opened[recipe] = await asyncio.to_thread(_opened, choice)
             return await self._identified(self._opened[recipe], recipe)
         except EmbeddingUnavailable as error:
             raise EmbeddingUnavailable(
-                f"The index was made with the embedding model {profile.model}, which does not"
+                f"Vectors were made with the embedding model {profile.model}, which does not"
                 f" answer here: {error.message}",
                 hint=" Or: ".join(filter(None, (error.hint, _ANEW))),
                 details=error.details
@@ -192,9 +229,9 @@ def _loaded(folder: Path, name: str) -> StaticEmbedder:
 
 def _as_stored(recipe: Recipe, embedder: Embedder) -> Recipe:
     """A recipe that means the same model wherever a process is started, and whatever is default."""
-    if recipe.provider != "static":
+    if recipe.provider not in FOLDERS:
         return replace(recipe, model=embedder.name.removeprefix(f"{recipe.provider}/"))
     folder = None if recipe.model is None else Path(recipe.model).expanduser()
-    if folder is not None and folder.is_dir():
-        return Recipe(model=str(folder.absolute()))
+    if folder is not None and folder.exists():
+        return replace(recipe, model=str(folder.absolute()))
     return Recipe(model=recipe.model)

@@ -5,6 +5,7 @@ A service is first asked when a vector is first needed: tasks, entities and work
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +16,12 @@ from codebase_mcp.errors import EmbeddingUnavailable
 if TYPE_CHECKING:
     from codebase_mcp.embedding.embedder import Embedder
 
-Provider = Literal["static", "ollama", "openai"]
+Provider = Literal["static", "onnx", "ollama", "openai"]
+
+# Those whose model is a folder of this machine.
+FOLDERS: tuple[Provider, ...] = ("static", "onnx")
+
+BUILTIN_NAME = "builtin"
 
 # Where the Hugging Face hub keeps downloads unless told otherwise.
 HUB_CACHE = Path("~/.cache/huggingface/hub")
@@ -28,8 +34,8 @@ class ModelChoice:
     """A model and how to reach it.
 
     ``model`` is for ``static`` a folder or the name of a model in the Hugging Face cache (None: the
-    built-in one), else the provider's name for it. Prefixes are put before what is embedded as they
-    are; None means what is known of the model.
+    built-in one), for ``onnx`` a folder, else the provider's name for it. Prefixes are put before
+    what is embedded as they are; None means what is known of the model.
     """
 
     provider: Provider = "static"
@@ -61,7 +67,27 @@ def open_embedder(choice: ModelChoice, *, hub_cache: Path = HUB_CACHE) -> Embedd
 
         found = model_folder(choice.model, hub_cache=hub_cache)
         return StaticEmbedder.load(found.folder, found.name)
+    if choice.provider == "onnx":
+        from codebase_mcp.embedding.onnx import OnnxEmbedder  # noqa: PLC0415 - as below
+
+        return OnnxEmbedder.open(choice)
     return _remote(choice)
+
+
+def provider_of_folder(model: str | None) -> Provider:
+    """Who opens what a person calls a model, where nobody says by which provider."""
+    place = Path(model).expanduser() if model else None
+    if place is None:
+        return "static"
+    is_network = place.suffix == ".onnx" and place.is_file()
+    return "onnx" if is_network or onnx_files(place) else "static"
+
+
+def onnx_files(folder: Path) -> list[Path]:
+    """The networks in a folder, first the one to run: of eight bits, if every processor can."""
+    found = [*folder.glob("model*.onnx"), *folder.glob("onnx/model*.onnx")]
+    order = ("model_quantized", "model_int8", "model")
+    return sorted(found, key=lambda f: (order.index(f.stem) if f.stem in order else 9, f.name))
 
 
 def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> ModelFolder:
@@ -75,13 +101,29 @@ def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> ModelFold
     if model is None:
         from codebase_mcp.embedding.static import BUILTIN  # noqa: PLC0415 - heavy
 
-        return ModelFolder(BUILTIN, "builtin")
+        return ModelFolder(BUILTIN, BUILTIN_NAME)
     folder = Path(model).expanduser()
     if folder.is_dir():
+        if _is_transformer(folder):
+            raise EmbeddingUnavailable(
+                f"{folder} holds a transformer, but no network in ONNX",
+                hint="Export it into the folder: optimum-cli export onnx, or in Python"
+                " SentenceTransformer(folder, backend='onnx').save_pretrained(folder).",
+                details={"model": model},
+            )
         return ModelFolder(folder.absolute(), folder.name)
     if model.startswith(("/", ".", "~")) or folder.is_absolute() or model.count("/") > 1:
         raise _no_model(f"There is no folder {folder}", model)
     return _in_cache(model, hub_cache.expanduser())
+
+
+def _is_transformer(folder: Path) -> bool:
+    """Whether a folder holds a network of layers, not a table of vectors."""
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and "num_attention_heads" in content
 
 
 def _in_cache(model: str, cache: Path) -> ModelFolder:

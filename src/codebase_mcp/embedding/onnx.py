@@ -1,0 +1,307 @@
+"""What is the vector of this text, by a transformer in this process?
+
+A folder as sentence-transformers writes it, with its network in ONNX: `model.onnx` beside
+`tokenizer.json`, or in `onnx/`. onnxruntime runs it, an optional part of the package. The network
+is loaded with the first text. Passages are embedded by threads of the lowest priority, one core
+each, so that a question, a search and an index run go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.embedding.embedder import ModelFacts, Vectors
+from codebase_mcp.embedding.known_models import habits_of
+from codebase_mcp.embedding.providers import ModelChoice, onnx_files
+from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.telemetry.calls import embedding_call
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+# Raise when the same text would get another vector from the same files.
+ONNX_VERSION = 1
+
+# Texts of about one length go through the network together. More at once is slower on a core, as
+# what lies between two layers then leaves its cache: 16 at once by a fifth.
+BATCH_TEXTS = 4
+
+# Half the cores of a small machine, two of a large one: it is work that nobody waits for.
+PASSAGE_THREADS = max(1, min(2, (os.cpu_count() or 1) // 2))
+
+LOWEST_PRIORITY = 19
+
+# What a network reads at most where its folder does not say.
+DEFAULT_TOKENS = 512
+MOST_TOKENS = 8192
+
+INSTALL = "pip install 'codebase-mcp[onnx]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a folder says of its model."""
+
+    name: str
+    network: Path
+    tokenizer: Path
+    max_tokens: int
+    is_cls: bool
+    query_prefix: str
+    passage_prefix: str
+
+    @classmethod
+    def read(cls, choice: ModelChoice) -> Layout:
+        """The model in a folder, or the one network of it that is named.
+
+        Raises:
+            EmbeddingUnavailable: a file is missing, or is not what it should be.
+        """
+        path = Path(choice.model or "").expanduser().absolute()
+        folder, networks = path, onnx_files(path)
+        if path.suffix == ".onnx" and path.is_file():
+            folder, networks = path.parent, [path]
+            if folder.name == "onnx":
+                folder = folder.parent
+        if not choice.model or not networks:
+            raise _no_model(f"There is no ONNX model in {path}", choice)
+        tokenizer = folder / "tokenizer.json"
+        if not tokenizer.is_file():
+            raise _no_model(f"There is no {tokenizer}", choice)
+        pooling = _pooling(folder, choice)
+        limits = (
+            _json(folder / "sentence_bert_config.json").get("max_seq_length"),
+            _json(folder / "tokenizer_config.json").get("model_max_length"),
+        )
+        known = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
+        prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
+        habits = habits_of(folder.name)
+        query, passage = choice.query_prefix, choice.passage_prefix
+        return cls(
+            folder.name,
+            networks[0],
+            tokenizer,
+            known[0] if known else DEFAULT_TOKENS,
+            pooling == "cls",
+            (prompts.get("query") or habits.query_prefix) if query is None else query,
+            (prompts.get("document") or prompts.get("passage") or habits.passage_prefix)
+            if passage is None
+            else passage,
+        )
+
+    def fingerprint(self) -> str:
+        """What changes whenever the same text would get another vector."""
+        read_as = [self.max_tokens, self.is_cls, self.query_prefix, self.passage_prefix]
+        digest = sha256(json.dumps([ONNX_VERSION, *read_as]).encode())
+        for file in (self.network, self.tokenizer):
+            with file.open("rb") as stream:
+                while piece := stream.read(1 << 20):
+                    digest.update(piece)
+        return digest.hexdigest()[:16]
+
+
+class OnnxEmbedder:
+    """A transformer that onnxruntime runs; nothing is loaded before the first text."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.name = f"onnx/{layout.name}"
+        self._layout = layout
+        self._network: _Network | None = None
+        self._loading = threading.Lock()
+        self._threads = ThreadPoolExecutor(
+            PASSAGE_THREADS, thread_name_prefix="passages", initializer=_step_back
+        )
+
+    @classmethod
+    def open(cls, choice: ModelChoice) -> OnnxEmbedder:
+        """The embedder of a folder.
+
+        Raises:
+            EmbeddingUnavailable: there is no such model, or onnxruntime is not installed.
+        """
+        layout = Layout.read(choice)
+        if find_spec("onnxruntime") is None:
+            raise EmbeddingUnavailable(
+                f"onnxruntime, which runs the model {layout.name}, is not installed",
+                hint=f"{INSTALL}. Or unset CODEBASE_MCP_EMBEDDING_MODEL for the built-in model.",
+                details={"model": layout.name},
+            )
+        return cls(layout)
+
+    async def identify(self) -> ModelFacts:
+        network = await asyncio.to_thread(self._loaded)
+        return ModelFacts(self.name, network.fingerprint, network.dimension)
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        loop = asyncio.get_running_loop()
+        with embedding_call("onnx", self._layout.name, len(texts)):
+            network = await asyncio.to_thread(self._loaded)
+            prefix = self._layout.passage_prefix
+            vectors = np.zeros((len(texts), network.dimension), np.float32)
+            parts = list(_alike(texts))
+
+            async def fill(part: list[int]) -> None:
+                batch = [prefix + texts[place] for place in part]
+                vectors[part] = await loop.run_in_executor(self._threads, network.embed, batch)
+
+            await asyncio.gather(*map(fill, parts))
+        return vectors
+
+    async def embed_query(self, query: str) -> Vectors:
+        def embedded() -> Vectors:
+            network = self._loaded()
+            if not query.strip():
+                return np.zeros(network.dimension, np.float32)
+            return network.embed([self._layout.query_prefix + query]).reshape(-1)
+
+        with embedding_call("onnx", self._layout.name, 1):
+            return await asyncio.to_thread(embedded)
+
+    async def close(self) -> None:
+        """Begin nothing more; a batch that is under way takes a moment."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _loaded(self) -> _Network:
+        with self._loading:
+            if self._network is None:
+                self._network = _Network.load(self._layout)
+            return self._network
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """A network with its tokenizer, ready to embed; any number of threads may use it."""
+
+    session: InferenceSession
+    tokenizer: Tokenizer
+    layout: Layout
+    fingerprint: str
+    inputs: tuple[str, ...]
+    dimension: int
+
+    @classmethod
+    def load(cls, layout: Layout) -> _Network:
+        """Read the files and try them.
+
+        Raises:
+            EmbeddingUnavailable: they are no such model.
+        """
+        import onnxruntime  # noqa: PLC0415 - optional, and 0.2 s to import
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what goes wrong is raised, too
+        try:
+            tokenizer = Tokenizer.from_file(str(layout.tokenizer))
+            session = onnxruntime.InferenceSession(
+                str(layout.network), options, providers=["CPUExecutionProvider"]
+            )
+            tokenizer.enable_truncation(layout.max_tokens)
+            tokenizer.no_padding()
+            inputs = tuple(one.name for one in session.get_inputs())
+            network = cls(session, tokenizer, layout, layout.fingerprint(), inputs, 0)
+            dimension = int(network.embed(["a"]).shape[1])
+        except Exception as error:  # of two libraries, which declare none of theirs
+            raise EmbeddingUnavailable(
+                f"The model {layout.network} cannot be used: {error}",
+                hint="It must be a sentence-transformers model in ONNX, with the inputs input_ids"
+                " and attention_mask, and tokenizer.json must belong to it.",
+                details={"model": layout.name},
+            ) from error
+        return cls(session, tokenizer, layout, network.fingerprint, inputs, dimension)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of some texts of about one length."""
+        encodings = self.tokenizer.encode_batch(list(texts))
+        width = max(1, max((len(one.ids) for one in encodings), default=1))
+        ids = np.zeros((len(texts), width), np.int64)
+        mask = np.zeros_like(ids)
+        for row, one in enumerate(encodings):
+            ids[row, : len(one.ids)] = one.ids
+            mask[row, : len(one.ids)] = 1
+        known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        outputs: list[Any] = self.session.run(None, {name: known[name] for name in self.inputs})
+        return _unit(_pooled(np.asarray(outputs[0], np.float32), mask, is_cls=self.layout.is_cls))
+
+
+def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: bool) -> Vectors:
+    """One vector a text of the vectors of its tokens, unless the network gives just one."""
+    if hidden.ndim == 2:
+        return hidden
+    if is_cls:
+        return hidden[:, 0]
+    weights = mask[:, :, None].astype(np.float32)
+    return np.asarray((hidden * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1))
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    vectors = np.where(np.isfinite(vectors), vectors, 0)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
+
+
+def _alike(texts: Sequence[str]) -> Iterator[list[int]]:
+    """The places of texts, those of about one length together; empty ones are left out."""
+    places = [place for place, text in enumerate(texts) if text.strip()]
+    places.sort(key=lambda place: len(texts[place]))
+    for first in range(0, len(places), BATCH_TEXTS):
+        yield places[first : first + BATCH_TEXTS]
+
+
+def _step_back() -> None:
+    """Let this thread run when nothing else wants to, where the system knows that of threads."""
+    if hasattr(os, "setpriority"):
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
+        except OSError:
+            return  # it goes on at the priority of all
+
+
+def _pooling(folder: Path, choice: ModelChoice) -> str:
+    """How the vectors of tokens become one: by their mean, or by that of the first.
+
+    Raises:
+        EmbeddingUnavailable: in a way that is not known here.
+    """
+    said = _json(folder / "1_Pooling" / "config.json")
+    if said.get("pooling_mode_cls_token"):
+        return "cls"
+    others = [
+        name for name, is_on in said.items() if name.startswith("pooling_mode_") and is_on is True
+    ]
+    if others and "pooling_mode_mean_tokens" not in others:
+        raise _no_model(f"The pooling of {folder} is neither mean nor cls: {others[0]}", choice)
+    return "mean"
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """What a file of settings says; nothing where there is none that can be read."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _no_model(message: str, choice: ModelChoice) -> EmbeddingUnavailable:
+    return EmbeddingUnavailable(
+        message,
+        hint="With the provider onnx, CODEBASE_MCP_EMBEDDING_MODEL takes a folder with"
+        " model.onnx or onnx/model.onnx and tokenizer.json, as sentence-transformers exports it.",
+        details={"model": choice.model},
+    )

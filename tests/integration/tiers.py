@@ -1,0 +1,72 @@
+"""What the tests of the second tier ask, and the repositories they ask about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.embedding_server import EmbeddingServer
+
+from codebase_mcp.app import App
+from codebase_mcp.database.projects import Project, find_project
+from codebase_mcp.index.second_tier import TierState, load_state
+from codebase_mcp.search.candidates import Filters
+from codebase_mcp.settings import Settings
+
+OLLAMA = "ollama/nomic-embed-text"
+OPENAI = "openai/text-embedding-3-small"
+
+# A word that nothing but the service's model knows: to it this means "authenticate".
+UNHEARD_OF = "frobnication"
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[App]:
+    async with await App.open(settings) as app:
+        yield app
+
+
+async def state_of(app: App, project_id: str) -> TierState:
+    """How far the second tier of a project is, as this process sees it."""
+    configured = app.embedder.name if app.models.has_second else None
+    async with app.enter(project_id) as here:
+        state = await load_state(here.tx, configured)
+    assert state is not None
+    return state
+
+
+async def until_complete(app: App, project_id: str) -> TierState:
+    """Wait until every chunk of a project has a vector of the second tier."""
+    while (state := await state_of(app, project_id)).state != "complete":
+        await asyncio.sleep(0.02)
+    return state
+
+
+async def project_of(app: App, project_id: str) -> Project:
+    return await find_project(app.jobs.database, project_id)
+
+
+async def nearness(app: App, project_id: str, query: str, path: str) -> float:
+    """How near a file is to a question in meaning; 0 where it is not among the nearest."""
+    ranked = (await app.rank(query, project_id, Filters())).files
+    of_path = (file.candidate for file in ranked if file.candidate.path == path)
+    return max((candidate.evidence.best_meaning for candidate in of_path), default=0.0)
+
+
+async def tier_of_search(app: App, project_id: str, query: str = "authenticate") -> str | None:
+    """What part the second tier had in an answer."""
+    return (await app.search(query, project_id)).answer.second_tier
+
+
+def code_texts(server: EmbeddingServer, word: str = "def number_") -> list[str]:
+    """What was embedded of a repository, as the service got it."""
+    return [text for text in server.texts if word in text]
+
+
+def numbered(count: int) -> dict[str, str]:
+    """Files of some chunks each, no two of them alike."""
+    return {
+        f"m{n}.py": "".join(f"def number_{n}_{i}():\n    return {n} * {i}\n" for i in range(60))
+        for n in range(count)
+    }
