@@ -1,0 +1,221 @@
+"""Which queries do comments hold? The first sentence about a definition asks for the definition.
+
+The comment stands in the index as well, so its very words lead to it: such queries flatter whatever
+goes by words, grep above all. Sentences that only spell the definition's name are left out.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from codebase_mcp.chunking.split import split
+from codebase_mcp.evaluation.corpus import Corpus, FileText
+from codebase_mcp.evaluation.questions import Question, Target
+from codebase_mcp.model import FileKind, Outline, Symbol
+from codebase_mcp.tokens import STOP_WORDS, WORD, path_parts, split_word, stem
+
+GROUP = "docstrings"
+
+# One file with a thousand good comments is still one file.
+MAX_PER_FILE = 3
+
+# From so many times as many as are wanted these are drawn, so that few files give more than one.
+_SPARE = 3
+
+_KINDS = frozenset("class enum function interface method module struct trait type".split())
+_MIN_WORDS, _MAX_WORDS = 4, 30
+_MIN_SAYING_WORDS = 3
+
+# Words that the name does not say; with fewer the sentence asks for the name.
+_MIN_NEW_WORDS = 2
+
+_DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')")
+_MARKERS = re.compile(
+    r"^\s*(?:/\*+!?|\*+/|\*+|//+!?|#+!?|--+(?:\[\[|\s*[|^])?|;+|%+|\{-+\|?|\(\*+)?[ \t]?"
+)
+_ENDS = re.compile(r"(?:\*+/|\]\]|-\}|\*\)|\"\"\"|''')\s*$")
+_TAG = re.compile(
+    r"""^\s*(?:[@\\]\w|:\w[^:]*:(?!`)
+    |(?:args?|arguments|params?|parameters|returns?|yields?|raises|throws
+    |examples?|notes?|see\ also|usage|attributes)\s*:?\s*$
+    |-\ (?:parameters?|returns|throws|note|warning|important|complexity)\b
+    |[-=~*_]{3,}\s*$|```|>>>|\.\.\s|<pre)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_BRIEF = re.compile(r"^\s*[@\\](?:brief|summary)\s+|^\s*<summary>\s*|</summary>\s*$", re.IGNORECASE)
+_ROLE = re.compile(r":[a-z:]+:`~?([^`<]+)(?:<[^`]*>)?`|\{@\w+\s+([^}]*)\}")
+_REFERENCE = re.compile(r"<\w+\s+(?:cref|name|langword)\s*=\s*\"(?:[^\"]*[.:])?([^\".:]+)\"\s*/?>")
+_MARKUP = re.compile(r"</?[a-zA-Z][^>]*>|`|\*+(?=\w)|(?<=[\w.)])\*+|\s\*+$")
+_SENTENCE_END = re.compile(r"(?<=[\w)\]'\"])[.!?](?=\s|$)")
+# "e.g. " ends no sentence.
+_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|cf|vs|resp|approx|incl)$", re.IGNORECASE)
+_NO_DESCRIPTION = re.compile(
+    r"""^(?:note|warning|important|nb)\b
+    |\b(?:todo|fixme|xxx|hack|noqa|nolint|eslint|pylint|pragma|type:\s*ignore
+    |copyright|licen[cs]ed?|spdx|all\ rights\ reserved|do\ not\ edit|generated\ by
+    |auto-?generated|deprecated|inheritdoc|region|endregion|https?:)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_CODE = re.compile(r"[{}=;<>]|\w\(|\)\.|::|->|\[\w")
+
+
+@dataclass(frozen=True, slots=True)
+class _Comment:
+    """Comments that follow upon each other, in rows of their own (0-based, inclusive)."""
+
+    text: str
+    first: int
+    last: int
+
+
+def questions_in(corpus: Corpus, wanted: int, seed: int) -> tuple[list[Question], int]:
+    """About so many queries from as many files as that takes, and how many files were read.
+
+    Files are taken in a random order, which the seed decides.
+
+    Raises:
+        IndexingFailed: a grammar cannot be loaded.
+    """
+    chance = random.Random(seed)
+    paths = sorted(path for path, file in corpus.files.items() if file.kind is FileKind.CODE)
+    chance.shuffle(paths)
+    made: list[Question] = []
+    read = 0
+    for path in paths:
+        file = corpus.read(path)
+        if file is None or file.kind is not FileKind.CODE:
+            continue
+        read += 1
+        found = described_in(file)
+        made += chance.sample(found, min(MAX_PER_FILE, len(found)))
+        if len(made) >= _SPARE * wanted:
+            break
+    counts = Counter(question.text.casefold() for question in made)
+    unique = [question for question in made if counts[question.text.casefold()] == 1]
+    return chance.sample(unique, min(wanted, len(unique))), read
+
+
+def described_in(file: FileText) -> list[Question]:
+    """The definitions of a file that a comment describes in a sentence worth asking."""
+    outline = split(file.text, file.language)
+    symbols = [symbol for symbol in outline.symbols if symbol.kind in _KINDS]
+    if not symbols:
+        return []
+    made: dict[Symbol, Question] = {}
+    lines = file.lines
+    for comment in _comments(outline, file.text):
+        symbol = _documented(comment, symbols, lines) or _described(comment, symbols, lines)
+        if symbol is None or symbol in made:
+            continue
+        sentence = _without_name(first_sentence(comment.text), symbol.name)
+        if not _asks(sentence, symbol, file.path):
+            continue
+        target = Target(file.path, (symbol.start_line, symbol.end_line))
+        made[symbol] = Question(sentence, (target,), GROUP, symbol.qualified)
+    return list(made.values())
+
+
+def first_sentence(comment: str) -> str:
+    """The first sentence of a comment, without its marks; empty if it describes nothing."""
+    words: list[str] = []
+    opening = _DOCSTRING.match(comment)
+    for line in (comment[opening.end() :] if opening else comment).split("\n"):
+        bare = _BRIEF.sub("", _ENDS.sub("", line if opening else _MARKERS.sub("", line)))
+        if opening:
+            bare = bare.strip().removesuffix(opening.group(1))
+        if not bare.strip():
+            if words:
+                break
+            continue
+        if _TAG.match(bare):
+            break
+        words.append(bare.strip())
+    text = _ROLE.sub(lambda found: found.group(1) or found.group(2) or "", " ".join(words))
+    text = _MARKUP.sub("", _REFERENCE.sub(r"\1", text))
+    text = re.sub(r"\s+", " ", text).strip()
+    for end in _SENTENCE_END.finditer(text):
+        if not _ABBREVIATION.search(text[: end.start()]):
+            return text[: end.start()]
+    return text.rstrip(".:! ")
+
+
+def _without_name(sentence: str, name: str) -> str:
+    """The sentence without the name that it begins with, as the custom is in Go."""
+    first, _, rest = sentence.partition(" ")
+    return rest.strip() if first.rstrip(":") == name else sentence
+
+
+def _asks(sentence: str, symbol: Symbol, path: str) -> bool:
+    """Whether somebody could look for the definition with these words, and not by its name."""
+    words = WORD.findall(sentence)
+    if not _MIN_WORDS <= len(words) <= _MAX_WORDS:
+        return False
+    if _NO_DESCRIPTION.search(sentence) or _CODE.search(sentence):
+        return False
+    if symbol.name in words and len(split_word(symbol.name)) > 1:
+        return False
+    named = {stem(part) for word in WORD.findall(symbol.qualified) for part in split_word(word)}
+    named.update(map(stem, path_parts(path)[0]))
+    said = {
+        stem(part)
+        for word in words
+        if word.lower() not in STOP_WORDS
+        for part in split_word(word)
+        if part.isalpha() and len(part) > 1
+    }
+    return len(said) >= _MIN_SAYING_WORDS and len(said - named) >= _MIN_NEW_WORDS
+
+
+def _comments(outline: Outline, text: str) -> Iterator[_Comment]:
+    """The comments that begin their rows, found again in the text; neighbours in one."""
+    run: _Comment | None = None
+    at, row = 0, 0
+    for comment in outline.comments:
+        found = text.find(comment, at)
+        if found < 0:
+            continue
+        row += text.count("\n", at, found)
+        start = text.rfind("\n", 0, found) + 1
+        first, at = row, found
+        last = first + comment.rstrip("\n").count("\n")
+        if text[start:found].strip():
+            continue
+        is_next = run is not None and run.last + 1 == first and not _DOCSTRING.match(comment)
+        if run is not None and is_next:
+            run = replace(run, text=f"{run.text.rstrip()}\n{comment}", last=last)
+            continue
+        if run is not None:
+            yield run
+        run = _Comment(comment, first, last)
+    if run is not None:
+        yield run
+
+
+def _documented(
+    comment: _Comment, symbols: Sequence[Symbol], lines: Sequence[str]
+) -> Symbol | None:
+    """The definition whose body a docstring begins."""
+    if not _DOCSTRING.match(comment.text):
+        return None
+    line = comment.first + 1
+    around = [one for one in symbols if one.start_line < line <= one.end_line]
+    if not around:
+        return None
+    inner = max(around, key=lambda one: one.start_line)
+    head = [text for text in lines[inner.start_line - 1 : comment.first] if text.strip()]
+    return inner if head and head[-1].rstrip().endswith(":") else None
+
+
+def _described(comment: _Comment, symbols: Sequence[Symbol], lines: Sequence[str]) -> Symbol | None:
+    """The definition right below a comment; decorators and attributes may stand between."""
+    if _DOCSTRING.match(comment.text):
+        return None
+    row = comment.last + 1
+    while row < len(lines) and lines[row].lstrip().startswith(("@", "#[")):
+        row += 1
+    starting = [one for one in symbols if comment.last + 1 < one.start_line <= row + 1]
+    return max(starting, key=lambda one: one.end_line - one.start_line, default=None)

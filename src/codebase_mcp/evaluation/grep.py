@@ -1,0 +1,142 @@
+"""What would grep find? The words of the query, the files that hold most of them. Pure.
+
+What an agent does that has nothing else: it searches for the query's words, as written and without
+regard to case, leaves out those that say nothing, takes first the files that hold the most
+different words, then those with the most matching lines, and reads what is printed of each. That is
+the output of ``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappush, heapreplace
+from itertools import accumulate
+
+from codebase_mcp.evaluation.corpus import FileText
+from codebase_mcp.evaluation.scoring import Lines, Shown
+from codebase_mcp.tokens import STOP_WORDS, WORD
+
+CONTEXT_LINES = 2
+MAX_MATCHES = 20
+MAX_COLUMNS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A file that holds some of the words: how many, in which rows (bits, the first lowest)."""
+
+    path: str
+    words: int
+    rows: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What ranks it: different words first, then matching lines."""
+        return self.words, self.rows.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A match among others of its query; the worst is the least."""
+
+    match: Match
+
+    def __lt__(self, other: _Ranked) -> bool:
+        mine, theirs = self.match, other.match
+        return (mine.key, theirs.path) < (theirs.key, mine.path)
+
+
+def content_words(query: str) -> tuple[str, ...]:
+    """The words to search for: lower case, each once, without those that say nothing."""
+    words = (word.lower() for word in WORD.findall(query))
+    return tuple(dict.fromkeys(w for w in words if len(w) > 1 and w not in STOP_WORDS))
+
+
+def best_matches(
+    asked: Sequence[Sequence[str]], files: Iterable[FileText], limit: int
+) -> list[list[Match]]:
+    """For each query's words the best files, best first. Each file is looked at once."""
+    heaps: list[list[_Ranked]] = [[] for _ in asked]
+    distinct = sorted({word for words in asked for word in words})
+    for file in files:
+        rows = _rows_of(distinct, file.text.lower())
+        for words, heap in zip(asked, heaps, strict=True):
+            held = [rows[word] for word in words if word in rows]
+            if not held or (len(heap) == limit and len(held) < heap[0].match.words):
+                continue
+            joined = 0
+            for one in held:
+                joined |= one
+            ranked = _Ranked(Match(file.path, len(held), joined))
+            if len(heap) < limit:
+                heappush(heap, ranked)
+            elif heap[0] < ranked:
+                heapreplace(heap, ranked)
+    return [[one.match for one in sorted(heap, reverse=True)] for heap in heaps]
+
+
+def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> Shown:
+    """What is read of one file: its name, the first matching lines and those around them."""
+    lines = file.lines
+    spans = _spans(match.rows, len(lines), context)
+    chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
+    for first, last in spans:
+        for number in range(first, last + 1):
+            chars += len(str(number)) + 1 + min(len(lines[number - 1]), MAX_COLUMNS) + 1
+    return Shown(tuple(Lines(file.path, first, last) for first, last in spans), chars)
+
+
+def grep(
+    queries: Sequence[str],
+    files: Iterable[FileText],
+    read: Callable[[str], FileText | None],
+    limit: int,
+) -> list[list[Shown]]:
+    """What is read for each query, file by file; ``read`` opens those that are shown again."""
+    matches = best_matches([content_words(query) for query in queries], files, limit)
+    return [
+        [printed(match, file) for match in some if (file := read(match.path)) is not None]
+        for some in matches
+    ]
+
+
+def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
+    """The rows of a lower-case text that hold each word, for those that it holds.
+
+    No word reaches beyond a run of word characters, so looking through the different runs first
+    is the same and takes a tenth of the time.
+    """
+    runs = "\n".join(set(WORD.findall(text)))
+    held = [word for word in words if word in runs]
+    if not held:
+        return {}
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
+    return {word: _rows_with(word, text, starts) for word in held}
+
+
+def _rows_with(word: str, text: str, starts: Sequence[int]) -> int:
+    flags = bytearray(len(starts) // 8 + 1)
+    at = text.find(word)
+    while at >= 0:
+        row = bisect_right(starts, at) - 1
+        flags[row >> 3] |= 1 << (row & 7)
+        at = text.find(word, starts[row + 1]) if row + 1 < len(starts) else -1
+    return int.from_bytes(flags, "little")
+
+
+def _spans(rows: int, count: int, context: int) -> list[tuple[int, int]]:
+    """The lines printed (1-based, inclusive): the first matches with those around them."""
+    spans: list[tuple[int, int]] = []
+    matches = 0
+    while rows and matches < MAX_MATCHES:
+        number = (rows & -rows).bit_length()
+        rows &= rows - 1
+        matches += 1
+        first, last = max(number - context, 1), min(number + context, count)
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            spans.append((first, last))
+    return spans

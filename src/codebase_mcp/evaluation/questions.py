@@ -1,0 +1,290 @@
+"""Which queries is a repository asked, and what answers each? Reads and writes the files of them.
+
+A file is a JSON list, JSON Lines, or plain text with one ``query<TAB>target<TAB>…`` a line. A
+target is ``path``, ``path:line`` or ``path:first-last``, relative to the repository's root; in JSON
+also an object with ``path``, ``start_line`` and ``end_line``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from codebase_mcp.errors import InvalidInput
+
+MAX_QUERY_CHARS = 500
+"""As long as a query of ``search_code`` may be."""
+
+MAX_QUESTIONS = 10_000
+
+# More problems than these say nothing new.
+_MAX_PROBLEMS = 20
+_MAX_VALUE_CHARS = 200
+
+_FIELDS = ("query", "targets", "group", "note")
+_TARGET_FIELDS = ("path", "start_line", "end_line")
+_TARGET = re.compile(r"(.+?)(?::([0-9]{1,9})(?:-([0-9]{1,9}))?)?")
+_HINT = (
+    "A line of text is: query, TAB, path or path:first-last. "
+    'A line of JSON is: {"query": "…", "targets": ["src/a.py:10-20"]}'
+)
+
+Problem = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file that answers a query, in some lines (1-based, inclusive) or as a whole."""
+
+    path: str
+    span: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        if self.span is None:
+            return self.path
+        first, last = self.span
+        return f"{self.path}:{first}" if first == last else f"{self.path}:{first}-{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query with its targets.
+
+    ``group`` is what it is counted with, ``note`` what people should know of it; ``place`` is where
+    it was read.
+    """
+
+    text: str
+    targets: tuple[Target, ...]
+    group: str = ""
+    note: str = ""
+    place: str = field(default="", compare=False)
+
+
+class _Wrong(ValueError):
+    """What is wrong with a field of one query."""
+
+    def __init__(self, name: str, value: object, rule: str) -> None:
+        super().__init__(rule)
+        self.name = name
+        self.value = value
+
+
+def read_questions(name: str, content: bytes) -> list[Question]:
+    """The queries of a file.
+
+    Raises:
+        InvalidInput: it holds none, or some are wrong: which, and what would be right.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = content.count(b"\n", 0, error.start) + 1
+        problems = [_problem(f"line {row}", "", "must be text in UTF-8")]
+        raise wrong_questions(name, problems) from None
+    questions: list[Question] = []
+    problems = []
+    seen: dict[str, str] = {}
+    for place, read in _entries(name, text):
+        try:
+            question = read(place)
+            if first := seen.get(question.text):
+                rule = f"stands at {first} already; name all targets of a query there"
+                raise _Wrong("query", question.text, rule)
+        except _Wrong as wrong:
+            problems.append(_problem(f"{place}, {wrong.name}", wrong.value, str(wrong)))
+            continue
+        seen[question.text] = place
+        questions.append(question)
+    if not questions and not problems:
+        problems = [_problem("the file", "", "holds no query")]
+    if len(questions) > MAX_QUESTIONS:
+        problems = [
+            _problem("the file", len(questions), f"holds more than {MAX_QUESTIONS} queries")
+        ]
+    if problems:
+        raise wrong_questions(name, problems)
+    return questions
+
+
+def check_targets(
+    name: str, questions: Iterable[Question], lines_in: Callable[[str], int | None]
+) -> None:
+    """See that every target can be found; ``lines_in`` is None for what is not indexed.
+
+    Raises:
+        InvalidInput: some are not in the repository.
+    """
+    problems = []
+    for question in questions:
+        for target in question.targets:
+            count = lines_in(target.path)
+            if count is None:
+                rule = "is no file that is indexed: gone, misspelt, ignored or no text"
+            elif target.span is not None and target.span[1] > count:
+                rule = f"has {count} lines only"
+            else:
+                continue
+            problems.append(_problem(f"{question.place}, target", target, f"{target} {rule}"))
+    if problems:
+        raise wrong_questions(name, problems, "Paths are relative to the repository (--repo).")
+
+
+def as_lines(questions: Iterable[Question]) -> str:
+    """The queries as JSON Lines, as they are read again."""
+    lines = []
+    for question in questions:
+        entry: dict[str, Any] = {
+            "query": question.text,
+            "targets": [_written(target) for target in question.targets],
+        }
+        extra = {"group": question.group, "note": question.note}
+        entry |= {key: value for key, value in extra.items() if value}
+        lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def wrong_questions(name: str, problems: list[Problem], hint: str = _HINT) -> InvalidInput:
+    """One error for all that is wrong with a file of queries."""
+    count = f"{len(problems)} things" if len(problems) > 1 else "one thing"
+    return InvalidInput(
+        f"{name}: {count} to correct; nothing was done",
+        hint=hint,
+        details={"fields": problems[:_MAX_PROBLEMS]},
+    )
+
+
+def _problem(where: str, value: object, rule: str) -> Problem:
+    return {"field": where, "value": str(value)[:_MAX_VALUE_CHARS], "constraint": rule}
+
+
+_Read = Callable[[str], Question]
+
+
+def _entries(name: str, text: str) -> Iterator[tuple[str, _Read]]:
+    """What is one query each, with its place and how to read it."""
+    start = text.lstrip()[:1]
+    if name.endswith(".json") or (start == "[" and not name.endswith((".jsonl", ".tsv", ".txt"))):
+        yield from _listed(name, text)
+        return
+    is_json = name.endswith((".jsonl", ".ndjson")) or start == "{"
+    # Not splitlines(): a form feed in a query ends no line.
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if line.strip() and (is_json or not line.lstrip().startswith("#")):
+            read = _json_reader(line) if is_json else _text_reader(line)
+            yield f"line {number}", read
+
+
+def _listed(name: str, text: str) -> Iterator[tuple[str, _Read]]:
+    try:
+        content = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        row = getattr(error, "lineno", 1)
+        what = getattr(error, "msg", "too deep")
+        raise wrong_questions(name, [_problem(f"line {row}", "", f"is no JSON: {what}")]) from None
+    if not isinstance(content, list):
+        raise wrong_questions(name, [_problem("the file", "", "must hold a JSON list")])
+    for number, entry in enumerate(content, 1):
+        yield f"query {number}", _entry_reader(entry)
+
+
+def _json_reader(line: str) -> _Read:
+    def read(place: str) -> Question:
+        try:
+            entry = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            what = getattr(error, "msg", "too deep")
+            raise _Wrong("the line", line, f"is no JSON: {what}") from None
+        return _from_json(entry, place)
+
+    return read
+
+
+def _entry_reader(entry: object) -> _Read:
+    return lambda place: _from_json(entry, place)
+
+
+def _text_reader(line: str) -> _Read:
+    def read(place: str) -> Question:
+        text, *targets = (part.strip() for part in line.split("\t"))
+        named = [target for target in targets if target]
+        if not named:
+            raise _Wrong("target", line, "is missing: put a TAB and a path behind the query")
+        return Question(_query(text), _targets(named), place=place)
+
+    return read
+
+
+def _from_json(entry: object, place: str) -> Question:
+    if not isinstance(entry, dict):
+        raise _Wrong("the entry", entry, 'must be an object with "query" and "targets"')
+    for key in entry:
+        if key not in _FIELDS:
+            raise _Wrong(str(key), entry[key], f"is no field; there are {', '.join(_FIELDS)}")
+    targets = entry.get("targets")
+    if not isinstance(targets, list) or not targets:
+        raise _Wrong("targets", targets, "must be a list of one target or more")
+    group, note = (_label(entry, key) for key in ("group", "note"))
+    return Question(_query(entry.get("query")), _targets(targets), group, note, place)
+
+
+def _query(value: object) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    if not 1 <= len(text) <= MAX_QUERY_CHARS:
+        raise _Wrong("query", value, f"must be a text of 1 to {MAX_QUERY_CHARS} characters")
+    return text
+
+
+def _label(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key, "")
+    if not isinstance(value, str):
+        raise _Wrong(key, value, "must be a text")
+    return value.strip()[:_MAX_VALUE_CHARS]
+
+
+def _targets(values: Iterable[object]) -> tuple[Target, ...]:
+    return tuple(dict.fromkeys(map(_target, values)))
+
+
+def _target(value: object) -> Target:
+    if isinstance(value, dict):
+        return _target_object(value)
+    found = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise _Wrong("target", value, "must be a path or path:first-last")
+    path, first, last = found.groups()
+    return _checked(value, path, int(first) if first else None, int(last or first or 0))
+
+
+def _target_object(value: Mapping[str, Any]) -> Target:
+    path, first, last = (value.get(key) for key in _TARGET_FIELDS)
+    if set(value) - set(_TARGET_FIELDS) or not isinstance(path, str):
+        raise _Wrong("target", value, f"must have {', '.join(_TARGET_FIELDS)} and nothing else")
+    for number in (first, last):
+        if number is not None and type(number) is not int:
+            raise _Wrong("target", value, "must have whole numbers as lines")
+    if first is None and last is not None:
+        raise _Wrong("target", value, "must have a start_line where it has an end_line")
+    return _checked(value, path, first, last if last is not None else first or 0)
+
+
+def _checked(value: object, path: str, first: int | None, last: int) -> Target:
+    bare = path.strip().removeprefix("./")
+    if not bare or bare.startswith("/") or ".." in bare.split("/"):
+        raise _Wrong("target", value, "must be a path relative to the repository's root")
+    if first is None:
+        return Target(bare)
+    if not 1 <= first <= last:
+        raise _Wrong("target", value, "must have lines from 1 on, the first before the last")
+    return Target(bare, (first, last))
+
+
+def _written(target: Target) -> str | dict[str, Any]:
+    """A target as text, or as an object where its path ends as if it named lines."""
+    if _target(str(target)) == target:
+        return str(target)
+    lines = {} if target.span is None else dict(zip(_TARGET_FIELDS[1:], target.span, strict=True))
+    return {"path": target.path, **lines}
