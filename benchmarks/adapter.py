@@ -16,12 +16,17 @@ from codebase_mcp.search.search import Request
 NAME = "codebase-mcp"
 
 
+def project_of(root: Path) -> str:
+    """The project of a root, the same each time."""
+    return "eval-" + hashlib.sha1(str(root).encode()).hexdigest()[:12]
+
+
 class Opened:
     """One indexed root."""
 
     def __init__(self, root: Path) -> None:
         self._loop = asyncio.new_event_loop()
-        self._project = "eval-" + hashlib.sha1(str(root).encode()).hexdigest()[:12]
+        self._project = project_of(root)
         self._app = self._loop.run_until_complete(App.open())
         report = self._loop.run_until_complete(self._app.index(root, self._project))
         if report.run.status == "failed":

@@ -1,105 +1,222 @@
 """Fit the confidence of hits on annotated queries, and show how well it holds.
 
-    python benchmarks/calibrate.py --eval DIR --repos-dir DIR
+    python benchmarks/quality.py --eval DIR --repos-dir DIR --everyday-dir DIR --dump DUMP.npz
+    python benchmarks/calibrate.py DUMP.npz
 
-``--eval`` is the folder of the retrieval evaluation (``ndcg.py`` and its annotations),
-``--repos-dir`` the trees that its ``materialise.py`` laid out. Prints the coefficients for
-``search/confidence.py``, the share of relevant files in each band of the score, and how many
-unrelated questions find anything.
+Prints the coefficients for ``search/confidence.py``. ``RELATED`` is fitted to tell the questions
+about the code from the unrelated ones, each set weighing as much; ``FLOOR`` is where ``LOST`` of
+the relevant files among the first ten are lost. ``MEANT`` is fitted on the candidates of the
+development queries, of those without file names and of the everyday ones. What is printed of how
+well it all holds is cross-validated over repositories, and over unrelated questions; the parts
+named "check" are never fitted to.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import hashlib
-import sys
-from dataclasses import astuple
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp import App
-from codebase_mcp.search.candidates import Filters
-from codebase_mcp.search.confidence import FLOOR, Proof, proof_of, similarity
+from codebase_mcp.search.confidence import LEAST_LEAD, MEANT, MOST, RELATED
+from quality_dump import Dump, Numbers, read_dump
+from quality_report import BANDS, SURE
+from quality_scoring import DEPTH
 
-UNRELATED = (
-    "quantum entanglement algorithm", "bake sourdough bread recipe", "football league standings",
-    "mortgage interest amortization", "chess opening theory", "protein folding simulation",
-    "weather radar precipitation", "guitar chord progression", "tax return deduction",
-    "satellite orbit propagation", "vaccine trial enrollment", "wine tasting notes",
-    "poker hand evaluator", "airline seat map", "soil moisture irrigation",
-    "opera libretto translation", "knitting pattern generator", "earthquake magnitude estimation",
-    "blood glucose insulin dosing", "ski lift queue",
-)  # fmt: skip
-SHOWN = 10
+Flags = NDArray[np.bool_]
 
+FOLDS = 7
+# So little that questions of no kind lose more than 1 %; there is room among the unrelated ones.
+LOST = 0.004
 
-async def collect(evaluation: Path, repos_dir: Path) -> list[tuple[Proof, bool, bool, int]]:
-    """For the first files of each query: proof, is it relevant, is the query related, its rank."""
-    sys.path.insert(0, str(evaluation))
-    import ndcg  # noqa: PLC0415 - the evaluation is a folder that the user names
+# As many unrelated questions are asked of every repository, they would outweigh all others.
+_SET_WEIGHTS = {"unrelated": 2.0}
 
-    found: list[tuple[Proof, bool, bool, int]] = []
-    async with await App.open() as app:
-        for spec in ndcg.load_repos():
-            checkout = repos_dir / spec["name"]
-            if not checkout.is_dir():
-                continue
-            root = (checkout / (spec.get("benchmark_root") or "")).resolve()
-            tree = ndcg.Tree.of(checkout, spec.get("benchmark_root"))
-            project = "eval-" + hashlib.sha1(str(root).encode()).hexdigest()[:12]
-            await app.index(root, project)
-            asked = [
-                (item["query"], [tree.resolve(target["path"]) for target in item["targets"]])
-                for item in ndcg.load_queries(spec["name"])
-            ]
-            for query, targets in [*asked, *((query, []) for query in UNRELATED)]:
-                ranked = await app.rank(query, project, Filters())
-                for rank, file in enumerate(ranked[:SHOWN]):
-                    relevant = any(file.candidate.path in target for target in targets)
-                    proof = proof_of(file, ranked[0].score)
-                    found.append((proof, relevant, bool(targets), rank))
-    return found
+# What a score promises has to hold for questions of each kind.
+_MEANT_SETS = ("development", "unnamed", "everyday")
 
 
-def fit(features: NDArray[np.float64], relevant: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logistic regression by iteratively reweighted least squares, with a little ridge."""
-    weights = np.zeros(features.shape[1])
-    ridge = 0.01 * np.eye(features.shape[1])
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """A logistic function of named facts; ``weights`` begin with the constant."""
+
+    names: tuple[str, ...]
+    weights: Numbers
+
+    def odds(self, facts: Numbers) -> Numbers:
+        """Log odds, a row of facts each."""
+        found: Numbers = self.weights[0] + facts @ self.weights[1:]
+        return found
+
+    def __str__(self) -> str:
+        pairs = zip(("intercept", *self.names), self.weights, strict=True)
+        return "{\n" + "".join(f'    "{name}": {weight:.3f},\n' for name, weight in pairs) + "}"
+
+
+def fit(names: Sequence[str], facts: Numbers, truth: Flags, weights: Numbers) -> Logistic:
+    """Logistic regression by iteratively reweighted least squares, with a little ridge.
+
+    ``weights`` say how much each row counts; they are brought to a mean of 1.
+    """
+    design = np.column_stack([np.ones(len(facts)), facts])
+    counted = weights / weights.mean()
+    found = np.zeros(design.shape[1])
+    ridge = 0.3 * np.eye(len(found))
+    ridge[0, 0] = 0.0
     for _ in range(50):
-        probability = 1 / (1 + np.exp(-features @ weights))
-        spread = (probability * (1 - probability))[:, None]
-        gradient = features.T @ (probability - relevant) + ridge @ weights
-        weights -= np.linalg.solve((features * spread).T @ features + ridge, gradient)
-    return weights
+        probability = 1 / (1 + np.exp(-design @ found))
+        spread = (counted * probability * (1 - probability))[:, None]
+        gradient = design.T @ (counted * (probability - truth)) + ridge @ found
+        found -= np.linalg.solve((design * spread).T @ design + ridge, gradient)
+    return Logistic(tuple(names), found)
+
+
+class Questions:
+    """What the dump says of each question, as columns."""
+
+    def __init__(self, dump: Dump) -> None:
+        self.set = self._texts(dump, "set")
+        self.split = self._texts(dump, "split")
+        self.repository = self._texts(dump, "repository")
+        self.text = self._texts(dump, "query")
+        names = tuple(name for name in RELATED if name != "intercept")
+        self.names = names
+        self.about = np.array([[q["about"][name] for name in names] for q in dump.questions])
+        self.relevant = np.array([dump.relevant[at][:DEPTH].sum() for _, at in dump])
+        self.is_real = self.set != "unrelated"
+        sizes = {name: (self.set == name).sum() for name in set(self.set)}
+        self.weight = np.array([_SET_WEIGHTS.get(name, 1.0) / sizes[name] for name in self.set])
+
+    def _texts(self, dump: Dump, key: str) -> NDArray[np.str_]:
+        return np.array([str(question[key]) for question in dump.questions])
+
+    def folds(self) -> list[tuple[Flags, Flags]]:
+        """Which questions to fit on, and which to judge by, in turn.
+
+        Those to fit on share neither repository nor unrelated text with the others.
+        """
+        chance = np.random.default_rng(0)
+        part_of = {
+            name: place % FOLDS
+            for place, name in enumerate(chance.permutation(sorted(set(self.repository))))
+        }
+        unrelated = chance.permutation(sorted(set(self.text[~self.is_real])))
+        said = {text: place % FOLDS for place, text in enumerate(unrelated)}
+        fold = np.array([part_of[name] for name in self.repository])
+        of_text = np.array([said.get(text, -1) for text in self.text])
+        return [((fold != k) & (of_text != k) & self.fitted, fold == k) for k in range(FOLDS)]
+
+    @property
+    def fitted(self) -> Flags:
+        """What may be looked at."""
+        return self.split != "check"
+
+
+def floor_of(questions: Questions, odds: Numbers, among: Flags) -> float:
+    """Under which odds ``LOST`` of the relevant files stand."""
+    chosen = np.flatnonzero(among & questions.is_real)
+    order = chosen[np.argsort(odds[chosen])]
+    lost = np.cumsum(questions.relevant[order]) / questions.relevant[order].sum()
+    return float(odds[order[np.searchsorted(lost, LOST)]])
+
+
+def report_floor(questions: Questions, odds: Numbers, floor: float) -> None:
+    """Who passes, by set and split."""
+    for name in sorted(set(questions.set)):
+        for split in sorted(set(questions.split[questions.set == name])):
+            here = (questions.set == name) & (questions.split == split)
+            above = odds[here] >= floor
+            found = questions.relevant[here]
+            lost = found[~above].sum() / max(found.sum(), 1)
+            print(f"  {name:12} {split:6} {above.mean():6.1%} pass, {lost:.1%} of relevant lost")
+
+
+def proofs_of(dump: Dump, related: Numbers) -> Numbers:
+    """What `confidence.proofs_of` says of each candidate, a column for each weight of ``MEANT``."""
+    question = dump.question_of()
+    counts = np.diff(dump.starts)
+    tops = dump.score[dump.starts[:-1][counts > 0]].repeat(counts[counts > 0])
+    lead = np.divide(dump.score, tops, out=np.zeros_like(tops), where=tops > 0)
+    ahead = np.zeros_like(lead)
+    firsts = dump.starts[:-1][counts > 1]
+    ahead[firsts] = 1 - lead[firsts + 1]
+    columns: dict[str, Any] = {
+        "coverage": np.minimum(dump.column("coverage"), MOST),
+        "name": dump.column("name"),
+        "definition": np.minimum(dump.column("definition"), MOST),
+        "meaning": dump.column("meaning"),
+        "lead": lead,
+        "ahead": ahead,
+        "related": related[question],
+    }
+    return np.column_stack([columns[name] for name in MEANT if name != "intercept"])
+
+
+def report_bands(scores: Numbers, relevant: Flags, first: Flags) -> None:
+    """How many of the hits in each band of the score are relevant."""
+    for low, high in BANDS:
+        band = (scores >= low) & (scores < high)
+        share = relevant[band].mean() if band.any() else float("nan")
+        print(f"  score {low:.1f}..{min(high, 1):.1f}: {band.sum():5} files, {share:.2f} relevant")
+    poor = scores < 0.6
+    print(f"  below 0.6 {relevant[poor].mean():.2f} relevant")
+    print(f"  queries with a hit at {SURE} or more: {(scores >= SURE)[first].mean():.2f}")
 
 
 def main() -> None:
-    """Collect, fit, report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--eval", type=Path, required=True)
-    parser.add_argument("--repos-dir", type=Path, required=True)
-    options = parser.parse_args()
-    found = asyncio.run(collect(options.eval.resolve(), options.repos_dir.resolve()))
-    proofs = np.array([astuple(proof) for proof, *_ in found])
-    relevant = np.array([is_relevant for _, is_relevant, _, _ in found])
-    related = np.array([is_related for _, _, is_related, _ in found])
-    first = np.array([rank == 0 for *_, rank in found])
-    weights = fit(np.column_stack([np.ones(len(proofs)), proofs]), relevant.astype(float))
-    names = ("intercept", *Proof.__slots__)
-    print("fitted:", {name: round(float(w), 2) for name, w in zip(names, weights, strict=True)})
-    scores = np.array([similarity(proof) for proof, *_ in found])
-    kept = np.array([proof.weight >= FLOOR for proof, *_ in found])
-    for low, high in ((0.9, 1.01), (0.8, 0.9), (0.7, 0.8), (0.6, 0.7), (0.0, 0.6)):
-        band = related & kept & (scores >= low) & (scores < high)
-        share = relevant[band].mean() if band.any() else float("nan")
-        print(f"score {low:.1f}..{min(high, 1):.1f}: {band.sum():5} files, {share:.2f} relevant")
-    lost = (relevant & ~kept).sum() / relevant.sum()
-    print(f"queries with a hit at 0.9 or more: {(scores >= 0.9)[related & first].mean():.2f}")
-    print(f"relevant files lost to the floor: {lost:.3f}")
-    print(f"unrelated queries with any result: {kept[~related & first].mean():.3f}")
+    """Read, fit, report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dump", type=Path)
+    dump = read_dump(parser.parse_args().dump)
+    asked = Questions(dump)
+    folds = asked.folds()
+    held_out = np.zeros(len(asked.set))
+    floors = np.zeros(len(asked.set))
+    for fitted, judged in folds:
+        found = fit(asked.names, asked.about[fitted], asked.is_real[fitted], asked.weight[fitted])
+        held_out[judged] = found.odds(asked.about[judged])
+        floors[judged] = floor_of(asked, found.odds(asked.about), fitted)
+    chosen = asked.fitted
+    related = fit(asked.names, asked.about[chosen], asked.is_real[chosen], asked.weight[chosen])
+    odds = related.odds(asked.about)
+    floor = floor_of(asked, odds, chosen)
+    print(f"RELATED = {related}\nFLOOR = {floor:.2f}")
+    print("cross-validated:")
+    report_floor(asked, held_out - floors, 0.0)
+    print("fitted on all but the check parts:")
+    report_floor(asked, odds, floor)
+
+    question = dump.question_of()
+    places = np.arange(len(dump.score)) - np.repeat(dump.starts[:-1], np.diff(dump.starts))
+    shown = (places < DEPTH) & np.isin(asked.set, _MEANT_SETS)[question]
+    proofs = proofs_of(dump, odds)
+    shown &= (proofs[:, [n for n in MEANT if n != "intercept"].index("lead")] >= LEAST_LEAD) & (
+        odds[question] >= floor
+    )
+    names = tuple(name for name in MEANT if name != "intercept")
+    sizes = {name: (shown & (asked.set[question] == name)).sum() for name in _MEANT_SETS}
+    even = np.array([1 / sizes.get(name, np.inf) for name in asked.set])[question]
+    chosen = shown & asked.fitted[question]
+    meant = fit(names, proofs[chosen], dump.relevant[chosen], even[chosen])
+    print(f"MEANT = {meant}")
+    scores = np.zeros(len(proofs))
+    for fitted, judged in folds:
+        here = shown & fitted[question]
+        found = fit(names, proofs[here], dump.relevant[here], even[here])
+        at = shown & judged[question]
+        scores[at] = np.sqrt(1 / (1 + np.exp(-found.odds(proofs[at]))))
+    for name in _MEANT_SETS:
+        here = asked.set[question] == name
+        print(f"cross-validated, {name}:")
+        report_bands(scores[shown & here], dump.relevant[shown & here], places[shown & here] == 0)
+        lost = dump.relevant & (places < DEPTH) & here & ~shown
+        print(f"  relevant files not shown: {lost.sum()}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Does a search find what comparing everything finds?
 
-Two comparisons. The ten nearest chunks in meaning that a search works with, against a scan of all
-vectors. And the first ten files of the whole search, against one that may use no vector index.
+Two comparisons with a search that may use no vector index: of the ten nearest chunks in meaning
+that it works with, and of the first ten files of the whole search.
 """
 
 from __future__ import annotations
@@ -10,35 +10,18 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.search.candidates import Filters, directory_pattern
+from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.search import Request
 from questions import Question
 
 NEAREST = 10
 LIMIT = 10
 
-# Both sides round the question's vector, each in its own way.
+# So much nearer is no nearer: both sides count with four decimals.
 _SAME_COSINE = 2e-4
 
-_EXACT = """
-SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
-FROM chunk_vector AS v
-WHERE v.blob_id IN (
-    SELECT f.blob_id
-    FROM file AS f
-    JOIN snapshot AS s ON s.id = f.snapshot_id
-    WHERE s.active
-      AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
-      AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-      AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-      AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
-)
-ORDER BY distance
-LIMIT 100
-"""
 # Without plain index scans no nearest-neighbour index is used; word indexes are scanned otherwise.
 _NO_INDEX_SCANS = """
 DO $$ BEGIN
@@ -83,7 +66,7 @@ async def recall(app: App, exact: App, questions: Sequence[Question], filters: F
     """Ask all questions both ways."""
     nearest, files, filled = [], [], []
     for question in questions:
-        share = await nearest_share(app, question.text, filters)
+        share = await nearest_share(app, exact, question.text, filters)
         if share is not None:
             nearest.append(share)
         found, wanted = [await _files(one, question.text, filters) for one in (app, exact)]
@@ -94,39 +77,20 @@ async def recall(app: App, exact: App, questions: Sequence[Question], filters: F
     return Recall(mean(nearest), mean(files), mean(filled) if filled else None, len(filled))
 
 
-async def nearest_share(app: App, text: str, filters: Filters) -> float | None:
+async def nearest_share(app: App, exact: App, text: str, filters: Filters) -> float | None:
     """The share of the nearest chunks that a search works with; None where there are none."""
-    wanted = await _nearest(app, text, filters)
+    found, wanted = [await _nearest(one, text, filters) for one in (app, exact)]
     if not wanted:
         return None
-    by_distance = sorted(wanted.values())[:NEAREST]
-    enough = by_distance[-1] + _SAME_COSINE
-    evidence = {
-        file.candidate.blob_id: file.candidate.evidence.meaning
-        for file in await app.rank(text, None, filters)
-    }
-    meant = [
-        (cosine, (blob_id, ordinal))
-        for blob_id, of_text in evidence.items()
-        for ordinal, cosine in of_text.items()
-    ]
-    best = [place for _, place in sorted(meant, reverse=True)[: len(by_distance)]]
-    return sum(wanted.get(place, 1.0) <= enough for place in best) / len(by_distance)
+    enough = wanted[-1] - _SAME_COSINE
+    return sum(cosine >= enough for cosine in found) / len(wanted)
 
 
-async def _nearest(app: App, text: str, filters: Filters) -> dict[tuple[int, int], float]:
-    """The distance of the chunks nearest in meaning, by comparing all of them."""
-    vector = await app.embedder.embed_query(text)
-    parameters: dict[str, Any] = {
-        "vector": "[" + ",".join(f"{x:.4f}" for x in vector.tolist()) + "]",
-        "repository_id": filters.repository_id,
-        "extensions": list(filters.extensions) if filters.extensions else None,
-        "languages": list(filters.languages) if filters.languages else None,
-        "directory": directory_pattern(filters.directory) if filters.directory else None,
-    }
-    async with app.enter(readonly=True) as here:
-        rows = await here.tx.fetch_all(_EXACT, **parameters)
-    return {(blob_id, ordinal): distance for blob_id, ordinal, distance in rows}
+async def _nearest(app: App, text: str, filters: Filters) -> list[float]:
+    """The cosines of the chunks nearest in meaning, the nearest first."""
+    files = (await app.rank(text, None, filters)).files
+    cosines = (c for file in files for c in file.candidate.evidence.meaning.values())
+    return sorted(cosines, reverse=True)[:NEAREST]
 
 
 async def _files(app: App, text: str, filters: Filters) -> set[tuple[object, str]]:

@@ -167,7 +167,11 @@ async def after_a_tenth(bench: Bench) -> None:
     bench.findings.add("while a tenth is indexed again", Latencies([ms for _, ms in asked]))
     bench.findings.add(RIGHT_AFTER, first)
     bench.findings.notes.append(f"{edited} files indexed again in {seconds:.2f} s, while asked")
-    shares = [await nearest_share(bench.app, q.text, NOTHING.filters) for q in bench.questions]
+    async with exactly(bench.app) as exact:
+        shares = [
+            await nearest_share(bench.app, exact, question.text, NOTHING.filters)
+            for question in bench.questions
+        ]
     known = [share for share in shares if share is not None]
     bench.findings.add_recall(RIGHT_AFTER, {"nearest": mean(known)})
     await until_settled(bench.app)

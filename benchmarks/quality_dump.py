@@ -1,0 +1,206 @@
+"""What did every candidate of every question have to show? One file of arrays, to fit weights on.
+
+Nothing here knows which signals there are: whatever a ranked file holds is written by its name. So
+weights can be fitted, and signals left out, without a database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.search.search import Ranking
+from quality_queries import Asked, Repository
+from quality_scoring import DEPTH, name_held, ndcg, reciprocal
+
+Numbers = NDArray[np.float64]
+
+# Which lists found a candidate, as bits of ``lists``.
+BY_WORDS, BY_MEANING, BY_DEFINITION = 1, 2, 4
+
+FACTS = (
+    "score", "coverage", "best_words", "best_meaning", "body_sum", "comments_sum", "lists"
+)  # fmt: skip
+_TEXTS = ("questions", "names", "paths")
+_ARRAYS = ("starts", "path", "targets", "signals", "added", "score", "chunks")
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """The candidates of many questions, those of one together, in the order of their ranking.
+
+    ``questions`` says what was asked (``wanted``: how many targets there are; ``about``: what the
+    first files show of it), ``starts``
+    where the candidates of each begin. Of each candidate: ``targets`` are the targets that it
+    meets, as bits; ``signals`` are without weights, ``added`` is what each adds to ``score``, one
+    column for each of ``names``; ``facts`` holds more by name, among it the evidence that is not
+    divided by the best candidate's. ``chunks`` are what the lists found: candidate, ordinal, by
+    words, by meaning.
+    """
+
+    questions: list[dict[str, Any]]
+    names: tuple[str, ...]
+    starts: NDArray[np.int64]
+    paths: list[str]
+    path: NDArray[np.int32]
+    targets: NDArray[np.int64]
+    signals: Numbers
+    added: Numbers
+    score: Numbers
+    facts: Mapping[str, Numbers]
+    chunks: Numbers
+
+    @property
+    def relevant(self) -> NDArray[np.bool_]:
+        """Which candidates meet a target."""
+        return np.not_equal(self.targets, 0)
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], slice]]:
+        """Each question with the place of its candidates."""
+        for number, question in enumerate(self.questions):
+            yield question, slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def question_of(self) -> NDArray[np.int64]:
+        """The number of each candidate's question."""
+        return np.repeat(np.arange(len(self.questions)), np.diff(self.starts))
+
+    def column(self, name: str) -> Numbers:
+        """A signal, or another fact of the candidates."""
+        return self.signals[:, self.names.index(name)] if name in self.names else self.facts[name]
+
+    def where(self, wanted: Callable[[dict[str, Any]], bool]) -> list[int]:
+        """The numbers of some questions."""
+        return [number for number, question in enumerate(self.questions) if wanted(question)]
+
+    def ranks(self, scores: Numbers, number: int) -> list[int | None]:
+        """Where the targets of a question stand when its candidates are ordered by some scores."""
+        at = slice(int(self.starts[number]), int(self.starts[number + 1]))
+        # Between equals the order of the ranking is kept.
+        met = self.targets[at][np.argsort(-scores[at], kind="stable")]
+        found: list[int | None] = []
+        for bit in range(self.questions[number]["wanted"]):
+            places = np.flatnonzero(met >> bit & 1)
+            found.append(int(places[0]) + 1 if len(places) else None)
+        return found
+
+    def value(self, scores: Numbers, number: int) -> float:
+        """What an order is worth: MRR@10 for an everyday question, else NDCG@10 by file."""
+        ranks = self.ranks(scores, number)
+        if self.questions[number]["set"] == "everyday":
+            return reciprocal(ranks)
+        return ndcg(ranks, len(ranks), DEPTH)
+
+
+@dataclass(slots=True)
+class Dumping:
+    """Gathers candidates, question after question."""
+
+    questions: list[dict[str, Any]] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=lambda: [0])
+    _paths: dict[str, int] = field(default_factory=dict)
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _signals: list[dict[str, float]] = field(default_factory=list)
+    _added: list[dict[str, float]] = field(default_factory=list)
+    _chunks: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def add(self, repository: Repository, asked: Asked, ranking: Ranking) -> None:
+        """The candidates of one question."""
+        for file in ranking.files:
+            candidate, evidence = file.candidate, file.candidate.evidence
+            lists = (
+                BY_WORDS * bool(evidence.words)
+                | BY_MEANING * bool(evidence.meaning)
+                | BY_DEFINITION * bool(evidence.definitions)
+            )
+            self._chunks += [
+                (len(self._rows), n, evidence.words.get(n, 0.0), evidence.meaning.get(n, 0.0))
+                for n in evidence.words.keys() | evidence.meaning.keys()
+            ]
+            self._rows.append(
+                {
+                    "path": self._paths.setdefault(candidate.path, len(self._paths)),
+                    "targets": sum(
+                        1 << bit
+                        for bit, target in enumerate(asked.targets)
+                        if candidate.path in target.files
+                    ),
+                    "score": file.score,
+                    "coverage": file.coverage,
+                    "best_words": evidence.best_words,
+                    "best_meaning": evidence.best_meaning,
+                    "body_sum": evidence.body,
+                    "comments_sum": evidence.comments,
+                    "lists": lists,
+                }
+            )
+            self._signals.append(file.signals)
+            self._added.append(file.weighted())
+        self._starts.append(len(self._rows))
+        about = asdict(ranking.about)
+        self.questions.append(_facts_of(repository, asked) | {"about": about})
+
+    def dump(self) -> Dump:
+        """All that was gathered."""
+        names = tuple(dict.fromkeys(name for signals in self._signals for name in signals))
+        columns = {
+            name: np.array([row[name] for row in self._rows], dtype=np.float64) for name in FACTS
+        }
+        return Dump(
+            questions=self.questions,
+            names=names,
+            paths=list(self._paths),
+            starts=np.array(self._starts),
+            path=np.array([row["path"] for row in self._rows], dtype=np.int32),
+            targets=np.array([row["targets"] for row in self._rows], dtype=np.int64),
+            signals=_table(self._signals, names),
+            added=_table(self._added, names),
+            chunks=np.array(self._chunks, dtype=np.float64).reshape(-1, 4),
+            score=columns.pop("score"),
+            facts=columns,
+        )
+
+
+def write_dump(dump: Dump, path: Path) -> None:
+    """A compressed file of numpy; what is no array is in it as JSON."""
+    arrays: dict[str, Any] = {
+        **{name: getattr(dump, name) for name in _ARRAYS},
+        **{name: np.array(json.dumps(getattr(dump, name))) for name in _TEXTS},
+        **dump.facts,
+    }
+    with path.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def read_dump(path: Path) -> Dump:
+    """What `write_dump` wrote."""
+    with np.load(path) as stored:
+        arrays: dict[str, Any] = dict(stored)
+    questions, names, paths = (json.loads(str(arrays.pop(name))) for name in _TEXTS)
+    taken = {name: arrays.pop(name) for name in _ARRAYS}
+    return Dump(questions=questions, names=tuple(names), paths=paths, facts=arrays, **taken)
+
+
+def _facts_of(repository: Repository, asked: Asked) -> dict[str, Any]:
+    return {
+        "set": asked.set,
+        "form": asked.form,
+        "repository": repository.name,
+        "language": repository.language,
+        "category": asked.category,
+        "split": asked.split,
+        "query": asked.text,
+        "original": asked.original,
+        "held": name_held(asked.text, [target.path for target in asked.targets]),
+        "wanted": len(asked.targets),
+    }
+
+
+def _table(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> Numbers:
+    table = [[row.get(name, 0.0) for name in names] for row in rows]
+    return np.array(table, dtype=np.float64).reshape(len(rows), len(names))

@@ -1,0 +1,208 @@
+"""What is asked of which repositories? The sets of questions, each with its targets.
+
+``development`` are the annotated queries of the evaluation; ``unnamed`` the same without the words
+of their targets' file names; ``forms`` the same as other people would write them; ``everyday`` are
+our own, in words that the code does not use, of other repositories; ``unrelated`` have to do with
+no repository. The evaluation and all trees are folders that the user names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from quality_forms import FORMS, SEED, in_form
+from quality_scoring import Target
+
+FOLDER = Path(__file__).parent / "quality"
+EVERYDAY = FOLDER / "everyday"
+SETS = ("development", "unnamed", "forms", "everyday", "unrelated")
+
+QUERIES_OF_A_FORM = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to a repository. ``original`` is the development query that it was made of."""
+
+    set: str
+    text: str
+    targets: tuple[Target, ...] = ()
+    original: str = ""
+    form: str = ""
+    category: str = ""
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A tree to index, and what is asked of it."""
+
+    name: str
+    language: str
+    root: Path
+    asked: tuple[Asked, ...]
+
+
+class Evaluation:
+    """The annotated queries of an evaluation folder, over the trees that are there."""
+
+    def __init__(self, folder: Path, repos_dir: Path) -> None:
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+        self._ndcg: Any = importlib.import_module("ndcg")
+        self._repos_dir = repos_dir
+
+    @cached_property
+    def specs(self) -> list[dict[str, Any]]:
+        """The repositories whose trees are there."""
+        return [s for s in self._ndcg.load_repos() if (self._repos_dir / s["name"]).is_dir()]
+
+    def root(self, spec: Mapping[str, Any]) -> Path:
+        """The folder of a repository to index."""
+        root = self._repos_dir / str(spec["name"]) / str(spec.get("benchmark_root") or "")
+        return root.resolve()
+
+    def queries(self, spec: Mapping[str, Any]) -> list[Asked]:
+        """The annotated queries of a repository."""
+        tree = self._ndcg.Tree.of(self._repos_dir / spec["name"], spec.get("benchmark_root"))
+        return [
+            Asked(
+                "development",
+                item["query"],
+                tuple(
+                    Target(t["path"], tree.resolve(t["path"]), t["span"]) for t in item["targets"]
+                ),
+                original=item["query"],
+                category=item["category"],
+            )
+            for item in self._ndcg.load_queries(spec["name"])
+        ]
+
+
+def development_repositories(evaluation: Evaluation, sets: Iterable[str]) -> list[Repository]:
+    """The repositories of the evaluation with the questions of some sets."""
+    queries = {spec["name"]: evaluation.queries(spec) for spec in evaluation.specs}
+    made: dict[str, Callable[[], Mapping[str, Sequence[Asked]]]] = {
+        "development": lambda: queries,
+        "unnamed": lambda: unnamed(queries, read_json(FOLDER / "unnamed.json")),
+        "forms": lambda: in_all_forms(queries),
+        "unrelated": lambda: unrelated(queries, read_json(FOLDER / "unrelated.json")),
+    }
+    chosen = [make() for name, make in made.items() if name in sets]
+    return [
+        Repository(
+            spec["name"],
+            spec["language"],
+            evaluation.root(spec),
+            tuple(one for of_set in chosen for one in of_set.get(spec["name"], ())),
+        )
+        for spec in evaluation.specs
+    ]
+
+
+def everyday_repositories(trees: Path, sets: Iterable[str]) -> list[Repository]:
+    """The repositories of the everyday questions whose trees are there, each at its root."""
+    found = []
+    for path in sorted(EVERYDAY.glob("*.json")):
+        written = read_json(path)
+        root = tree_of(trees, path.stem, written["root"])
+        if root is None:
+            continue
+        asked: list[Asked] = []
+        if "everyday" in sets:
+            asked += [everyday(query, written["split"]) for query in written["queries"]]
+        if "unrelated" in sets:
+            name = {path.stem: asked}
+            asked += unrelated(name, read_json(FOLDER / "unrelated.json"))[path.stem]
+        found.append(Repository(path.stem, written["language"], root, tuple(asked)))
+    return found
+
+
+def tree_of(trees: Path, name: str, root: str) -> Path | None:
+    """The folder to index: inside a tree, or the tree itself where it was laid out without more."""
+    whole = trees / name
+    if not whole.is_dir():
+        return None
+    inner = whole / root
+    return (inner if inner.is_dir() else whole).resolve()
+
+
+def everyday(query: Mapping[str, Any], split: str) -> Asked:
+    """A question of the everyday set; paths are relative to the root."""
+    targets = tuple(
+        Target(t["path"], frozenset([t["path"]]), (t["start_line"], t["end_line"]))
+        for t in query["targets"]
+    )
+    return Asked("everyday", query["query"], targets, split=split)
+
+
+def unnamed(
+    queries: Mapping[str, Sequence[Asked]], written: Iterable[Mapping[str, str]]
+) -> dict[str, list[Asked]]:
+    """The queries without the words of their targets' file names, where that was meaningful."""
+    known = {(name, one.text): one for name, some in queries.items() for one in some}
+    made: defaultdict[str, list[Asked]] = defaultdict(list)
+    for entry in written:
+        one = known.get((entry["repository"], entry["original"]))
+        if one is not None:
+            made[entry["repository"]].append(
+                Asked("unnamed", entry["query"], one.targets, one.text, category=one.category)
+            )
+    return made
+
+
+def in_all_forms(queries: Mapping[str, Sequence[Asked]]) -> dict[str, list[Asked]]:
+    """For each form as many queries that it changes, in turn from every repository."""
+    made: defaultdict[str, list[Asked]] = defaultdict(list)
+    for form in FORMS:
+        changed = {
+            name: [
+                Asked("forms", text, one.targets, one.text, form, one.category)
+                for one in some
+                if (text := in_form(form, one.text)) != one.text
+            ]
+            for name, some in queries.items()
+        }
+        for name, one in in_turn(changed, random.Random(f"{SEED} {form}"))[:QUERIES_OF_A_FORM]:
+            made[name].append(one)
+    return made
+
+
+def in_turn(
+    groups: Mapping[str, Sequence[Asked]], chance: random.Random
+) -> list[tuple[str, Asked]]:
+    """One of each group, then another of each, drawn by chance, until all are taken."""
+    drawn = {name: chance.sample(group, len(group)) for name, group in groups.items()}
+    longest = max(map(len, drawn.values()), default=0)
+    return [
+        (name, group[place])
+        for place in range(longest)
+        for name, group in drawn.items()
+        if place < len(group)
+    ]
+
+
+def unrelated(names: Iterable[str], written: Sequence[Mapping[str, Any]]) -> dict[str, list[Asked]]:
+    """What has to do with no repository, but for those that an entry excepts."""
+    return {
+        name: [
+            Asked("unrelated", entry["query"], category=entry["kind"], split=entry["split"])
+            for entry in written
+            if name not in entry.get("except", ())
+        ]
+        for name in names
+    }
+
+
+def read_json(path: Path) -> Any:
+    """What a file of the sets holds."""
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,105 @@
+"""What do our index and search answer? The whole real path: PostgreSQL, indexing, search.
+
+Each tree is a project of its own, so one tree's files never answer for another. A data directory
+that is kept makes the next run short: a tree that did not change is not indexed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from adapter import project_of
+from codebase_mcp import App
+from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.search import Ranking, Request
+from quality_queries import Asked, Repository
+from quality_scoring import DEPTH, Place, Target, name_held, ranks_of
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a question got.
+
+    ``candidate_ranks`` says for each target where its file stands among all candidates. Of those of
+    the first ten candidates that are relevant, ``lost`` is how many were not shown.
+    """
+
+    repository: str
+    language: str
+    asked: Asked
+    hits: tuple[Place, ...]
+    candidate_ranks: tuple[int | None, ...] = ()
+    relevant: int = 0
+    lost: int = 0
+
+    @property
+    def ranks(self) -> list[int | None]:
+        """The rank of the first hit that meets each target."""
+        return ranks_of(self.hits, self.asked.targets)
+
+    @property
+    def held(self) -> str:
+        """How much of the target's file name the question holds."""
+        return name_held(self.asked.text, [target.path for target in self.asked.targets])
+
+
+async def bring_up_to_date(app: App, repository: Repository) -> int:
+    """Index a tree with the model and the program of now; how many files that took.
+
+    What another version of either made is made anew: figures of an old index would mislead.
+    """
+    project = project_of(repository.root)
+    try:
+        report = await app.index(repository.root, project)
+        is_old = report.run.notice is not None
+    except EmbeddingUnavailable:
+        is_old = True
+    if is_old:
+        report = await app.index(repository.root, project, force_reindex=True)
+    if report.run.status == "failed":
+        raise SystemExit(f"{repository.name}: {'; '.join(report.run.errors)}")
+    return report.run.files_indexed
+
+
+async def ask(
+    app: App,
+    repository: Repository,
+    asked: Asked,
+    dump: Callable[[Repository, Asked, Ranking], None] | None,
+) -> Outcome:
+    """Search as a client does; where there are targets, look at the candidates too."""
+    project = project_of(repository.root)
+    report = await app.search(asked.text, project, Request(limit=DEPTH, context_lines=0))
+    hits = tuple(
+        Place(hit.file_path, hit.start_line, hit.end_line, hit.similarity_score)
+        for hit in report.answer.hits
+    )
+    if not asked.targets and dump is None:
+        return Outcome(repository.name, repository.language, asked, hits)
+    ranking = await app.rank(asked.text, project, Filters())
+    if dump is not None:
+        dump(repository, asked, ranking)
+    shown = {hit.file_path for hit in report.answer.hits}
+    shown |= {other.file_path for hit in report.answer.hits for other in hit.also_at}
+    paths = [file.candidate.path for file in ranking.files]
+    relevant = [path for path in paths[:DEPTH] if is_relevant(path, asked.targets)]
+    return Outcome(
+        repository.name,
+        repository.language,
+        asked,
+        hits,
+        tuple(_first_of(paths, target) for target in asked.targets),
+        len(relevant),
+        sum(path not in shown for path in relevant),
+    )
+
+
+def is_relevant(path: str, targets: Sequence[Target]) -> bool:
+    """Whether a file is one that a question means."""
+    return any(path in target.files for target in targets)
+
+
+def _first_of(paths: Sequence[str], target: Target) -> int | None:
+    return next((rank for rank, path in enumerate(paths, 1) if path in target.files), None)
