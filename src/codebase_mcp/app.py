@@ -41,6 +41,7 @@ from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed, NotFound, P
 from codebase_mcp.freshness import Freshness, IndexTruth
 from codebase_mcp.index.batches import Progress
 from codebase_mcp.index.build import Indexer, RunResult
+from codebase_mcp.index.growing import Grower
 from codebase_mcp.index.history import refresh_history
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
@@ -55,8 +56,9 @@ from codebase_mcp.records.notes import Note, fit_notes, notes_on
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
 from codebase_mcp.search.candidates import Filters
-from codebase_mcp.search.ranking import RankedFile
-from codebase_mcp.search.search import Answer, Request, Searcher
+from codebase_mcp.search.help import Coverage, Help, is_weak
+from codebase_mcp.search.misses import Misses
+from codebase_mcp.search.search import Answer, Ranking, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.transfers import Transfers
@@ -81,7 +83,8 @@ class IndexReport:
 class SearchReport:
     """The answer to a question, from which project, and how long it took (ms).
 
-    ``notes`` are what is known about each hit, if that was asked for.
+    ``notes`` are what is known about each hit, ``help`` says why the answer is weak; if that was
+    asked for.
     """
 
     answer: Answer
@@ -90,6 +93,7 @@ class SearchReport:
     index: IndexTruth
     latency_ms: float
     notes: tuple[tuple[Note, ...], ...] = ()
+    help: Help | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,7 @@ class App:
         self._indexer = Indexer(database, models, pool)
         self._nearest = NearestIndexes(database)
         self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest)
+        self._misses = Misses(database, models, self._searcher)
         self.freshness = Freshness(
             database,
             self._searcher,
@@ -143,6 +148,7 @@ class App:
             database, WorkflowClient(url) if url else None, chosen=settings.project
         )
         self.jobs = JobQueue(database)
+        self.grower = Grower(database, models)
         self.erasure = Erasure(database, self.resolver, self._indexer, self.jobs)
         self.dry_run = DryRun(settings, database, self.resolver, models)
         self.transfers = Transfers(database, self.resolver, models)
@@ -181,6 +187,7 @@ class App:
         """Give everything back; the embedded database lives on while others use it."""
         await self.resolver.close()
         await self.freshness.close()
+        self._misses.close()
         await self._searcher.close()
         await self._nearest.close()
         await asyncio.to_thread(self._pool.close)
@@ -310,8 +317,11 @@ class App:
         *,
         identity: Identity = NOBODY,
         with_notes: bool = False,
+        with_help: bool = False,
     ) -> SearchReport:
         """The places of a project that answer a question best; with what is known about them.
+
+        A weak answer comes with help, if that is asked for: why, and what to ask instead.
 
         Raises:
             ProjectNotFound: unknown, or never indexed.
@@ -322,6 +332,10 @@ class App:
         async with self.resolver.still_there(project, source):
             request = request or Request()
             answer, truth = await self.freshness.search(project, query, request)
+            help_ = None
+            if with_help and is_weak(answer.hits):
+                coverage = Coverage(truth.state, truth.files_pending, truth.files_failed)
+                help_ = await self._misses.help(project, query, request.filters, answer, coverage)
             notes: list[tuple[Note, ...]] = []
             if with_notes:
                 async with self._database.transaction(project, readonly=True) as tx:
@@ -330,9 +344,9 @@ class App:
             notes, is_cut = fit_notes(notes, answer.hits, request.max_chars)
             answer = replace(answer, truncated=answer.truncated or is_cut)
         latency_ms = (time.perf_counter() - started) * 1000
-        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes))
+        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_)
 
-    async def rank(self, query: str, project_id: str | None, filters: Filters) -> list[RankedFile]:
+    async def rank(self, query: str, project_id: str | None, filters: Filters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""
         project, _ = await self.resolver.resolve(project_id, NOBODY)
         return await self._searcher.rank(project, query, filters)
@@ -393,7 +407,7 @@ class App:
 
     @property
     def embedder(self) -> Embedder:
-        """Who embeds what is new."""
+        """The strongest model that is configured."""
         return self.models.embedder
 
     @property
@@ -421,21 +435,6 @@ class App:
         async with self._database.transaction(project) as tx:
             await refresh_anchors(tx, match.id)
         return match.id
-
-    async def undo_switch(self, project: Project, repository_id: UUID) -> bool:
-        """Let the index answer again that did so before the last switch of models.
-
-        Nothing is embedded; the next run brings it up to date. False where none is kept.
-        """
-        is_undone = await self._indexer.undo_switch(project, repository_id)
-        if is_undone:
-            async with self._database.transaction(project) as tx:
-                await refresh_anchors(tx, repository_id)
-        return is_undone
-
-    async def keep_switch(self, project: Project, repository_id: UUID) -> bool:
-        """Drop what the last switch of models left; False where there is nothing."""
-        return await self._indexer.keep_switch(project, repository_id)
 
     async def _repository(self, project: Project, repo_path: str | Path) -> RepositoryFacts:
         """An indexed repository by its directory, which need not exist any more, or its id."""

@@ -9,15 +9,8 @@ from pathlib import Path
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import schema_of
 from codebase_mcp.database.placement import has_cluster
-from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.index.forecast import (
-    TYPICAL_DIMENSION,
-    Forecast,
-    Stored,
-    forecast,
-    load_stored,
-)
+from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
 from codebase_mcp.index.store import repository_id_in
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
@@ -29,12 +22,16 @@ from codebase_mcp.source.walk import list_files
 
 @dataclass(frozen=True, slots=True)
 class IndexForecast:
-    """What an index run would do, in which project, and under which settings of the repository."""
+    """What an index run would do, in which project, and under which settings of the repository.
+
+    ``second_tier`` is the model that embeds the same chunks later, in the background.
+    """
 
     forecast: Forecast
     project_id: str | None
     project_source: ProjectSource
     repository: RepositorySettings
+    second_tier: str | None
 
 
 class DryRun:
@@ -69,22 +66,21 @@ class DryRun:
         repository = await asyncio.to_thread(repository_at, self._settings, root)
         meant = await self._resolver.meant(project_id, identity, repository=root)
         stored = await self._stored(schema_of(meant.project_id), root)
-        # A service is not asked: that may cost money, and says nothing about the files.
-        local = isinstance(self._models.embedder, LocalModel)
-        model = await self._models.configured() if local else None
-        dimension = model.facts.dimension if model else stored.dimension or TYPICAL_DIMENSION
+        # The second tier is not asked: that may cost money, and says nothing about the files.
+        model = await self._models.first()
         listing = await asyncio.to_thread(list_files, root, repository.selection)
         expected = await asyncio.to_thread(
             forecast,
             listing,
             stored,
-            model=None if model is None else model.local,
-            dimension=dimension,
+            model=self._models.first_embedder,
+            dimension=model.facts.dimension,
             workers=self._settings.workers,
             max_file_bytes=repository.max_file_bytes,
             force=force_reindex,
         )
-        return IndexForecast(expected, meant.project_id, meant.source, repository)
+        second = self._models.embedder.name if self._models.has_second else None
+        return IndexForecast(expected, meant.project_id, meant.source, repository, second)
 
     async def _stored(self, schema: str, root: Path) -> Stored:
         is_embedded = self._settings.database_url is None

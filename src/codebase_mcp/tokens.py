@@ -17,7 +17,7 @@ from hashlib import blake2b
 
 import Stemmer
 
-TOKENS_VERSION = 1
+TOKENS_VERSION = 2
 
 # pgvector's sparsevec has at most this many dimensions, so terms are numbers below it.
 TERM_SPACE = 1_000_000_000
@@ -29,7 +29,8 @@ ALL_CHUNKS = -1
 MAX_WORD_CHARS = 64
 
 WORD = re.compile(r"\w+")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+# "URLs" is one part, "HTTPServer" are two.
+_PART = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PART_BEYOND_ASCII = re.compile(r"[^\W\d_]+|\d+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{3,}")
 
@@ -43,11 +44,18 @@ STOP_WORDS = frozenset(
 )
 
 # Endings that turn a stem into the name of its actor or its act; for file names only, where
-# "router", "routing" and "route" name one thing. Longest first.
-_HARSH_ENDINGS = (
-    "ations", "ation", "ments", "ment", "ables", "able", "ibles", "ible", "ings", "ing", "ions",
-    "ion", "izer", "iser", "ers", "ors", "er", "or", "ed", "es", "e", "s", "y",
+# "router", "routing" and "route" name one thing, and "serialized" and "Serializer". Longest first.
+# The first need four letters before them, so that "create" and "creation" still meet in "creat".
+_LONG_ENDINGS = (
+    "izations", "isations", "ization", "isation", "ations", "izers", "isers", "ators", "izing",
+    "ising", "ating", "ation", "izer", "iser", "ized", "ised", "izes", "ises", "ator", "ated",
+    "ates", "ize", "ise", "ate",
 )  # fmt: skip
+_SHORT_ENDINGS = (
+    "ments", "ment", "ables", "able", "ibles", "ible", "ings", "ing", "ions", "ion", "ers", "ors",
+    "er", "or", "ed", "es", "e", "s", "y",
+)  # fmt: skip
+_HARSH_ENDINGS = tuple((e, 4) for e in _LONG_ENDINGS) + tuple((e, 3) for e in _SHORT_ENDINGS)
 
 # Without the stemmer's own cache, which costs more than stemming.
 _stem_word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
@@ -62,8 +70,8 @@ def stem(part: str) -> str:
 @lru_cache(maxsize=50_000)
 def harsh_stem(part: str) -> str:
     """A shorter stem than `stem`'s, which joins actor and act: router, routing, routes."""
-    for ending in _HARSH_ENDINGS:
-        if part.endswith(ending) and len(part) - len(ending) >= 3:
+    for ending, letters in _HARSH_ENDINGS:
+        if part.endswith(ending) and len(part) - len(ending) >= letters:
             bare = part[: -len(ending)]
             # "mapper" and "mapping" leave a doubled consonant that "map" has not.
             return bare[:-1] if bare[-1] == bare[-2] and bare[-1] not in "aeiousl" else bare
@@ -126,6 +134,7 @@ def words_of(text: str) -> list[str]:
 def path_parts(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The parts of a path's stem, and of its directories: ``src/http/url_map.py`` → url, map."""
     *directories, name = path.split("/")
-    bare = name.lstrip(".").split(".", 1)[0]
+    bare = name.lstrip(".")
+    bare = bare.rpartition(".")[0] or bare
     folders = tuple(part for folder in directories for part in split_word(folder))
     return split_word(bare), folders

@@ -7,7 +7,7 @@ from typing import cast
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
 from codebase_mcp.embedding.models import Access
 from codebase_mcp.embedding.profile import Recipe
-from codebase_mcp.embedding.providers import Provider
+from codebase_mcp.embedding.providers import Provider, provider_of_folder
 from codebase_mcp.settings import Settings
 
 
@@ -24,13 +24,20 @@ def database_target(settings: Settings) -> DatabaseTarget:
 
 
 def chosen_model(settings: Settings) -> Recipe:
-    """The model for what is new."""
+    """The strongest model that is asked for."""
     return Recipe(
-        cast(Provider, settings.provider),
+        provider_of(settings),
         settings.embedding_model,
         settings.embedding_query_prefix,
         settings.embedding_passage_prefix,
     )
+
+
+def provider_of(settings: Settings) -> Provider:
+    """Who embeds with the chosen model; where nobody says it, a folder tells by what it holds."""
+    if settings.embedding_provider is None and not settings.ollama_url:
+        return provider_of_folder(settings.embedding_model)
+    return cast(Provider, settings.provider)
 
 
 def model_access(settings: Settings) -> Access:

@@ -57,39 +57,44 @@ async def test_memory_is_stored_and_found_by_a_service(
         assert reply["observations"] == []
 
 
-async def test_health_says_that_an_index_has_another_model_than_is_configured(
-    app: App, call: Caller, project: str, make_repo: Callable[..., Path]
+async def test_status_and_health_say_how_far_the_second_tier_is(
+    app: App, call: Caller, server: EmbeddingServer, project: str, make_repo: Callable[..., Path]
 ) -> None:
-    root = make_repo()
-    await app.index(root, project)
+    await app.index(make_repo(), project)
     health = await call.ok("project", operation="get_health", project_id=project)
-    assert (health["status"], health["problems"]) == ("healthy", [])
+    assert (health["status"], health["problems"], health["notices"]) == ("healthy", [], [])
     assert health["index"]["models"] == {"builtin": 1}
-    [notice] = health["notices"]
-    assert "is indexed with the model builtin" in notice
-    assert "codebase-mcp model switch" in notice
-    again = await call.ok("index_repository", repo_path=str(root), project_id=project)
-    assert "goes on with the model that made it, builtin" in again["notice"]
-    await call.ok("index_repository", repo_path=str(root), project_id=project, force_reindex=True)
-    health = await call.ok("project", operation="get_health", project_id=project)
-    assert health["index"]["models"] == {"ollama/nomic-embed-text": 1}
-    assert ["codebase-mcp model undo" in notice for notice in health["notices"]] == [True]
+    waits = health["second_tier"]
+    assert (waits["model"], waits["state"]) == ("ollama/nomic-embed-text", "waiting")
+    assert (waits["chunks_done"], waits["error"], waits["replaces"]) == (0, None, None)
+    chosen = replace(app.settings, ollama_url=server.url)
+    async with await App.open(chosen) as other:
+        found, _ = await other.resolver.resolve(project, NOBODY)
+        await other.grower.grow(found)
+    status = await call.ok("get_indexing_status", collection=project)
+    assert status["second_tier"] == {
+        **waits, "state": "complete", "chunks_done": waits["chunks_total"],
+    }  # fmt: skip
+    reply = await call.ok("search_code", query="authenticate", project_id=project)
+    assert reply["second_tier"] == "used"
 
 
-async def test_memory_and_code_fail_with_a_way_out_and_the_rest_works(
+async def test_memory_fails_with_a_way_out_and_the_rest_works(
     call: Caller, server: EmbeddingServer, project: str, make_repo: Callable[..., Path]
 ) -> None:
     await call.ok(
         "memory", operation="store", content=DECISION, observation_type="Decision",
         project_id=project,
     )  # fmt: skip
-    await call.ok("index_repository", repo_path=str(make_repo()), project_id=project)
     await server.stop()
+    run = await call.ok("index_repository", repo_path=str(make_repo()), project_id=project)
+    assert run["status"] == "success"
+    reply = await call.ok("search_code", query="authenticate", project_id=project)
+    assert reply["results"][0]["file_path"] == "src/auth.py"
     for tool, arguments in (
         ("memory", {"operation": "search", "query": "database"}),
         ("memory", {"operation": "inject", "query": "database"}),
         ("memory", {"operation": "store", "content": "x", "observation_type": "Insight"}),
-        ("search_code", {"query": "authenticate"}),
     ):
         error = await call.error(tool, project_id=project, **arguments)
         assert error["code"] == "EMBEDDING_ERROR"

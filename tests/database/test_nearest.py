@@ -25,7 +25,7 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.index import store
+from codebase_mcp.index import second_tier, store
 from codebase_mcp.search.candidates import (
     RANKED_BY_MEANING,
     Asked,
@@ -83,7 +83,7 @@ async def nearest_by_search(
 ) -> list[int]:
     """The texts that a search finds by meaning, the nearest first."""
     query = parse_query(question)
-    scope = await load_scope(tx, query, filters)
+    scope = await load_scope(tx, query, {}, filters)
     asked = Asked(scope.profiles[0], await embedder.embed_query(question))
     assert asked.profile.id == profile.id
     found = await find_candidates(tx, query, [asked], scope)
@@ -186,7 +186,7 @@ async def test_searches_and_runs_go_on_while_an_index_is_built(
                 await tx.execute(FILL, profile_id=profile.id + 200, dimension=2, count=5)
                 await store.settle(tx)
             async with database.transaction(project, readonly=True) as tx:
-                scope = await load_scope(tx, parse_query("anything"), Filters())
+                scope = await load_scope(tx, parse_query("anything"), {}, Filters())
                 assert scope.sealed == {}  # so the search compares all
                 rows = await tx.fetch_all("SELECT count(*) FROM chunk_vector")
                 assert rows == [(505,)]
@@ -227,7 +227,7 @@ async def test_what_a_killed_build_left_is_dropped_by_the_next(
             await task
         async with database.transaction(project, readonly=True) as tx:
             assert await is_valid(tx) == [False]
-            assert (await load_scope(tx, parse_query("anything"), Filters())).sealed == {}
+            assert (await load_scope(tx, parse_query("anything"), {}, Filters())).sealed == {}
     await tend(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await is_valid(tx) == [True]
@@ -283,3 +283,18 @@ async def test_a_change_is_followed_by_a_build_in_the_background(
     await indexes.close()
     indexes.look_at(project, {"third"})
     await indexes.settled()
+
+
+async def test_the_second_tier_has_an_index_of_its_own_as_long_as_it_is_there(
+    few_are_many: None, database: Database, project: Project
+) -> None:
+    first = await make_profile(database, project)
+    async with database.transaction(project) as tx:
+        second = await second_tier.open_tier(tx, Profile(0, "second-two", "two", 4))
+        await tx.execute(FILL, profile_id=second.id, dimension=4, count=500)
+    await tend(database, project)
+    async with database.transaction(project) as tx:
+        assert len(await near_indexes(tx, first)) == len(await near_indexes(tx, second)) == 1
+        assert await second_tier.drop(tx)
+        assert await near_indexes(tx, second) == []
+        assert len(await near_indexes(tx, first)) == 1

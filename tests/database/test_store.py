@@ -1,4 +1,4 @@
-"""What of a text is stored once for all models, and what for each."""
+"""What of a text is stored once for all models, what for each, and when it goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.index import store
+from codebase_mcp.embedding.static import StaticEmbedder
+from codebase_mcp.index import second_tier, store
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.model import FileKind, SourceFile
 
@@ -28,16 +29,16 @@ FILE = SourceFile(
 
 
 def prepared(raw: RawText, profile: Profile) -> PreparedBlob:
-    """A text with vectors of so many dimensions."""
-    [blob] = Preparer().prepare([raw], profile.id, 1, None)
-    return blob.with_vectors(profile.id, np.ones((blob.chunk_count, profile.dimension), np.float32))
+    """A text as a run stores it."""
+    [blob] = Preparer().prepare([raw], profile.id, 1, StaticEmbedder.load())
+    return blob
 
 
-async def write(tx: Transaction, raw: RawText, name: str, *, rebuild: bool) -> store.Snapshot:
-    """Store a repository of one file as a run with this model would."""
-    profile = Profile(0, f"1-{name}", name, 4)
+async def write(tx: Transaction, raw: RawText) -> store.Snapshot:
+    """Store a repository of one file as a run would."""
+    profile = Profile(0, "1-one", "one", 256)
     repository_id, _ = await store.open_repository(tx, PROJECT, Path("/r"), None)
-    snapshot = await store.open_snapshot(tx, repository_id, profile, rebuild=rebuild)
+    snapshot = await store.open_snapshot(tx, repository_id, profile, rebuild=False)
     blob = prepared(raw, snapshot.profile)
     record = store.FileRecord(FILE, raw.blob_id, 10**18)
     _, missing = await store.write_batch(tx, snapshot, [record], {raw.blob_id: blob})
@@ -56,8 +57,18 @@ SELECT (SELECT count(*) FROM chunk), (SELECT sum(chunk_count) FROM blob),
 """
 
 
-async def counts(tx: Transaction, *snapshots: store.Snapshot) -> tuple[int, ...]:
-    first, second = (snapshot.profile.id for snapshot in snapshots)
+async def grown(tx: Transaction, raw: RawText, name: str) -> Profile:
+    """Add the vectors of a stronger model."""
+    profile = await second_tier.open_tier(tx, Profile(0, f"second-{name}", name, 4))
+    for text in await second_tier.missing(tx, profile):
+        ones = np.ones((len(text.chunks), 4), np.float32)
+        assert await second_tier.write_vectors(tx, profile, {text.blob_id: ones})
+    assert await second_tier.missing(tx, profile) == []
+    return profile
+
+
+async def counts(tx: Transaction, *profiles: Profile) -> tuple[int, ...]:
+    first, second = (profile.id for profile in profiles)
     row = await tx.fetch_one(COUNTS, first=first, second=second)
     assert row is not None
     return tuple(int(value) for value in row)
@@ -67,15 +78,16 @@ async def test_two_models_share_texts_chunks_and_words(
     database: Database, project: Project
 ) -> None:
     async with database.transaction(project) as tx:
-        first = await write(tx, RAW, "one", rebuild=False)
-        second = await write(tx, RAW, "two", rebuild=True)
-        chunks = prepared(RAW, first.profile).chunk_count
+        first = (await write(tx, RAW)).profile
+        second = await grown(tx, RAW, "two")
+        chunks = prepared(RAW, first).chunk_count
         assert chunks > 1
         assert await counts(tx, first, second) == (chunks,) * 5
-        assert await store.undo_switch(tx, first.repository_id)
-        found = await store.active_profile(tx, first.repository_id)
-        assert found is not None
-        assert found.model == "one"
+        third = await grown(tx, RAW, "three")
+        assert await second_tier.tiers(tx) == [(second, True), (third, False)]
+        await second_tier.complete(tx, third)
+        assert await second_tier.tiers(tx) == [(third, True)]
+        assert await counts(tx, second, third) == (chunks, chunks, chunks, 0, chunks)
 
 
 async def test_a_text_that_is_cut_in_another_way_is_counted_right(
@@ -83,11 +95,33 @@ async def test_a_text_that_is_cut_in_another_way_is_counted_right(
 ) -> None:
     whole = replace(RAW, unparsed=True)
     async with database.transaction(project) as tx:
-        first = await write(tx, RAW, "one", rebuild=False)
-        second = await write(tx, whole, "two", rebuild=True)
-        chunks = prepared(whole, second.profile).chunk_count
-        assert chunks != prepared(RAW, first.profile).chunk_count
-        assert await counts(tx, first, second) == (chunks, chunks, chunks, 0, chunks)
-        await store.remove_repository(tx, second.repository_id)
+        snapshot = await write(tx, RAW)
+        first, second = snapshot.profile, await grown(tx, RAW, "two")
+        # As if it had not come to its vectors, so that it is written again.
+        await tx.execute("DELETE FROM chunk_vector WHERE profile_id = %(id)s", id=first.id)
+        await write(tx, whole)
+        chunks = prepared(whole, first).chunk_count
+        assert chunks != prepared(RAW, first).chunk_count
+        assert await counts(tx, first, second) == (chunks, chunks, chunks, chunks, 0)
+        await store.remove_repository(tx, snapshot.repository_id)
         rows = await tx.fetch_all("SELECT term, chunks FROM term_frequency WHERE chunks <> 0")
         assert rows == []
+
+
+async def test_vectors_that_do_not_fit_their_text_any_more_are_not_stored(
+    database: Database, project: Project
+) -> None:
+    async with database.transaction(project) as tx:
+        snapshot = await write(tx, RAW)
+        profile = await second_tier.open_tier(tx, Profile(0, "second-two", "two", 4))
+        [text] = await second_tier.missing(tx, profile)
+        many, few = np.ones((99, 4), np.float32), np.ones((len(text.chunks), 4), np.float32)
+        assert await second_tier.write_vectors(tx, profile, {text.blob_id: many, 99: few})
+        assert (await counts(tx, snapshot.profile, profile))[-1] == 0
+        for _ in range(2):  # twice, as if another process had been faster
+            assert await second_tier.write_vectors(tx, profile, {text.blob_id: few})
+        assert (await counts(tx, snapshot.profile, profile))[-1] == len(text.chunks)
+        assert await second_tier.drop(tx)
+        assert not await second_tier.write_vectors(tx, profile, {text.blob_id: few})
+        assert (await counts(tx, snapshot.profile, profile))[-1] == 0
+        assert not await second_tier.drop(tx)

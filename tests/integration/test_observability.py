@@ -83,15 +83,16 @@ async def exposed(
     metrics.disable()
     telemetry.enable()
     (tmp_path / "ollama").mkdir()
-    away = replace(settings, embedding_provider="ollama", ollama_url="http://127.0.0.1:9")
+    away = replace(settings, toolsets=("code", "memory"), ollama_url="http://127.0.0.1:9")
     here = {"repo_path": str(make_repo()), "project_id": project_id}
     async with running(settings) as client:
         assert (await call(client, "index_repository", here)).is_success
         for query in ("authenticate a user", ""):
             await call(client, "search_code", {"query": query, "project_id": project_id})
         page = await client.get("/metrics")
+    remember = {"operation": "store", "content": "x", "observation_type": "Insight"}
     async with running(away) as client:
-        failed = await call(client, "index_repository", {**here, "force_reindex": True})
+        failed = await call(client, "memory", {**remember, "project_id": project_id})
         assert failed.json()["error"]["code"] == "EMBEDDING_ERROR"
         page = await client.get("/metrics")
     assert page.headers["content-type"].startswith("text/plain")

@@ -49,7 +49,14 @@ def test_a_compound_is_kept_whole_beside_its_parts(word: str, stems: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    "family", [("router", "routing", "routes", "route"), ("parser", "parsing", "parse")]
+    "family",
+    [
+        ("router", "routing", "routes", "route"),
+        ("parser", "parsing", "parse"),
+        ("serialize", "serialized", "Serializer".lower(), "serialization", "serialising"),
+        ("validate", "validation", "validator", "validating"),
+        ("create", "creation", "creating", "creator"),
+    ],
 )
 def test_the_harsh_stem_joins_actor_and_act(family: tuple[str, ...]) -> None:
     assert len({harsh_stem(word) for word in family}) == 1
@@ -65,7 +72,8 @@ def test_folding_forgets_case_and_underscores() -> None:
         ("src/http/url_map.py", (("url", "map"), ("src", "http"))),
         ("Makefile", (("makefile",), ())),
         (".github/work.yml", (("work",), ("github",))),
-        ("a/b.spec.ts", (("b",), ("a",))),
+        ("a/b.spec.ts", (("b", "spec"), ("a",))),
+        ("a/.env", (("env",), ("a",))),
     ],
 )
 def test_a_path_has_words_of_its_name_and_its_folders(

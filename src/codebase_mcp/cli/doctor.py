@@ -111,7 +111,7 @@ async def _index(app: App) -> str:
         Path(folder, "canary.py").write_text(_CANARY, encoding="utf-8")
         try:
             report = await app.index(folder, CANARY_PROJECT)
-            found = await app.search("give the bird its food", CANARY_PROJECT)
+            found = await app.search("feed the canary its seeds", CANARY_PROJECT)
         finally:
             await app.drop_project(CANARY_PROJECT)
     if report.run.status != "success" or not found.answer.hits:
@@ -125,7 +125,6 @@ async def _search(app: App) -> str:
     chunks = sum(repository.chunks for repository in repositories)
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         profile.require_version(PROGRAM_VERSION)
-        model = await app.models.of_profile(profile)
-        await model.embedder.embed_query("user login")
+        await app.models.of_index(profile)
     found = f"{len(projects)} projects with {chunks} chunks ready to search"
     return ". ".join([found, *model_notices(repositories, app.models)])

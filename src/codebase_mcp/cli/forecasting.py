@@ -58,7 +58,7 @@ def _as_json(found: IndexForecast) -> dict[str, Any]:
         "chunks_about": forecast.chunks,
         "seconds_about": round(forecast.seconds, 1),
         "database_bytes_about": forecast.database_bytes,
-        "embedding_service_excluded": forecast.asks_service,
+        "second_tier": found.second_tier,
         "sample": {
             "files": forecast.sample.files,
             "bytes": forecast.sample.bytes,
@@ -89,11 +89,13 @@ def _show(found: IndexForecast, console: Console) -> None:
         f"{forecast.changed:,} changed, {forecast.unchanged:,} unchanged, "
         f"{forecast.removed:,} removed"
     )
-    beside = " and what the embedding service takes" if forecast.asks_service else ""
     console.print(
-        f"To index: about {forecast.chunks:,} chunks, about {_time(forecast.seconds)}{beside}, "
+        f"To index: about {forecast.chunks:,} chunks, about {_time(forecast.seconds)}, "
         f"about {_size(forecast.database_bytes)} more in the database"
     )
+    if found.second_tier:
+        words = f"{found.second_tier} embeds them later, in the background: that is not counted"
+        console.print(words, style="dim", markup=False)
     if forecast.needs_rebuild:
         words = "Another version of this program made the index: it needs --force, which counts all"
         console.print(words, style="yellow")

@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from codebase_mcp.app import App, ProjectFacts
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.model import in_words, tier_of
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.trees import TreeState
@@ -31,6 +32,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         repositories = found[0].repositories if found else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
         notices = model_notices(repositories, app.models)
+        tier = await tier_of(app, project)
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
         print(json.dumps(content, ensure_ascii=False, indent=2))
@@ -41,6 +43,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     for repository in repositories:
         _show(repository, console, states.get(repository.id))
+    if tier is not None:
+        console.print(f"second tier: {in_words(tier)}", style="dim", markup=False)
     for notice in notices:
         console.print(notice, style="yellow", markup=False)
     return 0

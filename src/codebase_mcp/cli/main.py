@@ -18,6 +18,7 @@ from typing import Any
 
 from codebase_mcp import telemetry
 from codebase_mcp.cli.database_commands import add_database_commands
+from codebase_mcp.cli.evaluate_arguments import add_eval_command
 from codebase_mcp.cli.flags import (
     SEE_ALSO,
     SettingsParser,
@@ -146,6 +147,7 @@ def build_parser() -> argparse.ArgumentParser:
         "path", help="its directory, which need not exist any more, its URL, or its id"
     )
     _project_options(remove)
+    add_eval_command(commands, _lazily)
     add_model_command(commands, _lazily)
     add_record_commands(commands, _lazily)
     add_database_commands(commands, _lazily)

@@ -64,7 +64,7 @@ def patient(settings: Settings) -> Settings:
 def show(reply: dict[str, Any], console: Console) -> None:
     """Print the results of a search for a person."""
     if not reply["results"]:
-        console.print("Nothing in the code has to do with this. Try other words.")
+        console.print("Nothing in the code has to do with this.")
     for number, result in enumerate(reply["results"], 1):
         heading = Text.assemble(
             (f"{number}. ", "dim"),
@@ -86,8 +86,19 @@ def show(reply: dict[str, Any], console: Console) -> None:
     console.print(
         f"{len(reply['results'])} of {total} places, {reply['latency_ms']:.0f} ms", style="dim"
     )
-    if note := NOTES.get(reply["index"]["state"]):
+    if told := reply.get("help"):
+        _show_help(told, console)
+    elif note := NOTES.get(reply["index"]["state"]):
         console.print(note.format(reply["index"]["files_pending"]), style="yellow")
+
+
+def _show_help(told: dict[str, Any], console: Console) -> None:
+    """Why the answer is weak, and what to ask instead."""
+    for reason in told["reasons"]:
+        console.print(reason, style="dim", markup=False, soft_wrap=True)
+    for word, near in told["nearest_words"].items():
+        console.print(f"  {word}: {', '.join(near)}", style="dim", markup=False)
+    console.print(told["hint"], style="yellow", markup=False, soft_wrap=True)
 
 
 def _snippet(result: dict[str, Any]) -> Syntax:

@@ -61,6 +61,11 @@ def index_lock(repository_id: UUID) -> str:
     return f"index {repository_id}"
 
 
+def grow_lock() -> str:
+    """The lock of whoever adds the second tier's vectors to a project."""
+    return "grow"
+
+
 def watch_lock(repository_id: UUID) -> str:
     """The lock of whoever watches a repository's files."""
     return f"watch {repository_id}"

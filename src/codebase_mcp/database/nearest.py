@@ -14,7 +14,7 @@ Why not IVFFlat, which takes new vectors at once: on 58,400 chunks of code, for 
 one run on a busy machine, it had to look into 28 % of 1,000 lists to find 99 % of the 10 nearest,
 and that takes it about twice as long as HNSW; with 10 % of 240 lists 91 % are found. Hamming
 distances of single bits, ranked again, find 95 % among 1,000. Of HNSW's parameters, a denser graph
-(m = 24) finds more by reading less than a longer search does: 99.2 % with ef_search = 300.
+(m = 24) finds more by reading less than a longer search does: 99.2 % with ef_search = 300 then.
 """
 
 from __future__ import annotations

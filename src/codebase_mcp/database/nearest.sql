@@ -16,7 +16,7 @@ SELECT
 WHERE to_regclass('chunk_vector') IS NOT NULL;
 
 -- name: profiles
--- What snapshots were made with, and the newest vector of each.
+-- What snapshots were made with, and what the second tier is, with the newest vector of each.
 SELECT p.id, p.dimension, (
     SELECT v.added
     FROM chunk_vector AS v
@@ -25,7 +25,8 @@ SELECT p.id, p.dimension, (
     LIMIT 1
 )
 FROM profile AS p
-WHERE EXISTS (SELECT FROM snapshot AS s WHERE s.profile_id = p.id);
+WHERE EXISTS (SELECT FROM snapshot AS s WHERE s.profile_id = p.id)
+   OR EXISTS (SELECT FROM second_tier AS t WHERE t.profile_id = p.id);
 
 -- name: vectors
 -- How many vectors a profile has that are newer than a time.

@@ -13,19 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
-from codebase_mcp.database.nearest import tend
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.models import Model, Models
-from codebase_mcp.errors import (
-    CodebaseError,
-    DatabaseUnavailable,
-    EmbeddingUnavailable,
-    IndexingFailed,
-)
+from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.plan import Plan, StoredFile
 from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
-from codebase_mcp.index.prepare import PreparedBlob, RawText, blob_id_of
+from codebase_mcp.index.prepare import RawText, blob_id_of
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile
@@ -36,11 +31,6 @@ from codebase_mcp.telemetry.watch import step
 # A batch is what is lost when a run is killed, and what a worker holds in memory.
 BATCH_BYTES = 1_000_000
 BATCH_FILES = 500
-
-# Where a service embeds, a batch of some hundred passages takes it seconds; smaller ones, more of
-# them at once, keep its requests overlapping and lose less.
-REMOTE_BATCH_BYTES = 100_000
-REMOTE_BATCHES = 8
 
 # From so many new chunks on the word index and the statistics are put in order at once.
 SETTLE_CHUNKS = 500
@@ -101,7 +91,7 @@ class Batches:
         parts: Parts,
         project: Project,
         snapshot: Snapshot,
-        model: Model,
+        model: LocalModel,
         *,
         max_file_bytes: int,
         stored: dict[str, StoredFile],
@@ -115,7 +105,7 @@ class Batches:
         self._project = project
         self._snapshot = snapshot
         self._model = model
-        self._job = Job(snapshot.profile.id, snapshot.generation, model.local)
+        self._job = Job(snapshot.profile.id, snapshot.generation, model)
         self._max_file_bytes = max_file_bytes
         self._stored = stored
         self._tally = tally
@@ -135,16 +125,13 @@ class Batches:
         self._report()
         try:
             await self._batches(plan)
-            if self._snapshot.replaces is not None:  # another model is about to answer searches
-                async with step("finish"):
-                    await tend(self._database, self._project)
             await self._held.confirm()
             async with step("finish"), self._database.transaction(self._project) as tx:
                 await finish(tx)
             if self._tally.chunks >= SETTLE_CHUNKS or not self._snapshot.active:
                 async with step("finish"), self._database.transaction(self._project) as tx:
                     await store.settle(tx)
-        except (DatabaseUnavailable, EmbeddingUnavailable, IndexingFailed) as error:
+        except (DatabaseUnavailable, IndexingFailed) as error:
             if self._tally.indexed == 0:
                 raise
             return error
@@ -157,11 +144,9 @@ class Batches:
             await unpacking
         under_way = {unpacking}  # until then the worker processes are still starting
         # One more than there are workers, so that none waits while a batch is stored.
-        most, size = self._parts.pool.workers + 1, BATCH_BYTES
-        if self._model.local is None:
-            most, size = REMOTE_BATCHES, REMOTE_BATCH_BYTES
+        most = self._parts.pool.workers + 1
         try:
-            for batch in cut(plan.to_read, size):
+            for batch in cut(plan.to_read):
                 while len(under_way) >= most:
                     under_way = await _first_done(under_way)
                 with step("read"):
@@ -169,10 +154,6 @@ class Batches:
                 under_way.add(asyncio.create_task(self._store(records, texts)))
             while under_way:
                 under_way = await _first_done(under_way)
-        except EmbeddingUnavailable:
-            # What other batches got embedded is stored, so that nobody has to embed it again.
-            await asyncio.gather(*under_way, return_exceptions=True)
-            raise
         finally:
             for task in under_way:
                 task.cancel()
@@ -225,16 +206,13 @@ class Batches:
             fresh = [texts[i] for i in {f.blob_id for f in wanted} if i not in known]
             with step("prepare"):
                 prepared = await self._parts.pool.prepare(fresh, self._job, small=self._small)
-            with step("embed"):
-                prepared = await self._embedded(prepared)
             await self._held.confirm()
             async with step("store"), self._database.transaction(self._project) as tx:
                 chunks, missing = await store.write_batch(
                     tx, self._snapshot, wanted, {blob.blob_id: blob for blob in prepared}
                 )
                 await self._advance(tx, wanted, missing, chunks)
-            if self._model.local is not None:
-                texts_embedded("static", self._model.facts.name, chunks)
+            texts_embedded("static", self._model.name, chunks)
             self._tally.chunks += chunks
             wanted, known = missing, set()
         for record in records:
@@ -267,19 +245,6 @@ class Batches:
     def _is_stored(self, file: FileRecord) -> bool:
         before = self._stored.get(file.source.path)
         return before is not None and before.blob_id == file.blob_id
-
-    async def _embedded(self, blobs: list[PreparedBlob]) -> list[PreparedBlob]:
-        """Some blobs with their vectors, which a service is asked for unless they are there."""
-        texts = [passage for blob in blobs for passage in blob.passages]
-        if self._model.local is not None or not texts:
-            return blobs
-        vectors = await self._model.embedder.embed_passages(texts)
-        done, first = [], 0
-        for blob in blobs:
-            last = first + len(blob.passages)
-            done.append(blob.with_vectors(self._snapshot.profile.id, vectors[first:last]))
-            first = last
-        return done
 
     def _report(self) -> None:
         self._progress(Progress(self._tally.done, self._tally.total, "Indexing"))

@@ -19,7 +19,8 @@ from uuid import UUID, uuid4
 from codebase_mcp.database.connection import Database, HeldLocks
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.models import Model, Models
+from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index import purge, store
@@ -42,7 +43,7 @@ class RunResult:
     """What one run did. ``added`` and ``changed`` are the paths of the files that it indexed.
 
     ``model`` is the one that the index is made with; ``notice`` says so where it is not the one
-    that new repositories get.
+    that new indexes get.
     """
 
     repository_id: UUID
@@ -104,12 +105,13 @@ class Indexer:
         """Make the index of the tree at ``root`` equal to it, as far as it is selected.
 
         A second run on the same repository waits for the first. An index goes on with the model
-        that it was made with; what is new, and what is forced, gets the configured one. The run is
-        known as ``operation_id``.
+        that it was made with; what is new, and what is forced, gets the first tier's of now. The
+        run is known as ``operation_id``.
 
         Raises:
-            DatabaseUnavailable, EmbeddingUnavailable: before anything was stored; later the result
-                has the status ``failed`` and what was stored stays searchable.
+            DatabaseUnavailable: before anything was stored; later the result has the status
+                ``failed`` and what was stored stays searchable.
+            EmbeddingUnavailable: the model that the index was made with is not here any more.
         """
         operation = uuid4() if operation_id is None else operation_id
         with paced(progress) as pace:
@@ -198,7 +200,7 @@ class Indexer:
             snapshot = await store.up_to_date(tx, order.repository_id)
         if snapshot is None or snapshot.profile.version != PROGRAM_VERSION:
             return None
-        model = await self._parts.models.of_profile(snapshot.profile)
+        model = await self._parts.models.of_index(snapshot.profile)
         with step("list"):
             listing = await asyncio.to_thread(list_files, order.root, order.selection, part.paths)
         async with step("plan"), self._database.transaction(project) as tx:
@@ -221,7 +223,7 @@ class Indexer:
         order: _Order,
         held: HeldLocks,
         snapshot: Snapshot,
-        model: Model,
+        model: LocalModel,
         stored: dict[str, StoredFile],
         tally: Tally,
         record: RunRecord | None = None,
@@ -289,22 +291,6 @@ class Indexer:
                 after = await purge.count_rows(tx, marked)
         return Purged(before, after, marked.paths, marked.shared)
 
-    async def undo_switch(self, project: Project, repository_id: UUID) -> bool:
-        """Let the index of before the last switch of models answer again, if it is kept."""
-        async with (
-            self._locked(project, repository_id),
-            self._database.transaction(project) as tx,
-        ):
-            return await store.undo_switch(tx, repository_id)
-
-    async def keep_switch(self, project: Project, repository_id: UUID) -> bool:
-        """Drop the index of before the last switch, and one that was begun; was there any?"""
-        async with (
-            self._locked(project, repository_id),
-            self._database.transaction(project) as tx,
-        ):
-            return await store.keep_switch(tx, repository_id)
-
     @asynccontextmanager
     async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
         """While a repository's index is changed, nobody else does so."""
@@ -316,7 +302,7 @@ class Indexer:
 
     async def _model_for(
         self, project: Project, repository_id: UUID, *, force: bool
-    ) -> tuple[Model, Profile]:
+    ) -> tuple[LocalModel, Profile]:
         """The model of a run and the profile of what it makes, asked for while nothing is held."""
         models = self._parts.models
         if not force:
@@ -324,16 +310,16 @@ class Indexer:
                 profile = await store.active_profile(tx, repository_id)
             if profile is not None:
                 profile.require_version(PROGRAM_VERSION)
-                return await models.of_profile(profile), profile
-        model = await models.configured()
+                return await models.of_index(profile), profile
+        model = await models.first()
         made = Profile.of(PROGRAM_VERSION, model.facts, model.recipe)
-        return model, replace(made, scale=await models.scale_of(model))
+        return models.first_embedder, replace(made, scale=await models.scale_of(model))
 
 
 def _notice(profile: Profile, models: Models) -> str | None:
-    if models.is_configured(profile):
+    if models.is_first(profile):
         return None
     return (
-        f"The index goes on with the model that made it, {profile.model}; {models.embedder.name} is"
-        " configured. To switch: codebase-mcp model switch, or force_reindex=true."
+        f"The index goes on with the model that made it, {profile.model}; new ones are made with"
+        f" {models.first_embedder.name}. To rebuild it with that one: force_reindex=true."
     )

@@ -46,9 +46,6 @@ CHUNK_BYTES = 1_850
 VECTOR_BYTES = 4
 FILE_BYTES = 600
 
-# Of a model that nobody asked yet.
-TYPICAL_DIMENSION = 1_024
-
 LARGEST = 10
 # A folder that is little more than one of its folders says nothing that the inner one does not.
 _MERELY_AROUND = 0.8
@@ -94,7 +91,7 @@ class Sample:
 class Forecast:
     """What a run would find and do; ``chunks``, ``seconds`` and ``database_bytes`` are estimates.
 
-    They are of what the run would add. Where a service embeds, its time is not among the seconds.
+    They are of what the run would add; what a second tier adds later is not among them.
     """
 
     root: Path
@@ -110,7 +107,6 @@ class Forecast:
     database_bytes: int
     is_indexed: bool
     needs_rebuild: bool
-    asks_service: bool
     sample: Sample
     languages: Mapping[str, int]
     kinds: Mapping[str, int]
@@ -141,13 +137,13 @@ def forecast(
     listing: Listing,
     stored: Stored,
     *,
-    model: LocalModel | None,
+    model: LocalModel,
     dimension: int,
     workers: int,
     max_file_bytes: int,
     force: bool = False,
 ) -> Forecast:
-    """What a run over these files would do; ``model`` is None where a service embeds."""
+    """What a run over these files would do, with a model of this dimension."""
     plan = make_plan(listing, stored.files, same_classifier=stored.same_classifier)
     anew = force or not stored.same_program
     changed, unread = _changed(plan, stored, max_file_bytes)
@@ -174,7 +170,6 @@ def forecast(
         + chunk_count * (CHUNK_BYTES + VECTOR_BYTES * dimension),
         is_indexed=stored.fingerprint is not None,
         needs_rebuild=not stored.same_program and not force,
-        asks_service=model is None,
         sample=sample,
         languages=_counted(file.language for file in listing.files),
         kinds=_counted(str(file.kind) for file in listing.files),
@@ -248,7 +243,7 @@ def _take_sample(
 
 
 def _prepare(
-    sampled: Sequence[tuple[SourceFile, SourceText]], model: LocalModel | None
+    sampled: Sequence[tuple[SourceFile, SourceText]], model: LocalModel
 ) -> tuple[list[int], Sample]:
     """The chunks of each file, and how fast this machine prepares them.
 

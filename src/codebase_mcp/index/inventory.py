@@ -19,9 +19,7 @@ _SQL = load_queries("codebase_mcp.index", "inventory.sql")
 class RepositoryFacts:
     """A repository, the size of its index (``size`` in bytes of source) and its state.
 
-    ``profile`` is what the index was made with, ``kept_model`` the model before the last switch as
-    long as its index is kept, ``coming_model`` that of a switch that has not come to its end.
-    ``commits`` are kept of its history.
+    ``profile`` is what the index was made with; ``commits`` are kept of its history.
     """
 
     id: UUID
@@ -36,8 +34,6 @@ class RepositoryFacts:
     indexed_at: datetime | None
     languages: dict[str, int]
     profile: Profile
-    kept_model: str | None = None
-    coming_model: str | None = None
     commits: int = 0
 
 
@@ -62,10 +58,8 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
             files_skipped=json.loads(row[8]),
             indexed_at=row[9],
             languages=by_repository[row[0]],
-            kept_model=row[10],
-            coming_model=row[11],
-            commits=row[12],
-            profile=Profile.from_row(row[13:]),
+            commits=row[10],
+            profile=Profile.from_row(row[11:]),
         )
         for row in repositories
     )

@@ -1,15 +1,8 @@
 -- name: repositories
--- Every repository with the size and state of its index, and what it was made with; the models that
--- it was made with before, or is being switched to.
+-- Every repository with the size and state of its index, and what it was made with.
 SELECT r.id, r.root, r.name, count(f.path), coalesce(sum(b.chunk_count), 0)::bigint,
        coalesce(sum(f.size), 0)::bigint, s.files_pending, jsonb_array_length(s.failures),
        s.skipped::text, s.indexed_at,
-       (SELECT max(kp.model) FROM snapshot AS k JOIN profile AS kp ON kp.id = k.profile_id
-        WHERE k.repository_id = r.id AND NOT k.active AND k.generation = s.generation
-          AND k.indexed_at IS NOT NULL),
-       (SELECT max(cp.model) FROM snapshot AS c JOIN profile AS cp ON cp.id = c.profile_id
-        WHERE c.repository_id = r.id AND NOT c.active AND c.generation = s.generation
-          AND c.indexed_at IS NULL),
        (SELECT count(*) FROM commit_entry AS h WHERE h.repository_id = r.id),
        p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
        p.passage_prefix, p.slope, p.shift

@@ -1,14 +1,13 @@
 """What is to be stored of these texts? Pure work on values, done in worker processes.
 
 A text goes in, rows ready to be copied come out: chunks with their terms and vectors, symbols, and
-the term numbers that the project's frequencies need. Nothing here knows a path or a database. Where
-a service embeds, the passages come out too: whoever holds its connections asks for their vectors.
+the term numbers that the project's frequencies need. Nothing here knows a path or a database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
@@ -19,11 +18,12 @@ from codebase_mcp.chunking.split import CHUNKER_VERSION, split
 from codebase_mcp.counting import Counts, Lexicon, term_table
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
-from codebase_mcp.model import Chunk, Outline, Symbol
+from codebase_mcp.index.context import Context, in_context
+from codebase_mcp.model import Chunk, Symbol
 from codebase_mcp.tokens import TOKENS_VERSION, fold
 
 # Raise when the stored form of a chunk changes although splitter, tokens and model do not.
-STORE_VERSION = 1
+STORE_VERSION = 2
 
 # BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009) with a fixed average
 # length, so that a stored weight never depends on what else is in the project. The averages are
@@ -62,10 +62,7 @@ class RawText:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlob:
-    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another.
-
-    ``passages`` are its chunks' texts as long as they are without vectors.
-    """
+    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another."""
 
     blob_id: int
     blob_row: bytes
@@ -74,12 +71,6 @@ class PreparedBlob:
     symbol_rows: bytes
     chunk_count: int
     terms: NDArray[np.int32]
-    passages: tuple[str, ...] = field(default=(), repr=False)
-
-    def with_vectors(self, profile_id: int, vectors: Vectors) -> PreparedBlob:
-        """The same with the vectors of its passages."""
-        rows_of = _vector_rows(profile_id, self.blob_id, vectors)
-        return replace(self, vector_rows=rows_of, passages=())
 
 
 # What decides about everything stored of a text but its vectors.
@@ -109,21 +100,30 @@ class Preparer:
         texts: Sequence[RawText],
         profile_id: int,
         generation: int,
-        model: LocalModel | None,
+        model: LocalModel,
     ) -> list[PreparedBlob]:
-        """Split, count and embed some texts at once; without a model, leave their passages."""
+        """Split, count and embed some texts at once."""
         if len(self._lexicon) > MAX_LEXICON:
             self._lexicon = Lexicon()
         outlines = [split(raw.text, TEXT if raw.unparsed else raw.language) for raw in texts]
-        chunk_texts = [
-            _chunk_texts(raw.text, outline) for raw, outline in zip(texts, outlines, strict=True)
+        passages = [
+            text
+            for raw, outline in zip(texts, outlines, strict=True)
+            for text in chunk_texts(raw.text, [(c.start_line, c.end_line) for c in outline.chunks])
         ]
-        passages = [text for of_file in chunk_texts for text in of_file]
         bags = self._lexicon.bags(passages)
-        vectors = None if model is None else model.encode_passages(Passages(passages, bags))
         terms = self._terms.count(bags)
-        comments = self._terms.count(
-            self._lexicon.bags(["\n".join(outline.comments) for outline in outlines])
+        remarks = ["\n".join(outline.comments) for outline in outlines]
+        remark_bags = self._lexicon.bags(remarks)
+        comments = self._terms.count(remark_bags)
+        vectors = in_context(
+            model.encode_passages(Passages(passages, bags)),
+            Context(
+                of_chunk=self._embed(model, [c.symbol or "" for o in outlines for c in o.chunks]),
+                names=self._embed(model, [" ".join(s.name for s in o.symbols) for o in outlines]),
+                comments=model.encode_passages(Passages(remarks, remark_bags)),
+                chunk_counts=[len(outline.chunks) for outline in outlines],
+            ),
         )
         weights = bm25_weights(terms, AVERAGE_CHUNK_TERMS)
         comment_weights = bm25_weights(comments, AVERAGE_COMMENT_TERMS)
@@ -143,22 +143,23 @@ class Preparer:
                         ),
                     ),
                     chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
-                    vector_rows=b""
-                    if vectors is None
-                    else _vector_rows(profile_id, raw.blob_id, vectors[first:last]),
+                    vector_rows=vector_rows(profile_id, raw.blob_id, vectors[first:last]),
                     symbol_rows=b"".join(_symbol_row(raw.blob_id, s) for s in outline.symbols),
                     chunk_count=len(outline.chunks),
                     terms=terms.items[terms.starts[first] : terms.starts[last]].astype(np.int32),
-                    passages=tuple(chunk_texts[number]) if vectors is None else (),
                 )
             )
             first = last
         return prepared
 
+    def _embed(self, model: LocalModel, texts: Sequence[str]) -> Vectors:
+        return model.encode_passages(Passages(texts, self._lexicon.bags(texts)))
 
-def _chunk_texts(text: str, outline: Outline) -> list[str]:
+
+def chunk_texts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
+    """The texts of chunks, by their first and last lines."""
     lines = split_lines(text)
-    return ["".join(lines[chunk.start_line - 1 : chunk.end_line]) for chunk in outline.chunks]
+    return ["".join(lines[first - 1 : last]) for first, last in spans]
 
 
 def bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
@@ -222,7 +223,8 @@ def _chunk_rows(
     return b"".join(out)
 
 
-def _vector_rows(profile_id: int, blob_id: int, vectors: Vectors) -> bytes:
+def vector_rows(profile_id: int, blob_id: int, vectors: Vectors) -> bytes:
+    """The vectors of a text's chunks, in their order."""
     profile, blob = rows.int4(profile_id), rows.int8(blob_id)
     return b"".join(
         rows.row(profile, blob, rows.int4(ordinal), dense)

@@ -41,7 +41,7 @@ GRACE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The snapshot that a run writes to; ``replaces`` is the one that a switch of models keeps."""
+    """The snapshot that a run writes to."""
 
     id: int
     repository_id: UUID
@@ -49,7 +49,6 @@ class Snapshot:
     profile: Profile
     active: bool
     same_classifier: bool = True
-    replaces: int | None = None
 
     @property
     def key(self) -> dict[str, object]:
@@ -105,31 +104,22 @@ async def active_profile(tx: Transaction, repository_id: UUID) -> Profile | None
 async def open_snapshot(
     tx: Transaction, repository_id: UUID, profile: Profile, *, rebuild: bool
 ) -> Snapshot:
-    """The snapshot to write to: the active one, a first one, or another beside it.
+    """The snapshot to write to: the active one, a first one, or a rebuild beside it.
 
-    A rebuild with another model is a switch: texts, chunks and words are those of the active
-    snapshot, and what an earlier attempt embedded is there already. A rebuild with the same model,
-    or after the program changed, is a new generation of everything.
+    A rebuild is a new generation of everything; one that broke off goes on.
     """
-    stored = replace(profile, id=await _profile_id(tx, profile))
+    stored = replace(profile, id=await store_profile(tx, profile))
     key = {"repository_id": repository_id, "view": WORKTREE}
     active = await tx.fetch_one(_SQL["active_snapshot"], **key)
     if active is None:
         return await _create_snapshot(tx, repository_id, stored, 1, active=True)
-    active_id, generation, classifier, active_profile_id, fingerprint = active
+    active_id, generation, classifier = active
     if not rebuild:
         same = classifier == CLASSIFY_VERSION
         return Snapshot(active_id, repository_id, generation, stored, True, same)
-    here = {**key, "profile_id": stored.id, "generation": generation}
-    is_known_version = fingerprint.partition("-")[0] == stored.version
-    if is_known_version and active_profile_id != stored.id:
-        begun = await tx.fetch_one(_SQL["begun_switch"], **here)
-        if begun is not None:
-            same = begun[1] == CLASSIFY_VERSION
-            return Snapshot(begun[0], repository_id, generation, stored, False, same, active_id)
-        created = await _create_snapshot(tx, repository_id, stored, generation, active=False)
-        return replace(created, replaces=active_id)
-    begun = await tx.fetch_one(_SQL["begun_rebuild"], **here)
+    begun = await tx.fetch_one(
+        _SQL["begun_rebuild"], **key, profile_id=stored.id, generation=generation
+    )
     if begun is not None:
         same = begun[2] == CLASSIFY_VERSION
         return Snapshot(begun[0], repository_id, begun[1], stored, False, same)
@@ -138,7 +128,8 @@ async def open_snapshot(
     return await _create_snapshot(tx, repository_id, stored, row[0], active=False)
 
 
-async def _profile_id(tx: Transaction, profile: Profile) -> int:
+async def store_profile(tx: Transaction, profile: Profile) -> int:
+    """The number of a profile in this project, which it gets where it is new."""
     if profile.id:
         return profile.id
     row = await tx.fetch_one(
@@ -198,7 +189,7 @@ async def up_to_date(tx: Transaction, repository_id: UUID) -> Snapshot | None:
 
 async def embedded_blobs(tx: Transaction, profile_id: int, blob_ids: Iterable[int]) -> set[int]:
     """Which of these blobs are stored already, with vectors of this profile."""
-    stored = await _stored_blobs(tx, profile_id, blob_ids)
+    stored = await stored_blobs(tx, profile_id, blob_ids)
     return {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
 
 
@@ -214,7 +205,7 @@ async def write_batch(
     prepared: it was swept after it had been seen, and must be prepared after all.
     """
     await tx.lock(WRITE_LOCK)
-    stored = await _stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
+    stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
     embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
     fresh = [blob for blob_id, blob in prepared.items() if blob_id not in embedded]
     known = embedded | prepared.keys()
@@ -223,7 +214,7 @@ async def write_batch(
     await _forget_chunks(tx, recut)
     await _write_blobs(tx, [blob for blob in fresh if blob.blob_id not in stored])
     await _write_chunks(tx, [b for b in fresh if b.blob_id not in stored] + recut)
-    await tx.copy(_SQL["copy_vectors"], rows.payload(blob.vector_rows for blob in fresh))
+    await copy_vectors(tx, rows.payload(blob.vector_rows for blob in fresh))
     released = await tx.fetch_all(
         _SQL["delete_files"], snapshot_id=snapshot.id, paths=[f.source.path for f in kept]
     )
@@ -235,12 +226,17 @@ async def write_batch(
     return sum(blob.chunk_count for blob in fresh), missing
 
 
-async def _stored_blobs(
+async def stored_blobs(
     tx: Transaction, profile_id: int, blob_ids: Iterable[int]
 ) -> dict[int, tuple[int, bool]]:
-    """Of these blobs those that are stored: their chunks, and whether these have vectors."""
+    """Of these blobs those that are stored: how many chunks they have, and whether with vectors."""
     found = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
     return {row[0]: (row[1], row[2]) for row in found}
+
+
+async def copy_vectors(tx: Transaction, payload: bytes) -> None:
+    """Store vectors, as rows of COPY."""
+    await tx.copy(_SQL["copy_vectors"], payload)
 
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
@@ -263,10 +259,7 @@ async def finish_run(
     skipped: Mapping[str, int],
     failures: Sequence[FileFailure],
 ) -> None:
-    """Record the outcome; what was rebuilt takes over from what was before it.
-
-    After a switch of models the snapshot before it stays, for whoever wants to go back.
-    """
+    """Record the outcome; what was rebuilt takes over from what was before it."""
     await tx.lock(WRITE_LOCK)
     await tx.execute(
         _SQL["finish_run"],
@@ -274,14 +267,8 @@ async def finish_run(
         skipped=json.dumps(dict(skipped)),
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
     )
-    if snapshot.active:
-        dropped = await tx.execute(
-            _SQL["delete_other_generations"], **snapshot.key, generation=snapshot.generation
-        )
-    else:
-        kept = [snapshot.id, *filter(None, [snapshot.replaces])]
-        dropped = await tx.execute(_SQL["delete_snapshots_but"], **snapshot.key, kept=kept)
-        await tx.execute(_SQL["deactivate_snapshot"], **snapshot.key)
+    dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id, **snapshot.key)
+    if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
     if dropped:  # nothing can come back to what was dropped, so it need not wait
         await clear(tx)
@@ -300,31 +287,6 @@ async def finish_part(
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
         **part.parameters(),
     )
-
-
-async def undo_switch(tx: Transaction, repository_id: UUID) -> bool:
-    """Let the snapshot before the last switch answer again; False where none is kept.
-
-    What answered until now is kept in its place, so undoing again goes forth again.
-    """
-    await tx.lock(WRITE_LOCK)
-    key = {"repository_id": repository_id, "view": WORKTREE}
-    row = await tx.fetch_one(_SQL["kept_snapshot"], **key)
-    if row is None:
-        return False
-    await tx.execute(_SQL["deactivate_snapshot"], **key)
-    await tx.execute(_SQL["activate_snapshot"], id=row[0])
-    return True
-
-
-async def keep_switch(tx: Transaction, repository_id: UUID) -> bool:
-    """Drop what a switch left, or has begun; False where there is nothing."""
-    await tx.lock(WRITE_LOCK)
-    key = {"repository_id": repository_id, "view": WORKTREE}
-    if not await tx.execute(_SQL["delete_inactive"], **key):
-        return False
-    await clear(tx)
-    return True
 
 
 async def settle(tx: Transaction) -> None:

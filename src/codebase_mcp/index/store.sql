@@ -32,23 +32,12 @@ WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active;
 
 -- name: active_snapshot
 -- The snapshot that answers searches in one view of a repository.
-SELECT s.id, s.generation, s.classifier, s.profile_id, p.fingerprint
+SELECT s.id, s.generation, s.classifier
 FROM snapshot AS s
-JOIN profile AS p ON p.id = s.profile_id
 WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active;
 
--- name: begun_switch
--- The snapshot with another model that a switch can go on with: one that broke off, or the one that
--- answered before the last switch.
-SELECT id, classifier
-FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active
-  AND profile_id = %(profile_id)s AND generation = %(generation)s
-ORDER BY id DESC
-LIMIT 1;
-
 -- name: begun_rebuild
--- The rebuild with the same model that broke off and can go on.
+-- The rebuild that broke off and can go on.
 SELECT id, generation, classifier
 FROM snapshot
 WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active
@@ -68,36 +57,10 @@ INSERT INTO snapshot (repository_id, view, generation, profile_id, active, class
 VALUES (%(repository_id)s, %(view)s, %(generation)s, %(profile_id)s, %(active)s, %(classifier)s)
 RETURNING id;
 
--- name: delete_snapshots_but
+-- name: delete_other_snapshots
 -- Drop the other snapshots of this view: what was replaced, and rebuilds given up.
 DELETE FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND id <> ALL(%(kept)s::bigint[]);
-
--- name: delete_other_generations
--- Drop rebuilds given up; what a switch of models left, or has begun, stays.
-DELETE FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND generation <> %(generation)s;
-
--- name: kept_snapshot
--- The snapshot that answered before the last switch of models.
-SELECT k.id
-FROM snapshot AS k
-JOIN snapshot AS s ON s.repository_id = k.repository_id AND s.view = k.view AND s.active
-WHERE k.repository_id = %(repository_id)s AND k.view = %(view)s AND NOT k.active
-  AND k.generation = s.generation AND k.indexed_at IS NOT NULL
-ORDER BY k.id DESC
-LIMIT 1;
-
--- name: delete_inactive
--- Drop everything beside the snapshot that answers searches.
-DELETE FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active;
-
--- name: deactivate_snapshot
--- The snapshot that answered searches does so no more.
-UPDATE snapshot
-SET active = false
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND active;
+WHERE repository_id = %(repository_id)s AND view = %(view)s AND id <> %(id)s;
 
 -- name: activate_snapshot
 -- From now on this snapshot answers searches.
@@ -283,10 +246,11 @@ DELETE FROM chunk_vector
 WHERE profile_id = ANY(ARRAY(SELECT id FROM profile)) AND blob_id = ANY(%(ids)s);
 
 -- name: delete_vectors_unused
--- The vectors of texts that only files indexed with another model hold. A text without any file
--- waits for the sweep with all that it has.
+-- The vectors of texts that only files indexed with another model hold, but for the second tier's. A
+-- text without any file waits for the sweep with all that it has.
 DELETE FROM chunk_vector AS v
-WHERE EXISTS (SELECT FROM file AS f WHERE f.blob_id = v.blob_id)
+WHERE v.profile_id NOT IN (SELECT profile_id FROM second_tier)
+  AND EXISTS (SELECT FROM file AS f WHERE f.blob_id = v.blob_id)
   AND NOT EXISTS (
       SELECT
       FROM file AS f
@@ -295,10 +259,10 @@ WHERE EXISTS (SELECT FROM file AS f WHERE f.blob_id = v.blob_id)
   );
 
 -- name: unused_profiles
--- The profiles that no snapshot has any more.
+-- The profiles that no chunk has a vector of any more.
 SELECT id
 FROM profile
-WHERE NOT EXISTS (SELECT FROM snapshot WHERE snapshot.profile_id = profile.id);
+WHERE NOT EXISTS (SELECT FROM chunk_vector WHERE chunk_vector.profile_id = profile.id);
 
 -- name: recount_blob
 -- A text that is cut in another way than it was.

@@ -22,6 +22,7 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import IndexJob, JobQueue
+from codebase_mcp.index.second_tier import TierState, load_state
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver, in_words
 from codebase_mcp.projects.stats import IndexSums, sums_of
@@ -40,7 +41,7 @@ class DatabaseHealth:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderHealth:
-    """The model for what is new; what a service does not tell is None."""
+    """The strongest model that is configured; what a service does not tell is None."""
 
     name: str
     provider: str
@@ -78,6 +79,7 @@ class Health:
     project_id: str | None = None
     source: ProjectSource | None = None
     jobs: JobsHealth | None = None
+    second_tier: TierState | None = None
 
 
 async def examine(
@@ -116,6 +118,7 @@ async def examine(
         return Health("degraded", server, embedder, None, problems, [], now.project_id, now.source)
     async with database.transaction(project, readonly=True) as tx:
         repositories = await load_inventory(tx)
+        tier = await load_state(tx, models.embedder.name if models.has_second else None)
     problems += await _model_problems(repositories, models, version)
     problems += index_problems(repositories)
     known, workers = await queue.jobs(project.schema_name), await queue.workers()
@@ -130,6 +133,7 @@ async def examine(
         project.project_id,
         source,
         jobs_of(known, workers),
+        tier,
     )
 
 
@@ -162,26 +166,14 @@ def _newest(known: Sequence[IndexJob]) -> Iterable[IndexJob]:
 
 def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:
     """What is to be known of the models that indexes were made with, in words."""
-    notices = []
-    for repository in repositories:
-        what, made_with = f"{repository.name} ({repository.root})", repository.profile.model
-        if not models.is_configured(repository.profile):
-            notices.append(
-                f"{what} is indexed with the model {made_with}, which goes on answering for it;"
-                f" {models.embedder.name} is configured. codebase-mcp model switch embeds it with"
-                " that one, beside the index that answers"
-            )
-        if repository.coming_model:
-            notices.append(
-                f"A switch of {what} to {repository.coming_model} has not come to its end:"
-                " codebase-mcp model switch goes on, codebase-mcp model keep gives it up"
-            )
-        if repository.kept_model:
-            notices.append(
-                f"The index of {what} with {repository.kept_model} is kept since the last switch:"
-                " codebase-mcp model undo goes back to it, codebase-mcp model keep drops it"
-            )
-    return notices
+    return [
+        f"{repository.name} ({repository.root}) is indexed with the model"
+        f" {repository.profile.model}, which goes on answering for it; new indexes are made with"
+        f" {models.first_embedder.name}. index_repository with force_reindex=true rebuilds it with"
+        " that one"
+        for repository in repositories
+        if not models.is_first(repository.profile)
+    ]
 
 
 def index_problems(repositories: Iterable[RepositoryFacts]) -> list[str]:
@@ -229,9 +221,7 @@ async def _model_problems(
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         try:
             profile.require_version(version)
-            if not models.is_configured(profile):  # that one was tried before
-                model = await models.of_profile(profile)
-                await model.embedder.embed_query("health")
+            await models.of_index(profile)
         except EmbeddingUnavailable as error:
             problems.append(in_words(error))
     return problems

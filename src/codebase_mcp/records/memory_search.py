@@ -33,7 +33,7 @@ from codebase_mcp.search.candidates import (
     rarest_terms,
     sparse_literal,
 )
-from codebase_mcp.search.query import Query, parse_query, without_opening
+from codebase_mcp.search.query import Query, parse_query, without_courtesy
 from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.records", "memory_search.sql")
@@ -124,7 +124,7 @@ async def ask(models: Models, text: str) -> Question:
         EmbeddingUnavailable: the embedder is away.
     """
     model = await models.configured()
-    vector = await model.embedder.embed_query(without_opening(text))
+    vector = await model.embedder.embed_query(without_courtesy(text))
     return Question(parse_query(text), vector, model, await models.scale_of(model))
 
 
@@ -140,7 +140,7 @@ async def search_observations(
     query = asked.query
     question = _Search(query, asked.vector, model_of(asked.model), asked.scale, filters)
     scope = await _load_scope(tx, question)
-    idf = inverse_frequencies(query, scope.frequencies)
+    idf = inverse_frequencies((term.id for term in query.terms), scope.frequencies)
     matches = await _find_matches(tx, question, scope, idf)
     recalled = rank(query, idf, matches, scope.compared, weighing)[:limit]
     relevance = {one.id: one.relevance for one in recalled}

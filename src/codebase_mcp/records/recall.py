@@ -24,13 +24,13 @@ TOKEN_METHOD = "utf8_bytes/4"
 # Less evidence than this, and an observation is no answer; the more are compared, the more evidence
 # the best of those has that only look alike. Of questions about baking, chess, taxes … about every
 # second finds anything among the 150 of ``benchmarks/memory``, in a trial with 30 one in six.
-FLOOR = 0.7
+FLOOR = 0.8
 FLOOR_PER_DOUBLING = 0.03
 FLOOR_FROM = 10
 
-# The evidence with which every second observation is an answer, and how fast that changes. Logistic
-# fits gave 1.7 and 4.2 on ``benchmarks/memory``, 1.3 and 4.7 in the trial with 30.
-EVEN_EVIDENCE = 1.5
+# The evidence with which every second observation is an answer, and how fast that changes. A
+# logistic fit gives 2.0 and 4.3 on ``benchmarks/memory``; among few less evidence will do.
+EVEN_EVIDENCE = 1.75
 STEEPNESS = 4.4
 
 # What an observation is worth in a prompt: what it says on the question counts most, then what kind

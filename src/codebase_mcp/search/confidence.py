@@ -1,44 +1,97 @@
-"""How sure is it that this file answers the question? Pure.
+"""How sure is it that these files answer the question? Pure.
 
-Two questions, two answers. Whether a file has to do with the query at all is judged by absolute
-evidence, so that a query about something else finds nothing. How likely it is the one that was
-meant is a logistic function of that evidence and of its lead over the others, fitted on annotated
-queries by ``benchmarks/calibrate.py``.
+Three questions, three answers. Whether the question has to do with this code at all, a logistic
+function of absolute evidence says, so that a question about something else finds nothing. How
+likely a file is the one that was meant, another one says, of that evidence and of the file's lead
+over the others. And a file far behind the first is no answer. The functions are fitted on annotated
+queries by ``benchmarks/calibrate.py``; how well they hold, ``docs/search-quality.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from codebase_mcp.search.query import Query
 from codebase_mcp.search.ranking import RankedFile
 
-# Less evidence than this, and a file is no answer. Of 420 questions about other things (baking,
-# chess, taxes …) to 21 repositories one in ten finds anything; of the relevant files of real
-# queries 0.6 % are lost, where the query shares no word with the file's name 4 %.
-FLOOR = 0.88
+# What the first files show decides whether the question has to do with the code.
+LOOKED_AT = 10
 
-# Meaning counts double: a cosine of 0.45 is as rare for a question about something else as sharing
-# nine tenths of its words.
-_MEANT = 2.0
-_NAMED = 0.3
+# Beyond this a file's best chunk says all that was asked for, and more says nothing more.
+MOST = 1.5
 
-INTERCEPT = -9.4
-COEFFICIENTS: Mapping[str, float] = {
-    "coverage": 0.95,
-    "name": 0.9,
-    "definition": 2.86,
-    "meaning": 3.29,
-    "lead": 5.56,
+RELATED: Mapping[str, float] = {
+    "intercept": -2.993,
+    "coverage": -0.704,
+    "name": 1.692,
+    "definition": 5.278,
+    "meaning": 3.014,
+    "mean_meaning": 3.081,
+    "spread": 3.422,
+    "unknown": -3.734,
+    "words": 0.615,
+    "known_coverage": 3.380,
+    "topic": 1.662,
 }
+
+# Less evidence than this, and the question has nothing to do with the code.
+FLOOR = -0.21
+
+# A file whose score is a smaller share of the first one's is no answer, unless one of its chunks
+# says all that was asked for.
+LEAST_LEAD = 0.3
+SAYS_ALL = 1.0
+
+MEANT: Mapping[str, float] = {
+    "intercept": -7.990,
+    "coverage": -0.203,
+    "name": -0.464,
+    "definition": 1.600,
+    "meaning": 1.099,
+    "lead": 6.922,
+    "ahead": 8.004,
+    "related": -0.021,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What speaks for it that a question has to do with the code, as its first files show.
+
+    The most of each file's evidence: ``coverage`` (how much of the question its best chunk says,
+    see `RankedFile`), ``name``, ``definition``, ``meaning`` (cosine of the best chunk) and
+    ``mean_meaning`` (of the best three). ``spread`` is how much nearer the best chunk is than the
+    last in the list of meaning, ``unknown`` which share of the question's words occurs nowhere,
+    ``words`` the logarithm of one more than their number, ``known_coverage`` the coverage times the
+    share of known words, ``topic`` how much the question is about software at all (log odds, 0 if
+    the model cannot say).
+    """
+
+    coverage: float
+    name: float
+    definition: float
+    meaning: float
+    mean_meaning: float
+    spread: float
+    unknown: float
+    words: float
+    known_coverage: float
+    topic: float
+
+    @property
+    def odds(self) -> float:
+        """How likely the question has to do with the code: log odds, to hold against `FLOOR`."""
+        return _sum(RELATED, self)
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What speaks for a file, in amounts that mean the same for every query.
 
-    ``lead`` is its ranking score as a share of the best file's.
+    ``lead`` is its ranking score as a share of the best file's; ``ahead`` how far the first is
+    ahead of the second by the same measure, for the first alone; ``related`` the question's odds.
     """
 
     coverage: float
@@ -46,23 +99,48 @@ class Proof:
     definition: float
     meaning: float
     lead: float
-
-    @property
-    def weight(self) -> float:
-        """How much there is in all, to hold against `FLOOR`."""
-        return self.coverage + _MEANT * self.meaning + _NAMED * (self.name + self.definition)
+    ahead: float
+    related: float
 
 
-def proof_of(ranked: RankedFile, top_score: float) -> Proof:
-    """The proof for a ranked file; ``top_score`` is the ranking score of the first."""
-    signals = ranked.signals
-    return Proof(
-        coverage=min(ranked.coverage, 1.5),
-        name=signals["name"],
-        definition=min(signals["definition"], 1.5),
-        meaning=signals["meaning"],
-        lead=ranked.score / top_score if top_score > 0 else 0.0,
+def about(
+    query: Query, ranked: Sequence[RankedFile], *, least: float, unknown: float, topic: float
+) -> About:
+    """What the first files show of a question; ``least`` is the list of meaning's last cosine."""
+    first = ranked[:LOOKED_AT]
+    coverage = min(max((file.coverage for file in first), default=0.0), MOST)
+    meaning = max((file.candidate.evidence.best_meaning for file in first), default=0.0)
+    return About(
+        coverage=coverage,
+        name=_most(first, "name"),
+        definition=min(_most(first, "definition"), MOST),
+        meaning=meaning,
+        mean_meaning=_most(first, "meaning"),
+        spread=meaning - least,
+        unknown=unknown,
+        words=math.log1p(sum(term.spoken for term in query.terms)),
+        known_coverage=coverage * (1 - unknown),
+        topic=topic,
     )
+
+
+def proofs_of(ranked: Sequence[RankedFile], related: float) -> list[Proof]:
+    """The proof for each of the ranked files, in order; ``related`` are the question's odds."""
+    scores = [file.score for file in ranked]
+    top = scores[0] if scores else 0.0
+    second = scores[1] if len(scores) > 1 else 0.0
+    return [
+        Proof(
+            coverage=min(file.coverage, MOST),
+            name=file.signals["name"],
+            definition=min(file.signals["definition"], MOST),
+            meaning=file.signals["meaning"],
+            lead=file.score / top if top > 0 else float(place == 0),
+            ahead=(top - second) / top if place == 0 and second > 0 else 0.0,
+            related=related,
+        )
+        for place, file in enumerate(ranked)
+    ]
 
 
 def similarity(proof: Proof) -> float:
@@ -72,12 +150,15 @@ def similarity(proof: Proof) -> float:
     the fitted 0.81 stands at 0.9, where the contract's scale says "excellent", and an even chance
     at 0.7, "fair".
     """
-    z = (
-        INTERCEPT
-        + COEFFICIENTS["coverage"] * proof.coverage
-        + COEFFICIENTS["name"] * proof.name
-        + COEFFICIENTS["definition"] * proof.definition
-        + COEFFICIENTS["meaning"] * proof.meaning
-        + COEFFICIENTS["lead"] * proof.lead
-    )
-    return math.sqrt(1 / (1 + math.exp(-z)))
+    return math.sqrt(1 / (1 + math.exp(-_sum(MEANT, proof))))
+
+
+def _sum(weights: Mapping[str, float], facts: About | Proof) -> float:
+    total = weights["intercept"]
+    for name in facts.__slots__:
+        total += weights[name] * getattr(facts, name)
+    return total
+
+
+def _most(files: Sequence[RankedFile], signal: str) -> float:
+    return max((file.signals[signal] for file in files), default=0.0)

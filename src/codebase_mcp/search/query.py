@@ -19,23 +19,31 @@ from codebase_mcp.tokens import (
     words_of,
 )
 
-# How people open a question to a person; at the start of a query it says nothing about the code.
+# How people open a question to a person; at the start of a sentence it says nothing about the code.
 _POLITE_OPENING = re.compile(
     r"""^\s*
-    (?:(?:please|hi|hey|hello|ok|okay)\b[\s,]*)*
-    (?:(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:help\s+me\s+)?)?
+    (?:(?:please|hi|hey|hello|ok|okay|sorry)\b[\s,]*)*
+    (?:(?:can|could|would|will)\s+you\s+(?:please\s+|mind\s+)?)?
+    (?:help(?:ing)?\s+me\s+(?:to\s+)?(?:(?:find|locate|see|understand)\s+)?)?
     (?:i(?:'m|\s+am|'d|\s+would)?\s+(?:want|need|like|trying|looking)\s+(?:to\s+|for\s+)?)?
-    (?:(?:find|show|locate|get|give|tell|explain|see|know|list)\s+
-       (?=(?:me|us|the|all|where|how|what|which|code|any)\b)(?:(?:me|us)\s+)?(?:about\s+)?
-      |(?:search|look)\s+(?:for|at|up)\s+)?
-    (?:(?:where|what|which|how)\s+(?:(?:is|are|does|do|can|in)\s+)?)?
+    (?:(?:find|show|locate|get|give|tell|explain|see|know|list|understand)(?:t?ing)?\s+
+       (?=(?:me|us|to|the|all|where|how|what|which|code|any)\b)(?:(?:to\s+)?(?:me|us)\s+)?(?:about\s+)?
+      |(?:search|look)(?:ing)?\s+(?:for|at|up)\s+)?
+    (?:(?:where|what|which|how)\s+(?:(?:is|are|does|do|can|in|would|could)\s+(?:(?:i|we)\s+find\s+)?)?)?
     (?:(?:all|the|a|an|any|some|this|that)\s+)*
     (?:(?:code|function|method|class|place|file|part|logic|implementation|snippet|module)s?\s+
-       (?:(?:that|which|who|where|to|for|we|it|is|are|does|do|handles?|implements?|responsible|used)
+       (?:(?:that|which|who|where|to|for|we|it|is|are|does|do|handles?|implements?|responsible|used
+          |deals?|with)
           \s+)+)?
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_POLITE_CLOSING = re.compile(
+    r"[\s,.!?]*\b(?:please|thanks?(?:\s+you)?(?:\s+(?:very\s+much|so\s+much|a\s+lot|in\s+advance))?)"
+    r"[\s.!?]*$",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +71,16 @@ class AskedName:
 class Query:
     """A question, taken apart.
 
-    ``terms`` serve the words list and BM25. ``parts`` are the content words' parts in order, stop
-    words left out, for file names. ``names`` serve the symbol table.
+    ``plain`` is the text without courtesies, for its vector. ``terms`` serve the words list and
+    BM25. ``parts`` are the content words' parts in order, stop words left out, for file names;
+    ``places`` says of each the how manieth of its sentence it is. ``names`` serve the symbol table.
     """
 
     text: str
+    plain: str
     terms: tuple[QueryTerm, ...]
     parts: tuple[str, ...]
+    places: tuple[int, ...]
     names: tuple[AskedName, ...]
     is_symbol: bool
 
@@ -83,14 +94,23 @@ PLAIN_WORD = 0.3
 @lru_cache(maxsize=1_000)
 def parse_query(text: str) -> Query:
     """Take a question apart; never fails, whatever the text."""
-    words = [word for word in words_of(without_opening(text)) if len(word) <= MAX_WORD_CHARS]
-    content = [word for word in words if word.lower() not in STOP_WORDS] or words
+    plain = [without_opening(part) for part in _SENTENCE_END.split(without_closing(text))]
+    sentences = [
+        [word for word in words_of(sentence) if len(word) <= MAX_WORD_CHARS] for sentence in plain
+    ]
+    telling = [[word for word in s if word.lower() not in STOP_WORDS] for s in sentences]
+    if not any(telling):
+        telling = sentences
+    words = [word for sentence in sentences for word in sentence]
+    content = [word for sentence in telling for word in sentence]
     spoken = dict.fromkeys(s for word in content for s in word_stems(word))
     joined = dict.fromkeys(s for s in _joined_stems(content) if s not in spoken)
     terms = tuple(QueryTerm(s, term_id(s), s in spoken) for s in [*spoken, *joined])
-    parts = tuple(part for word in content for part in split_word(word))
+    parts_of = [[part for word in sentence for part in split_word(word)] for sentence in telling]
+    parts = tuple(part for sentence in parts_of for part in sentence)
+    places = tuple(place for sentence in parts_of for place in range(len(sentence)))
     is_symbol = len(text.split()) == 1 and any(looks_like_identifier(word) for word in words)
-    return Query(text, terms, parts, _asked_names(content), is_symbol)
+    return Query(text, " ".join(plain), terms, parts, places, _asked_names(content), is_symbol)
 
 
 def looks_like_identifier(word: str) -> bool:
@@ -103,9 +123,20 @@ def name_stems(query: Query) -> tuple[str, ...]:
     return tuple(harsh_stem(part) for part in query.parts)
 
 
+def without_courtesy(text: str) -> str:
+    """A question without the words that open and close it politely, unless there are no others."""
+    return without_opening(without_closing(text))
+
+
 def without_opening(text: str) -> str:
-    """A question without the words that open it politely, unless there are no others."""
+    """A sentence without the words that open it politely, unless there are no others."""
     rest = _POLITE_OPENING.sub("", text, count=1)
+    return rest if words_of(rest) else text
+
+
+def without_closing(text: str) -> str:
+    """A text without the thanks at its end, unless there is nothing else."""
+    rest = _POLITE_CLOSING.sub("", text)
     return rest if words_of(rest) else text
 
 

@@ -10,21 +10,25 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from operator import mul
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.paths import KIND_PENALTY, PathFacts, path_facts
 from codebase_mcp.search.query import Query, name_stems
+from codebase_mcp.tokens import word_stems
 
 WEIGHTS: Mapping[str, float] = {
     "body": 4.2,
-    "name": 3.7,
+    "name": 4.2,
     "name_prefix": 2.7,
-    "definition": 2.4,
+    "definition": 3.0,
     "comments": 1.6,
     "folders": 0.8,
-    "meaning": 3.0,
-    "kind": -1.0,
+    "meaning": 8.0,
+    "unnamed": 33.0,
+    "kindred": 4.5,
+    "kind": -2.5,
     "legacy": -1.4,
     "internal": -1.0,
     "example": -0.6,
@@ -38,13 +42,21 @@ CHUNK_DECAY = 0.7
 CHUNKS_COUNTED = 12
 _DECAYS = tuple(CHUNK_DECAY**place for place in range(CHUNKS_COUNTED))
 
+# Of a file's chunks so many speak for its meaning, each as much.
+CHUNKS_MEANT = 3
+
 # How fast the name of a file loses weight the later the query mentions it.
 POSITION_DECAY = 0.35
 
 # A definition whose case differs from the query's counts somewhat less.
-OTHER_CASE = 0.7
+OTHER_CASE = 0.5
 
 MIN_PREFIX = 4
+
+# A file may bear the question's name by chance, the more so the less rare the word that they share:
+# one at least so rare, as a share of the question's rarest one, tells all that a name can tell.
+TELLING = 0.4
+MOST_NAMED = 0.95
 
 # A key of a data file or a heading of a text is no definition of what the code calls by its name.
 DEFINING_KINDS = {FileKind.CODE: 1.0, FileKind.TEST: 1.0, FileKind.VENDORED: 1.0}
@@ -70,8 +82,10 @@ class Evidence:
 
     words: Mapping[int, float] = field(default_factory=dict)
     meaning: Mapping[int, float] = field(default_factory=dict)
+    kindred: Mapping[int, float] = field(default_factory=dict)
     definitions: Sequence[Definition] = ()
     comments: float = 0.0
+    chunk_count: int = CHUNKS_MEANT
 
     @property
     def body(self) -> float:
@@ -88,9 +102,19 @@ class Evidence:
         """The best chunk's cosine."""
         return next(iter(self.meaning.values()), 0.0)
 
+    def mean_meaning(self, least: float) -> float:
+        """The mean cosine of the best chunks; ``least`` for a chunk that the list has not found."""
+        counted = min(self.chunk_count, CHUNKS_MEANT)
+        found = list(islice(self.meaning.values(), counted))
+        if counted == 0:
+            return 0.0
+        return (sum(found) + least * (counted - len(found))) / counted
+
 
 def body_of(words: Mapping[int, float]) -> float:
     """What chunks say together: the best whole, each further one a little less."""
+    if len(words) == 1:
+        return next(iter(words.values()))
     return float(sum(map(mul, words.values(), _DECAYS)))
 
 
@@ -130,35 +154,46 @@ def rank_files(
     candidates: Sequence[Candidate],
     median_depth: Mapping[int, float],
     frequency: Mapping[str, float],
+    least_meaning: float = 0.0,
 ) -> list[RankedFile]:
     """Order candidates, best first.
 
     ``median_depth`` is each snapshot's; ``frequency`` gives each query stem's inverse document
-    frequency.
+    frequency; ``least_meaning`` is the cosine of the last chunk that the list of meaning holds.
     """
     bodies = [c.evidence.body for c in candidates]
+    lent = [body_of(c.evidence.kindred) for c in candidates]
+    top_lent = max(lent, default=0.0) or 1.0
     top_body = max(bodies, default=0.0) or 1.0
     top_comments = max((c.evidence.comments for c in candidates), default=0.0) or 1.0
     facts_of = [path_facts(c.path) for c in candidates]
     folders = [_folders(facts, frequency) for facts in facts_of]
     top_folders = max(folders, default=0.0) or 1.0
     asked = asked_words(query)
+    named = [name_signals(facts, asked) for facts in facts_of]
+    unnamed = unnamed_share(facts_of, [name for name, _ in named], rarity(query, frequency))
     wants_tests = not _TEST_WORDS.isdisjoint(asked.places)
     asked_for = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
+    best_words = max((c.evidence.best_words for c in candidates), default=0.0)
+    said = min(best_words / asked_for, 1.0)
     ranked = []
-    for candidate, facts, body, folder in zip(candidates, facts_of, bodies, folders, strict=True):
+    for candidate, facts, body, kindred, folder, (name, prefix) in zip(
+        candidates, facts_of, bodies, lent, folders, named, strict=True
+    ):
         evidence = candidate.evidence
-        name, prefix = name_signals(facts, asked)
+        meaning = evidence.mean_meaning(least_meaning)
         depth = facts.depth - median_depth.get(candidate.snapshot_id, 0.0)
         signals = {
-            "body": body / top_body,
+            "body": said * body / top_body,
             "name": name,
             "name_prefix": prefix,
             "definition": _definition(query, candidate) if evidence.definitions else 0.0,
-            "comments": evidence.comments / top_comments,
+            "comments": said * evidence.comments / top_comments,
             "folders": folder / top_folders,
-            "meaning": evidence.best_meaning,
-            "kind": _kind(candidate.kind, wants_tests=wants_tests),
+            "meaning": meaning,
+            "unnamed": meaning * unnamed,
+            "kindred": unnamed * kindred / top_lent,
+            "kind": _kind(candidate.kind, unnamed, wants_tests=wants_tests),
             "legacy": float(facts.is_legacy),
             "internal": float(facts.is_internal),
             "example": float(facts.is_example and candidate.kind is FileKind.CODE),
@@ -186,10 +221,32 @@ class AskedWords:
 def asked_words(query: Query) -> AskedWords:
     """The words of a query as names of files are held against them."""
     places: dict[str, int] = {}
-    for place, word in enumerate(name_stems(query)):
-        places.setdefault(word, place)
+    for word, place in zip(name_stems(query), query.places, strict=True):
+        places[word] = min(place, places.get(word, place))
     parts = tuple(part for part in query.parts if len(part) >= MIN_PREFIX)
     return AskedWords(places, parts, frozenset(part[:MIN_PREFIX] for part in parts))
+
+
+def rarity(query: Query, frequency: Mapping[str, float]) -> dict[str, float]:
+    """How rare each of a query's words is beside its rarest, by the stems of names: 0 to 1."""
+    rare = {
+        stem: max((frequency.get(s, 0.0) for s in word_stems(part)), default=0.0)
+        for stem, part in zip(name_stems(query), query.parts, strict=True)
+    }
+    rarest = max(rare.values(), default=0.0) or 1.0
+    return {stem: value / rarest for stem, value in rare.items()}
+
+
+def unnamed_share(
+    facts_of: Sequence[PathFacts], names: Sequence[float], rare: Mapping[str, float]
+) -> float:
+    """How much of what is asked no file bears in its name; ``names`` are the files' signals."""
+    named = 0.0
+    for facts, name in zip(facts_of, names, strict=True):
+        if name > named:
+            rarest = max(rare.get(word, 0.0) for word in facts.name)
+            named = max(named, name * min(rarest / TELLING, 1.0))
+    return 1.0 - MOST_NAMED * named
 
 
 def name_signals(facts: PathFacts, asked: AskedWords) -> tuple[float, float]:
@@ -236,8 +293,11 @@ def _folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
     return sum(frequency[stem] for stem in frequency.keys() & facts.folder_stems)
 
 
-def _kind(kind: FileKind, *, wants_tests: bool) -> float:
-    return 0.0 if wants_tests and kind is FileKind.TEST else KIND_PENALTY[kind]
+def _kind(kind: FileKind, unnamed: float, *, wants_tests: bool) -> float:
+    """Where meaning counts more, being a test must too, for a test means what it tests."""
+    if kind is not FileKind.TEST:
+        return KIND_PENALTY[kind]
+    return 0.0 if wants_tests else KIND_PENALTY[kind] * (1 + 2 * unnamed)
 
 
 def _begin_alike(first: str, second: str) -> bool:

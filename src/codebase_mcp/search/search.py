@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import NearestIndexes
@@ -15,6 +16,7 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.embedding.thesaurus import thesaurus_of
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.search.candidates import (
     Asked,
@@ -23,10 +25,20 @@ from codebase_mcp.search.candidates import (
     Scope,
     ScopedSnapshot,
     array_literal,
+    counted_terms,
     find_candidates,
+    load_frequencies,
     load_scope,
 )
-from codebase_mcp.search.confidence import FLOOR, proof_of, similarity
+from codebase_mcp.search.confidence import (
+    FLOOR,
+    LEAST_LEAD,
+    SAYS_ALL,
+    About,
+    about,
+    proofs_of,
+    similarity,
+)
 from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
@@ -41,6 +53,8 @@ from codebase_mcp.search.hits import (
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.ranking import RankedFile, rank_files
 from codebase_mcp.search.slow import SlowSearches
+from codebase_mcp.search.spelling import doubtful_words, likeliest, respelt, spellings
+from codebase_mcp.search.stronger import StrongerModel
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.watch import step, watched
 from codebase_mcp.tokens import ALL_CHUNKS
@@ -49,6 +63,9 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 
 # total_count is exact up to here, a lower bound beyond.
 COUNT_LIMIT = 1_000
+
+# So many words of a question are looked at for typing errors; each takes some 2 ms.
+MOST_DOUBTFUL = 3
 
 # Same texts fall together into one hit, so some more files are read than are shown.
 SPARE_FILES = 2
@@ -69,7 +86,9 @@ class Request:
 class Answer:
     """The hits, best first, and how many chunks there are above the floor in all.
 
-    ``truncated`` says that the hits were cut to the request's budget of characters.
+    ``truncated`` says that the hits were cut to the request's budget of characters. ``second_tier``
+    is None where the project has no vectors of a stronger model, or none is configured. ``respelt``
+    says which words of the question, in lower case, were taken for which others.
     """
 
     hits: list[Hit]
@@ -77,6 +96,31 @@ class Answer:
     total_is_lower_bound: bool
     truncated: bool
     snapshots: tuple[ScopedSnapshot, ...]
+    second_tier: Literal["used", "away"] | None = None
+    respelt: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """All candidates, best first, and what they show of the question."""
+
+    files: list[RankedFile]
+    about: About
+
+
+@dataclass(frozen=True, slots=True)
+class _Entered:
+    """A transaction, and what is asked in it, where.
+
+    ``topic`` says how much the question is about software, ``respelt`` what was taken for what.
+    """
+
+    tx: Transaction
+    query: Query
+    scope: Scope
+    asked: list[Asked]
+    topic: float
+    respelt: dict[str, str]
 
 
 class Searcher:
@@ -90,9 +134,12 @@ class Searcher:
         self._version = version
         self._nearest = nearest
         self._slow = SlowSearches(database)
+        self._stronger = StrongerModel(models)
+        self._seconds: dict[str, Profile | None] = {}
 
     async def close(self) -> None:
-        """Give up what a warning of a slow search waits for."""
+        """Give up what is still waited for: a service's answer, facts for a warning."""
+        await self._stronger.close()
         await self._slow.close()
 
     async def search(self, project: Project, text: str, request: Request) -> Answer:
@@ -100,8 +147,8 @@ class Searcher:
 
         Raises:
             ProjectNotFound: nothing was ever indexed in this project.
-            EmbeddingUnavailable: the model that the index was made with is away, or the index was
-                made by another version of this program.
+            EmbeddingUnavailable: the model that the index was made with is not here, or the index
+                was made by another version of this program.
         """
         with watched("search", _count_step, keeps_statements=True) as watch:
             answer = await self._answer(project, parse_query(text), request)
@@ -109,9 +156,10 @@ class Searcher:
         return answer
 
     async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
-        async with self._enter(project, query, request.filters) as (tx, scope, asked):
-            ranked, found = await _rank(tx, query, scope, asked)
-            scored = _above_floor(ranked, scope.snapshots)
+        async with self._enter(project, query, request.filters) as entered:
+            tx, scope = entered.tx, entered.scope
+            ranking, found = await _rank(entered)
+            scored = _above_floor(ranking, scope.snapshots)
             shown = scored[: request.limit + SPARE_FILES]
             with step("texts"):
                 texts = await _load_texts(tx, shown, request.context_lines)
@@ -131,6 +179,8 @@ class Searcher:
             total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
             truncated=truncated,
             snapshots=scope.snapshots,
+            second_tier=_second_tier(scope, entered.asked),
+            respelt=entered.respelt,
         )
 
     def _tend(self, project: Project, scope: Scope) -> None:
@@ -140,47 +190,96 @@ class Searcher:
             state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
             self._nearest.look_at(project, state)
 
-    async def rank(self, project: Project, text: str, filters: Filters) -> list[RankedFile]:
+    async def rank(self, project: Project, text: str, filters: Filters) -> Ranking:
         """All candidates in order, with their signals: for measuring, not for showing."""
         query = parse_query(text)
-        async with self._enter(project, query, filters) as (tx, scope, asked):
-            ranked, _ = await _rank(tx, query, scope, asked)
-        return ranked
+        async with self._enter(project, query, filters) as entered:
+            ranking, _ = await _rank(entered)
+        return ranking
 
     @asynccontextmanager
     async def _enter(
         self, project: Project, query: Query, filters: Filters
-    ) -> AsyncIterator[tuple[Transaction, Scope, list[Asked]]]:
+    ) -> AsyncIterator[_Entered]:
         """A transaction, what to search in it, and the question as a vector of each model there.
 
-        Which models these are is known inside a transaction; a service that embeds is asked after
-        it, so that nobody waits for a connection that waits for a service.
+        Which models these are is known inside a transaction; one that has to be loaded, or that
+        belongs to the second tier, is asked after it, so that nobody waits for a connection that
+        waits for a service. What answered the last time is asked before it.
         """
-        vectors: dict[str, Vectors] = {}
+        vectors: dict[str, Vectors | None] = {}
+        lent = self._lent(query)
+        both = self._models.has_second
+        if (second := self._seconds.get(project.schema_name)) is not None:
+            vectors[second.fingerprint] = await self._embed_strongly(second, query)
         while True:
             async with self._database.transaction(project, readonly=True) as tx:
                 with step("scope"):
-                    scope = await load_scope(tx, query, filters)
+                    scope = await load_scope(tx, query, lent, filters, both_tiers=both)
                 self._check(scope)
+                self._seconds[project.schema_name] = second = scope.second
+                if second is not None and second.fingerprint in vectors:
+                    second = None
                 away = [
                     profile
                     for profile in scope.profiles
                     if profile.fingerprint not in vectors and not self._models.is_at_hand(profile)
                 ]
-                if not away:
+                if not away and second is None:
+                    query, scope, meant = await self._respelt(tx, query, scope)
+                    topic = 0.0
                     for profile in scope.profiles:
+                        embedder = await self._models.of_index(profile)
                         if profile.fingerprint not in vectors:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
-                    asked = [Asked(p, vectors[p.fingerprint]) for p in scope.profiles]
-                    yield tx, scope, asked
+                        topic = embedder.topic(query.plain)
+                    yield _Entered(tx, query, scope, _asked(scope, vectors), topic, meant)
                     return
             for profile in away:
                 vectors[profile.fingerprint] = await self._embed(profile, query)
+            if second is not None:
+                vectors[second.fingerprint] = await self._embed_strongly(second, query)
+
+    async def _respelt(
+        self, tx: Transaction, query: Query, scope: Scope
+    ) -> tuple[Query, Scope, dict[str, str]]:
+        """The question with its probable typing errors mended, and what was taken for what."""
+        if not scope.profiles:
+            return query, scope, {}
+        embedder = await self._models.of_index(scope.profiles[0])
+        doubtful = doubtful_words(query, scope.frequencies, embedder.knows)[:MOST_DOUBTFUL]
+        if not doubtful:
+            return query, scope, {}
+        near = [term for word in doubtful for term in spellings(word)]
+        frequencies = await load_frequencies(tx, near)
+        meant = {word: spelt for word in doubtful if (spelt := likeliest(word, frequencies))}
+        if not meant:
+            return query, scope, {}
+        mended = parse_query(respelt(query.text, meant))
+        lent = self._lent(mended)
+        known = await load_frequencies(tx, counted_terms(mended, lent))
+        return mended, replace(scope, frequencies=known, lent=lent), meant
+
+    def _lent(self, query: Query) -> dict[int, float]:
+        """The terms that the first tier's thesaurus lends; a name is asked for as it is."""
+        thesaurus = thesaurus_of(self._models.first_embedder)
+        return {} if thesaurus is None or query.is_symbol else thesaurus.kindred(query.plain)
+
+    def _told(self, query: Query) -> str:
+        """The question as the second tier hears it: with what code may call what is asked."""
+        thesaurus = thesaurus_of(self._models.first_embedder)
+        if thesaurus is None or query.is_symbol:
+            return query.plain
+        return f"{query.plain} {thesaurus.named(query.plain)}".rstrip()
 
     async def _embed(self, profile: Profile, query: Query) -> Vectors:
         with step("embed"):
-            model = await self._models.of_profile(profile)
-            return await model.embedder.embed_query(query.text)
+            embedder = await self._models.of_index(profile)
+            return await embedder.embed_query(query.plain)
+
+    async def _embed_strongly(self, profile: Profile, query: Query) -> Vectors | None:
+        with step("embed"):
+            return await self._stronger.vector(profile, self._told(query))
 
     def _check(self, scope: Scope) -> None:
         if not scope.snapshots and scope.filters.repository_id is None:
@@ -192,37 +291,51 @@ class Searcher:
             profile.require_version(self._version)
 
 
-async def _rank(
-    tx: Transaction, query: Query, scope: Scope, asked: Sequence[Asked]
-) -> tuple[list[RankedFile], Found]:
+async def _rank(entered: _Entered) -> tuple[Ranking, Found]:
+    query, scope = entered.query, entered.scope
     with step("candidates"):
-        found = await find_candidates(tx, query, asked, scope)
+        found = await find_candidates(entered.tx, query, entered.asked, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
+    least = found.least_meaning
     with step("ranking"):
-        return rank_files(query, found.candidates, depths, found.frequency), found
+        files = rank_files(query, found.candidates, depths, found.frequency, least)
+        facts = about(query, files, least=least, unknown=found.unknown, topic=entered.topic)
+    return Ranking(files, facts), found
+
+
+def _asked(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[Asked]:
+    """The question by each model that has its vector, the stronger one last."""
+    profiles = [*scope.profiles, *filter(None, [scope.second])]
+    known = ((profile, vectors[profile.fingerprint]) for profile in profiles)
+    return [Asked(profile, vector) for profile, vector in known if vector is not None]
+
+
+def _second_tier(scope: Scope, asked: Sequence[Asked]) -> Literal["used", "away"] | None:
+    if scope.second is None:
+        return None
+    return "used" if any(one.profile == scope.second for one in asked) else "away"
 
 
 def _count_step(name: str, seconds: float) -> None:
     SEARCH_STEP_DURATION.observe(seconds, name)
 
 
-def _above_floor(
-    ranked: Sequence[RankedFile], snapshots: Sequence[ScopedSnapshot]
-) -> list[ScoredFile]:
+def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
+    related = ranking.about.odds
+    if related < FLOOR:
+        return []
     repositories = {snapshot.id: snapshot.repository_id for snapshot in snapshots}
-    top_score = ranked[0].score if ranked else 0.0
-    proofs = ((file, proof_of(file, top_score)) for file in ranked)
     return [
         ScoredFile(file, similarity(proof), repositories[file.candidate.snapshot_id])
-        for file, proof in proofs
-        if proof.weight >= FLOOR
+        for file, proof in zip(ranking.files, proofs_of(ranking.files, related), strict=True)
+        if proof.lead >= LEAST_LEAD or proof.coverage >= SAYS_ALL
     ]
 
 
 def _count(files: Sequence[ScoredFile]) -> int:
     """The chunks that speak for these files, each text counted once."""
-    evidence = {f.ranked.candidate.blob_id: f.ranked.candidate.evidence for f in files}
-    return sum(max(len(good_chunks(of_text)), 1) for of_text in evidence.values())
+    texts = {f.ranked.candidate.blob_id: f.ranked for f in files}
+    return sum(max(len(good_chunks(file)), 1) for file in texts.values())
 
 
 async def _load_texts(
@@ -232,11 +345,15 @@ async def _load_texts(
 
     Of each text no more lines than may be shown.
     """
-    evidence = {f.ranked.candidate.blob_id: f.ranked.candidate.evidence for f in files}
-    if not evidence:
+    of_text = {f.ranked.candidate.blob_id: f.ranked for f in files}
+    if not of_text:
         return {}
-    found = [(b, ordinal) for b, e in evidence.items() for ordinal in best_chunks(e) or [0]]
-    defined = [(b, d.start_line) for b, e in evidence.items() for d in e.definitions]
+    found = [(b, ordinal) for b, file in of_text.items() for ordinal in best_chunks(file) or [0]]
+    defined = [
+        (b, definition.start_line)
+        for b, file in of_text.items()
+        for definition in file.candidate.evidence.definitions
+    ]
     places = {
         "blobs": array_literal(blob_id for blob_id, _ in found),
         "ordinals": array_literal(ordinal for _, ordinal in found),
@@ -244,14 +361,14 @@ async def _load_texts(
         "lines": array_literal(line for _, line in defined),
     }
     chunks, texts = await tx.fetch_last(
-        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": array_literal(evidence)})]
+        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": array_literal(of_text)})]
     )
     by_blob: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
     for blob_id, ordinal, *place in chunks:
         by_blob[blob_id][ordinal] = StoredChunk(ordinal, *place)
     loaded = {}
     for blob_id, text in texts:
-        of_text = tuple(by_blob[blob_id].values())
-        last = max((chunk.end_line for chunk in of_text), default=0)
-        loaded[blob_id] = StoredText(first_lines(text, last + context_lines), of_text)
+        shown = tuple(by_blob[blob_id].values())
+        last = max((chunk.end_line for chunk in shown), default=0)
+        loaded[blob_id] = StoredText(first_lines(text, last + context_lines), shown)
     return loaded

@@ -23,6 +23,14 @@ WHERE s.active
   AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 LIMIT %(most)s;
 
+-- name: second_tier
+-- The stronger model that answers too, if there is one.
+SELECT p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
+       p.passage_prefix, p.slope, p.shift
+FROM second_tier AS t
+JOIN profile AS p ON p.id = t.profile_id
+WHERE t.answers;
+
 -- name: frequencies
 -- In how many chunks each term of the query occurs; term -1 counts all chunks.
 SELECT term, chunks
@@ -30,59 +38,79 @@ FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[]);
 
 -- name: words
--- Chunks with one of the rare terms, best first; a distance is an inner product, negated.
-SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
-FROM chunk
-WHERE terms && %(rare)s::integer[]
-ORDER BY distance
+-- Chunks with one of the rare terms, best first: how near by the question's own words, and by those
+-- that its concepts lend. A distance is an inner product, negated. OFFSET keeps it from being
+-- computed once more for the order.
+SELECT blob_id, ordinal, distance, kindred
+FROM (
+    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+           c.lex <#> %(kindred)s::sparsevec AS kindred
+    FROM chunk AS c
+    WHERE c.terms && %(rare)s::integer[]
+    OFFSET 0
+) AS found
+ORDER BY distance + kindred
 LIMIT %(limit)s;
 
 -- name: words_in_texts
 -- The same among the few texts that pass the filters.
-SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
-FROM chunk
-WHERE terms && %(rare)s::integer[] AND blob_id = ANY(%(texts)s::bigint[])
-ORDER BY distance
+SELECT blob_id, ordinal, distance, kindred
+FROM (
+    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+           c.lex <#> %(kindred)s::sparsevec AS kindred
+    FROM chunk AS c
+    WHERE c.terms && %(rare)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
+    OFFSET 0
+) AS found
+ORDER BY distance + kindred
 LIMIT %(limit)s;
 
 -- name: words_filtered
 -- The same where many texts pass them. A condition with a limit is asked of one chunk after the
 -- other; as a join, a plan for any filters begins with all files.
-SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance
-FROM chunk AS c
-WHERE c.terms && %(rare)s::integer[]
-  AND (
-      SELECT true
-      FROM file AS f
-      WHERE f.blob_id = c.blob_id
-        AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
-      LIMIT 1
-  )
-ORDER BY distance
+SELECT blob_id, ordinal, distance, kindred
+FROM (
+    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+           c.lex <#> %(kindred)s::sparsevec AS kindred
+    FROM chunk AS c
+    WHERE c.terms && %(rare)s::integer[]
+      AND (
+          SELECT true
+          FROM file AS f
+          WHERE f.blob_id = c.blob_id
+            AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+            AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+            AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+            AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+          LIMIT 1
+      )
+    OFFSET 0
+) AS found
+ORDER BY distance + kindred
 LIMIT %(limit)s;
 
 -- name: common_words
--- Where every term is common: chunks that hold the rarest of them together, no more than a bound.
-SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
+-- Where every term is common: chunks that hold the rarest of them together, or a rare one that is
+-- lent, no more than a bound.
+SELECT blob_id, ordinal, distance, kindred
 FROM (
-    SELECT blob_id, ordinal, lex
-    FROM chunk
-    WHERE terms @> %(rare)s::integer[]
+    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+           c.lex <#> %(kindred)s::sparsevec AS kindred
+    FROM chunk AS c
+    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(lent)s::integer[])
     LIMIT %(bound)s
-) AS bounded
-ORDER BY distance
+) AS found
+ORDER BY distance + kindred
 LIMIT %(limit)s;
 
 -- name: common_words_filtered
 -- The same where many texts pass the filters.
-SELECT blob_id, ordinal, lex <#> %(query)s::sparsevec AS distance
+SELECT blob_id, ordinal, distance, kindred
 FROM (
-    SELECT c.blob_id, c.ordinal, c.lex
+    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+           c.lex <#> %(kindred)s::sparsevec AS kindred
     FROM chunk AS c
-    WHERE c.terms @> %(rare)s::integer[]
+    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(lent)s::integer[])
       AND (
           SELECT true
           FROM file AS f
@@ -94,8 +122,8 @@ FROM (
           LIMIT 1
       )
     LIMIT %(bound)s
-) AS bounded
-ORDER BY distance
+) AS found
+ORDER BY distance + kindred
 LIMIT %(limit)s;
 
 -- name: prepare
@@ -213,6 +241,14 @@ WHERE profile_id = 0 AND blob_id = ANY(%(texts)s::bigint[])
 ORDER BY distance
 LIMIT %(limit)s;
 
+-- name: cosines
+-- How near some chunks are in meaning, by one profile's model; those that it has no vector of are left
+-- out.
+SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec
+FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
+JOIN chunk_vector AS v ON v.profile_id = 0 AND v.blob_id = found.blob_id
+    AND v.ordinal = found.ordinal;
+
 -- name: names
 -- Files whose name holds a word, or two words together, of the query; a few for each.
 SELECT DISTINCT named.blob_id
@@ -250,7 +286,7 @@ CROSS JOIN LATERAL (
 
 -- name: files
 -- The files, in scope and past the filters, that show these texts; comments scored by the query.
-SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind,
+SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, b.chunk_count,
        -(b.comments <#> %(query)s::sparsevec)
 FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id

@@ -21,6 +21,7 @@ from codebase_mcp.tools.rules import (
     check_repo_path,
     check_repository_id,
 )
+from codebase_mcp.tools.search_help import HelpReply, help_reply
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 # A client that shows progress, or that drops silent calls, hears from us at least so often.
@@ -311,6 +312,13 @@ class SearchReply(Reply):
     repositories: dict[str, RepositoryName] = Field(default={})
     index: IndexState | None = None
     truncated: bool = Field(default=False, description="Cut to max_chars.")
+    second_tier: Literal["used", "away"] | None = Field(
+        default=None,
+        description="Where a stronger embedding model is configured: whether it took part.",
+    )
+    help: HelpReply | None = Field(
+        default=None, description="Present when nothing is found, or nothing better than poor."
+    )
     count: int = Field(default=0, description="For callers that name a collection.")
     query_time_ms: int = Field(default=0, description="For callers that name a collection.")
 
@@ -325,7 +333,8 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     Each file comes once, by its best chunk, with line numbers and surrounding lines;
     `more_in_file` names its other good places, and `with_notes` adds what tasks, observations and
     other records say about these places. An empty list means that nothing in the code has to do
-    with the query: reword it, or drop filters. PROJECT_NOT_FOUND means that nothing is indexed:
+    with the query. `help` says why an answer is empty or poor and names words that this code uses:
+    ask again with those. PROJECT_NOT_FOUND means that nothing is indexed:
     call index_repository first. Changed files are indexed before the search as far as time allows;
     `index.state` other than "ready" says that some of `files_pending` may still be missing: search
     again in a moment, or use grep. Keep `limit` small (5 to 10) and narrow by `directory` or
@@ -367,8 +376,11 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         request,
         identity=caller.identity,
         with_notes=arguments.with_notes,
+        with_help=True,
     )
     reply = _brief_reply(report) if is_brief else _full_reply(report)
+    if report.help is not None:
+        reply.help = help_reply(report.help)
     if arguments.with_notes:
         for result, notes in zip(reply.results, report.notes, strict=True):
             result.notes = note_replies(notes)
@@ -393,6 +405,8 @@ def _full_reply(report: Any) -> SearchReply:
         reply.total_is_lower_bound = True
     if answer.truncated:
         reply.truncated = True
+    if answer.second_tier is not None:
+        reply.second_tier = answer.second_tier
     return reply
 
 

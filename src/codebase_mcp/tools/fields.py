@@ -13,6 +13,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.reply import Reply
 
 if TYPE_CHECKING:
+    from codebase_mcp.index.second_tier import TierState
     from codebase_mcp.records.anchors import Anchor, Place
     from codebase_mcp.records.notes import Note
 
@@ -224,3 +225,19 @@ class ProjectReply(Reply):
         default="",
         description="Where the project came from: explicit, config, active, workflow or default.",
     )
+
+
+class SecondTierEntry(BaseModel):
+    """The vectors of a stronger model: ``waiting`` where nobody adds to them just now."""
+
+    model: str
+    chunks_done: int
+    chunks_total: int
+    state: Literal["growing", "complete", "waiting"]
+    error: str | None = Field(description="Why it waits, where the model did not answer.")
+    replaces: str | None = Field(description="The model that answers until this one is complete.")
+
+
+def second_tier_entry(state: TierState) -> SecondTierEntry:
+    """The second tier as clients see it."""
+    return SecondTierEntry.model_validate(state, from_attributes=True)

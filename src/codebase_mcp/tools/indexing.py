@@ -10,7 +10,12 @@ from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import PROJECT_ID_PATTERN, nullable
+from codebase_mcp.tools.fields import (
+    PROJECT_ID_PATTERN,
+    SecondTierEntry,
+    nullable,
+    second_tier_entry,
+)
 from codebase_mcp.tools.reply import ErrorShape, Reply
 from codebase_mcp.tools.rules import check_project_id, check_repo_path, check_repository_id
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
@@ -168,6 +173,10 @@ class IndexingStatusReply(Reply):
     )
     last_run: LastRunEntry | None = Field(default=None, description="The run that ended last.")
     repositories: list[RepositoryStatus] = Field(default=[], description="Each by itself.")
+    second_tier: SecondTierEntry | None = Field(
+        default=None,
+        description="How far the vectors of a stronger embedding model are; searches do not wait.",
+    )
 
 
 async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> IndexingStatusReply:
@@ -188,7 +197,7 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
         caller.identity,
     )
     now = state.progress
-    return IndexingStatusReply(
+    reply = IndexingStatusReply(
         collection=_collection(state.project),
         is_indexing=now.is_indexing,
         queued=now.queued,
@@ -200,6 +209,9 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
         last_run=_last_run(now),
         repositories=[_repository(one) for one in state.repositories],
     )
+    if state.second_tier is not None:
+        reply.second_tier = second_tier_entry(state.second_tier)
+    return reply
 
 
 def _repository(one: RepositoryProgress) -> RepositoryStatus:

@@ -10,7 +10,14 @@ from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.records.page import Page, Paging
-from codebase_mcp.tools.fields import Offset, PageCursor, ProjectId, ProjectReply
+from codebase_mcp.tools.fields import (
+    Offset,
+    PageCursor,
+    ProjectId,
+    ProjectReply,
+    SecondTierEntry,
+    second_tier_entry,
+)
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
@@ -90,7 +97,7 @@ class DatabaseEntry(BaseModel):
 
 
 class EmbedderEntry(BaseModel):
-    """The model for what is new; null is what a service that is away does not tell."""
+    """The strongest model; null is what a service that is away does not tell."""
 
     name: str
     provider: str
@@ -139,6 +146,9 @@ class ProjectQuestionReply(ProjectReply):
     workers: int = Field(default=0, description="get_health: processes that prepare an index.")
     index: IndexEntry | None = Field(default=None, description="get_health: of this project.")
     jobs: JobsEntry | None = Field(default=None, description="get_health: background indexing.")
+    second_tier: SecondTierEntry | None = Field(
+        default=None, description="get_health: how far the stronger model's vectors are."
+    )
     problems: list[str] = Field(default=[], description="get_health: in words, with the way out.")
     notices: list[str] = Field(
         default=[], description="get_health: worth knowing, such as another model than configured."
@@ -208,6 +218,8 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         problems=health.problems,
         notices=health.notices,
     )
+    if health.second_tier is not None:
+        reply.second_tier = second_tier_entry(health.second_tier)
     if health.jobs is not None:
         reply.jobs = JobsEntry.model_validate(health.jobs, from_attributes=True)
     if health.source is not None:

@@ -35,6 +35,7 @@ from codebase_mcp.web.calling import ToolEndpoint
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
+from codebase_mcp.wiring import provider_of
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
@@ -66,7 +67,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         sse_app = server.http_app(path="/sse", transport="sse", host_origin_protection=False)
         parts.append(sse_app)
         routes += [Route("/sse", sse_app), Route("/messages/", sse_app)]
-    health = HealthEndpoints(holder, settings.provider)
+    health = HealthEndpoints(holder, provider_of(settings))
     routes += [
         _tools_route(server, holder, settings),
         _description(describe(tools_of(settings.toolsets), with_keys=server.auth is not None)),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index.forecast import (
     SAMPLE_FILES,
     Forecast,
@@ -24,7 +25,12 @@ def make_file(path: str, size: int) -> SourceFile:
 
 def forecast_of(listing: Listing, workers: int = 2) -> Forecast:
     return forecast(
-        listing, Stored(), model=None, dimension=256, workers=workers, max_file_bytes=1 << 20
+        listing,
+        Stored(),
+        model=StaticEmbedder.load(),
+        dimension=256,
+        workers=workers,
+        max_file_bytes=1 << 20,
     )
 
 

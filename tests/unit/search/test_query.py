@@ -18,6 +18,10 @@ from codebase_mcp.search.query import looks_like_identifier, parse_query
         "please find me the code for session expiry",
         "how does session expiry",
         "session expiry",
+        "hi, could you please tell me how session expiry",
+        "would you mind showing me where session expiry",
+        "please help me understand session expiry, thank you",
+        "where would I find the session expiry? thanks in advance",
     ],
 )
 def test_a_polite_opening_says_nothing(polite: str) -> None:
@@ -53,6 +57,12 @@ def test_identifiers_are_told_from_words(word: str, expected: bool) -> None:
 def test_the_whole_query_as_a_name_counts_most() -> None:
     strengths = {name.folded: name.strength for name in parse_query("retry policy now").names}
     assert strengths["retrypolicynow"] > strengths["retrypolicy"] > strengths["retry"]
+
+
+def test_each_sentence_counts_its_words_anew() -> None:
+    query = parse_query("I am new to this team. Where is the session store?")
+    assert dict(zip(query.parts, query.places, strict=True))["session"] == 0
+    assert "team" in query.parts
 
 
 @given(st.text(max_size=500))

@@ -9,7 +9,6 @@ import pytest
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.candidates import directory_pattern, inverse_frequencies, rarest_terms
-from codebase_mcp.search.confidence import COEFFICIENTS, Proof, similarity
 from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.ranking import (
@@ -20,6 +19,8 @@ from codebase_mcp.search.ranking import (
     definition_signal,
     name_signals,
     rank_files,
+    rarity,
+    unnamed_share,
 )
 
 
@@ -125,15 +126,47 @@ def test_rare_terms_pick_the_candidates_and_common_ones_only_together() -> None:
 def test_a_rarer_term_weighs_more() -> None:
     query = parse_query("alpha beta")
     a, b = (term.id for term in query.terms if term.spoken)
-    weights = inverse_frequencies(query, {-1: 1000, a: 5, b: 500})
+    weights = inverse_frequencies((a, b), {-1: 1000, a: 5, b: 500})
     assert weights[a] > weights[b] > 0
 
 
-def test_more_proof_is_a_higher_score() -> None:
-    proof = dict.fromkeys(COEFFICIENTS, 0.3)
-    scores = [similarity(Proof(**proof))]
-    for name in COEFFICIENTS:
-        proof[name] = 1.0
-        scores.append(similarity(Proof(**proof)))
-    assert scores == sorted(scores)
-    assert 0 <= scores[0] < scores[-1] <= 1
+def test_a_file_means_as_much_as_its_best_chunks_together() -> None:
+    def meaning(found: dict[int, float], chunks: int) -> float:
+        return Evidence(meaning=found, chunk_count=chunks).mean_meaning(0.1)
+
+    assert meaning({0: 0.5, 1: 0.3}, 2) == pytest.approx(0.4)
+    assert meaning({0: 0.5}, 1) == 0.5
+    # A chunk that the list does not hold is no nearer than its last.
+    assert meaning({0: 0.5}, 2) == pytest.approx(0.3)
+    assert meaning(dict.fromkeys(range(50), 0.5), 50) == pytest.approx(0.5)
+    assert meaning({}, 0) == 0.0
+
+
+def test_meaning_decides_where_no_file_bears_the_name() -> None:
+    said = make_candidate("src/said.py", 3.0, chunk_count=1)
+    meant = make_candidate("src/meant.py", 1.0, meaning={0: 0.5}, chunk_count=1)
+    assert order("stop hammering", said, meant)[0] == "src/meant.py"
+    named = make_candidate("src/hammering.py", 3.0, chunk_count=1)
+    assert order("hammering, stop", named, meant)[0] == "src/hammering.py"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("src/login.py", 0.05),  # the rarest word, and first
+        ("src/button.py", 1 - 0.95 / 1.35),  # as rare, but second
+        ("src/new.py", 1 - 0.95 * 0.5 / 1.7),  # so common that the file may bear it by chance
+        ("src/other.py", 1.0),
+    ],
+)
+def test_a_name_shared_by_chance_leaves_a_question_unnamed(path: str, expected: float) -> None:
+    query = parse_query("login button new")
+    rare = rarity(query, {"login": 5.0, "button": 5.0, "new": 1.0})
+    facts = path_facts(path)
+    name, _ = name_signals(facts, asked_words(query))
+    assert unnamed_share([facts], [name], rare) == pytest.approx(expected)
+
+
+def test_what_nothing_is_known_of_is_as_rare_as_anything() -> None:
+    assert rarity(parse_query("login"), {}) == {"login": 0.0}
+    assert unnamed_share([], [], {}) == 1.0

@@ -1,0 +1,259 @@
+"""What can be said about an answer that is weak? Facts from the index, for ``help.py`` to word.
+
+The words of a code base are read when they are first needed and kept for a while, so that a series
+of weak answers reads them once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from json import loads
+from typing import Any
+from uuid import UUID
+
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.search.candidates import (
+    Filters,
+    ScopedSnapshot,
+    array_literal,
+    directory_pattern,
+)
+from codebase_mcp.search.help import (
+    WEAK,
+    AskedWord,
+    BetterFile,
+    Coverage,
+    Facts,
+    Filtered,
+    FilterEffect,
+    Help,
+    WordUse,
+    content_words,
+    explain,
+    words_to_help,
+)
+from codebase_mcp.search.hits import Hit
+from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.search import Answer, Request, Searcher
+from codebase_mcp.search.spelling import respelt
+from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words
+from codebase_mcp.tokens import ALL_CHUNKS
+
+_SQL = load_queries("codebase_mcp.search", "misses.sql")
+
+# A vocabulary takes 4 MB at most. So many are kept, each for so long.
+KEPT = 4
+KEPT_S = 600.0
+
+# What a vocabulary is made from at most, in a quarter of a second then: the names that occur most.
+MOST_NAMES = 30_000
+MOST_PATHS = 10_000
+
+# Of what is there instead of what a filter names, so many are named.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The words of some snapshots in one state."""
+
+    state: frozenset[tuple[Any, ...]]
+    vocabulary: Vocabulary
+    forgetting: asyncio.TimerHandle
+
+
+class Misses:
+    """Finds out why answers are weak, and which words of a code base are near to a question's."""
+
+    def __init__(self, database: Database, models: Models, searcher: Searcher) -> None:
+        self._database = database
+        self._models = models
+        self._searcher = searcher
+        self._known: OrderedDict[tuple[str, frozenset[UUID]], _Known] = OrderedDict()
+        self._reading = asyncio.Lock()
+
+    def close(self) -> None:
+        """Forget all words."""
+        for key in list(self._known):
+            self._forget(key)
+
+    async def help(
+        self, project: Project, question: str, filters: Filters, answer: Answer, coverage: Coverage
+    ) -> Help:
+        """Why an answer is weak, and what to ask instead.
+
+        Raises:
+            DatabaseUnavailable, ProjectNotFound, EmbeddingUnavailable: as ``Searcher.search``.
+        """
+        read = respelt(question, answer.respelt)
+        asked = content_words(parse_query(read))
+        filtered = better = None
+        async with self._database.transaction(project, readonly=True) as tx:
+            words, total = await _word_uses(tx, asked, answer.snapshots)
+            if filters.narrow:
+                filtered = await _filtered(tx, filters)
+        if filtered is not None and filtered.left == filtered.files:
+            filtered = None
+        if filtered is not None:
+            better = await self._better(project, question, filters, answer)
+        near = await self._near(project, answer.snapshots, words_to_help(words, total))
+        coverage = replace(coverage, skipped=_skipped(answer.snapshots))
+        facts = Facts(words, total, near, coverage, filtered, better, answer.respelt)
+        return explain(read, facts)
+
+    async def _better(
+        self, project: Project, question: str, filters: Filters, answer: Answer
+    ) -> BetterFile | None:
+        """The best file without filters, if they hide it; where they leave any, a good one."""
+        found = await self._searcher.search(project, question, Request(limit=1, context_lines=0))
+        for hit in found.hits:
+            if (hit.similarity_score >= WEAK or not answer.hits) and not _passes(hit, filters):
+                return BetterFile(hit.repository_id, hit.file_path, hit.similarity_score)
+        return None
+
+    async def _near(
+        self, project: Project, snapshots: Sequence[ScopedSnapshot], words: Mapping[str, bool]
+    ) -> tuple[NearWords, ...]:
+        if not words or not snapshots:
+            return ()
+        vocabulary = await self._vocabulary(project, snapshots)
+        model = self._models.first_embedder
+        scale = await self._models.scale_of(await self._models.first())
+        return await asyncio.to_thread(near_words, vocabulary, words, model, scale)
+
+    async def _vocabulary(
+        self, project: Project, snapshots: Sequence[ScopedSnapshot]
+    ) -> Vocabulary:
+        key = (project.schema_name, frozenset(one.repository_id for one in snapshots))
+        state = frozenset((one.id, one.indexed_at, one.files_pending) for one in snapshots)
+        async with self._reading:
+            known = self._known.get(key)
+            if known is not None and known.state == state:
+                self._known.move_to_end(key)
+                return known.vocabulary
+            vocabulary = await self._read(project, snapshots)
+            self._forget(key)
+            later = asyncio.get_running_loop().call_later(KEPT_S, self._forget, key)
+            self._known[key] = _Known(state, vocabulary, later)
+            if len(self._known) > KEPT:
+                self._forget(next(iter(self._known)))
+        return vocabulary
+
+    async def _read(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> Vocabulary:
+        bound = _bound(snapshots)
+        async with self._database.transaction(project, readonly=True) as tx:
+            [[(names,)], [(paths,)]] = await tx.fetch_many(
+                [
+                    (_SQL["names"], bound | {"most": MOST_NAMES}),
+                    (_SQL["paths"], bound | {"most": MOST_PATHS}),
+                ]
+            )
+        model = self._models.first_embedder
+        return await asyncio.to_thread(
+            lambda: Vocabulary.of((names or "").split("\n"), (paths or "").split("\n"), model)
+        )
+
+    def _forget(self, key: tuple[str, frozenset[UUID]]) -> None:
+        known = self._known.pop(key, None)
+        if known is not None:
+            known.forgetting.cancel()
+
+
+async def _word_uses(
+    tx: Transaction, asked: Sequence[AskedWord], snapshots: Sequence[ScopedSnapshot]
+) -> tuple[tuple[WordUse, ...], int]:
+    """In how many chunks each word occurs, and how many there are."""
+    terms = {ALL_CHUNKS, *(term for word in asked for term in (word.term, *word.joined))}
+    names = array_literal({word.name_term for word in asked})
+    frequencies, named = await tx.fetch_many(
+        [
+            (_SQL["frequencies"], {"terms": array_literal(terms)}),
+            (_SQL["file_names"], _bound(snapshots) | {"terms": names}),
+        ]
+    )
+    chunks: dict[int, int] = dict(frequencies)
+    in_names = {term for (term,) in named}
+    uses = (
+        WordUse(
+            word.text,
+            chunks.get(word.term, 0),
+            elsewhere=word.name_term in in_names or any(map(chunks.get, word.joined)),
+        )
+        for word in asked
+    )
+    return tuple(uses), chunks.get(ALL_CHUNKS, 0)
+
+
+async def _filtered(tx: Transaction, filters: Filters) -> Filtered:
+    """What each filter leaves, and what there is instead where one leaves nothing."""
+    parameters = {
+        "repository_id": filters.repository_id,
+        "extensions": list(filters.extensions) if filters.extensions else None,
+        "languages": list(filters.languages) if filters.languages else None,
+        "directory": directory_pattern(filters.directory) if filters.directory else None,
+    }
+    [[files, *lefts, left]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
+    asked = (
+        ("repositories", "repository_id", filters.repository_id),
+        ("extensions", "extension", "|".join(filters.extensions or ())),
+        ("languages", "language", "|".join(filters.languages or ())),
+        ("directories", "directory", filters.directory),
+    )
+    vain = [
+        kind for (kind, _, value), count in zip(asked, lefts, strict=True) if value and not count
+    ]
+    bound = {"most": _NAMED, "ending": _ending(filters.directory or "")}
+    found = await tx.fetch_many([(_SQL[kind], bound) for kind in vain]) if vain else []
+    instead = {kind: _instead(kind, rows) for kind, rows in zip(vain, found, strict=True)}
+    effects = (
+        FilterEffect(f"{name}={value}", count, instead.get(kind, ""))
+        for (kind, name, value), count in zip(asked, lefts, strict=True)
+        if value
+    )
+    return Filtered(files, left, tuple(effects))
+
+
+def _instead(kind: str, rows: Iterable[Row]) -> str:
+    found = ", ".join(name for (name,) in rows)
+    return f"There are these {kind}: {found}." if found else ""
+
+
+def _passes(hit: Hit, filters: Filters) -> bool:
+    """Whether the filters leave the file of a hit."""
+    extension = hit.file_path.rpartition("/")[2].rpartition(".")[2].lower()
+    return (
+        filters.repository_id in (None, hit.repository_id)
+        and (filters.extensions is None or extension in filters.extensions)
+        and (filters.languages is None or hit.language in filters.languages)
+        and (
+            filters.directory is None
+            or re.search(directory_pattern(filters.directory), hit.file_path) is not None
+        )
+    )
+
+
+def _ending(directory: str) -> str:
+    """A pattern for the directories that end as one does."""
+    steps = [one for one in directory.split("/") if one and "*" not in one]
+    last = re.escape(steps[-1]) if steps else "[^/]+"
+    return f"(?i)^(?:.*/)?{last}(?=/)"
+
+
+def _bound(snapshots: Iterable[ScopedSnapshot]) -> dict[str, Any]:
+    return {"snapshots": array_literal(one.id for one in snapshots)}
+
+
+def _skipped(snapshots: Iterable[ScopedSnapshot]) -> Counter[str]:
+    """The files that are left out, by reason."""
+    counts: Counter[str] = Counter()
+    for one in snapshots:
+        counts.update(loads(one.skipped))
+    return counts

@@ -1,0 +1,99 @@
+-- name: frequencies
+-- In how many chunks each term occurs; term -1 counts all chunks.
+SELECT term, chunks
+FROM term_frequency
+WHERE term = ANY(%(terms)s::integer[]);
+
+-- name: file_names
+-- Which of these words some file is named by.
+SELECT asked.term
+FROM unnest(%(terms)s::integer[]) AS asked (term)
+WHERE EXISTS (
+    SELECT
+    FROM file AS f
+    WHERE f.name_terms @> ARRAY[asked.term] AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+);
+
+-- name: filtered_files
+-- How many files there are, how many each filter leaves, and how many all of them do.
+SELECT count(*),
+       count(*) FILTER (WHERE asked.repository),
+       count(*) FILTER (WHERE asked.extension),
+       count(*) FILTER (WHERE asked.language),
+       count(*) FILTER (WHERE asked.directory),
+       count(*) FILTER (
+           WHERE asked.repository AND asked.extension AND asked.language AND asked.directory
+       )
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+CROSS JOIN LATERAL (
+    SELECT %(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s AS repository,
+           %(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s) AS extension,
+           %(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s) AS language,
+           %(directory)s::text IS NULL OR f.path ~ %(directory)s AS directory
+) AS asked
+WHERE s.active;
+
+-- name: repositories
+-- The repositories of the project, those with most files first.
+SELECT r.name || ' (' || r.id || ')'
+FROM repository AS r
+JOIN snapshot AS s ON s.repository_id = r.id AND s.active
+ORDER BY (SELECT count(*) FROM file AS f WHERE f.snapshot_id = s.id) DESC, r.name
+LIMIT %(most)s;
+
+-- name: extensions
+-- The extensions of files, the most frequent first.
+SELECT f.extension
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active AND f.extension <> ''
+GROUP BY f.extension
+ORDER BY count(*) DESC, f.extension
+LIMIT %(most)s;
+
+-- name: languages
+-- The languages of files, the most frequent first.
+SELECT f.language
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active
+GROUP BY f.language
+ORDER BY count(*) DESC, f.language
+LIMIT %(most)s;
+
+-- name: directories
+-- The directories that end as one that is not there, whatever the case; those with most files first.
+SELECT substring(f.path FROM %(ending)s::text)
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active AND f.path ~ %(ending)s::text
+GROUP BY 1
+ORDER BY count(*) DESC, 1
+LIMIT %(most)s;
+
+-- name: names
+-- The names of symbols that people wrote, each once, the most frequent first where these are many.
+SELECT string_agg(named.name, chr(10))
+FROM (
+    SELECT s.name
+    FROM symbol AS s
+    WHERE s.blob_id IN (
+        SELECT f.blob_id
+        FROM file AS f
+        WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.kind NOT IN ('generated', 'vendored')
+    )
+    GROUP BY s.name
+    ORDER BY count(*) DESC
+    LIMIT %(most)s
+) AS named;
+
+-- name: paths
+-- The paths of files that people wrote, as many as are bounded.
+SELECT string_agg(written.path, chr(10))
+FROM (
+    SELECT f.path
+    FROM file AS f
+    WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.kind NOT IN ('generated', 'vendored')
+    LIMIT %(most)s
+) AS written;

@@ -1,0 +1,48 @@
+"""What does a client get told of a weak answer?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from codebase_mcp.search.help import Help
+
+
+class BetterFileReply(BaseModel):
+    repository_id: UUID
+    file_path: str
+    similarity_score: float
+
+
+class HelpReply(BaseModel):
+    """Why the results are few or poor, and what to ask instead."""
+
+    hint: str = Field(description="What to do next.")
+    reasons: list[str]
+    words: dict[str, int] = Field(description="In how many chunks each word of the query occurs.")
+    nearest_words: dict[str, list[str]] = Field(
+        description="For words that this code lacks or hardly uses: its own words that are near."
+    )
+    without_filters: BetterFileReply | None = Field(
+        default=None, description="The best file where the filters hide a better one."
+    )
+
+
+def help_reply(told: Help) -> HelpReply:
+    """Help as clients see it."""
+    reply = HelpReply(
+        hint=told.hint,
+        reasons=list(told.reasons),
+        words=dict(told.words),
+        nearest_words={word: list(near) for word, near in told.nearest.items()},
+    )
+    if told.better is not None:
+        reply.without_filters = BetterFileReply(
+            repository_id=told.better.repository_id,
+            file_path=told.better.file_path,
+            similarity_score=told.better.similarity,
+        )
+    return reply

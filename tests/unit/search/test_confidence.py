@@ -1,0 +1,86 @@
+"""How sure an answer is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+
+import pytest
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.confidence import (
+    FLOOR,
+    MEANT,
+    RELATED,
+    About,
+    Proof,
+    about,
+    proofs_of,
+    similarity,
+)
+from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.ranking import Candidate, Evidence, RankedFile
+
+NOTHING = About(
+    coverage=0.05, name=0.0, definition=0.0, meaning=0.2, mean_meaning=0.15, spread=0.05,
+    unknown=0.7, words=1.4, known_coverage=0.0, topic=-2.0,
+)  # fmt: skip
+
+
+def make_ranked(score: float, coverage: float = 0.5, **signals: float) -> RankedFile:
+    evidence = Evidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
+    candidate = Candidate(1, "a.py", 1, "python", FileKind.CODE, evidence)
+    named = {"name": 0.0, "definition": 0.0, "meaning": 0.0} | signals
+    return RankedFile(candidate, score, named, coverage)
+
+
+def test_a_question_about_something_else_is_below_the_floor() -> None:
+    assert NOTHING.odds < FLOOR
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"coverage": 1.2, "known_coverage": 1.2, "unknown": 0.0, "topic": 0.0},
+        {"name": 1.0, "definition": 1.0, "unknown": 0.0, "topic": 0.0},
+        # In everyday words: hardly a word is in the code, but it is near, and about software.
+        {"meaning": 0.5, "mean_meaning": 0.45, "spread": 0.3, "unknown": 0.2, "topic": 2.0},
+    ],
+)
+def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, float]) -> None:
+    assert replace(NOTHING, **evidence).odds >= FLOOR
+
+
+def test_the_weights_are_of_the_facts() -> None:
+    assert set(RELATED) == {field.name for field in fields(About)} | {"intercept"}
+    assert set(MEANT) == {field.name for field in fields(Proof)} | {"intercept"}
+
+
+def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
+    query = parse_query("retry policy")
+    ranked = [make_ranked(3.0, 0.5, name=1.0), make_ranked(2.0, 9.0, meaning=0.6)]
+    found = about(query, ranked, least=0.2, unknown=0.5, topic=1.5)
+    assert asdict(found) == pytest.approx(
+        {
+            "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.6, "mean_meaning": 0.6,
+            "spread": 0.4, "unknown": 0.5, "words": 1.0986, "known_coverage": 0.75, "topic": 1.5,
+        },
+        abs=1e-4,
+    )  # fmt: skip
+    nothing = about(parse_query("?"), [], least=0.0, unknown=0.0, topic=0.0)
+    assert nothing.coverage == nothing.meaning == 0.0
+
+
+def test_a_file_is_held_against_the_first() -> None:
+    first, second = proofs_of([make_ranked(4.0), make_ranked(3.0)], 2.0)
+    assert (first.lead, first.ahead) == (1.0, 0.25)
+    assert (second.lead, second.ahead) == (0.75, 0.0)
+    assert proofs_of([], 2.0) == []
+    # Penalties may bring all files below nothing: the best of them is still the first.
+    assert [p.lead for p in proofs_of([make_ranked(-1.0), make_ranked(-2.0)], 0.0)] == [1.0, 0.0]
+
+
+def test_a_file_that_leads_far_is_more_likely_meant() -> None:
+    close = similarity(proofs_of([make_ranked(4.0, 1.0), make_ranked(3.9)], 3.0)[0])
+    far = similarity(proofs_of([make_ranked(4.0, 1.0), make_ranked(1.0)], 3.0)[0])
+    behind = similarity(proofs_of([make_ranked(4.0), make_ranked(2.0, 1.0)], 3.0)[1])
+    assert 0 <= behind < close < far <= 1
