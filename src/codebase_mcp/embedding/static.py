@@ -3,7 +3,8 @@
 A static model in Model2Vec format: a table of one vector per sub-word. A text's vector is the sum
 of its sub-words' vectors, each times the square root of its count and its stored weight, scaled to
 length 1. (The square root: a word said ten times is not ten times as telling; measured at +0.02 to
-+0.03 NDCG over the plain mean, see ``docs/search-quality.md``.)
++0.03 NDCG over the plain mean, see ``docs/search-quality.md``.) A question's vector is then turned
+towards the names that code has for what is asked, where the model comes with a thesaurus.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ NAMING = 2
 LEAST_NAMED = 0.45
 NAMES_TOLD = 24
 
-# A centre's numbers are stored in four bits, -8 to 7, two a byte; beyond three times the usual size
+# A centre's numbers are stored in four bits, -7 to 7, two a byte; beyond three times the usual size
 # of a unit vector's number they are cut off.
 LEVELS = 7
 REACH = 3.0
@@ -92,8 +92,7 @@ class Thesaurus:
         """The question's unit vector, turned towards what the nearest concepts are called."""
         vector = self.embedder.encode_query(question)
         for concept, nearness in _nearest(self, question)[:TURNING]:
-            called = self.called[self.calls[concept] : self.calls[concept + 1]]
-            names = self.embedder.rows(called).sum(axis=0)
+            names = self.embedder.rows(self._names(concept)).sum(axis=0)
             vector = vector + (TURN * nearness**4 / np.linalg.norm(names)) * names
         length = np.linalg.norm(vector)
         return vector / length if length else vector
@@ -102,7 +101,7 @@ class Thesaurus:
         """What code calls the nearest concepts, in words: for a model that reads text."""
         nearest = _nearest(self, question)[:NAMING]
         told = [
-            self.called[self.calls[concept] : self.calls[concept + 1]][:NAMES_TOLD].tolist()
+            self._names(concept)[:NAMES_TOLD].tolist()
             for concept, nearness in nearest
             if nearness >= LEAST_NAMED
         ]
@@ -118,6 +117,10 @@ class Thesaurus:
         nearness = (1 - PHRASE_SHARE) * whole[some] + PHRASE_SHARE * by_phrase
         best = np.argsort(-nearness)[: max(CONCEPTS, TURNING)]
         return [(int(some[n]), float(nearness[n])) for n in best if nearness[n] >= LEAST_NEARNESS]
+
+    def _names(self, concept: int) -> NDArray[np.uint16]:
+        """The tokens of what code calls a concept."""
+        return self.called[self.calls[concept] : self.calls[concept + 1]]
 
     def _nearest_phrases(self, concepts: NDArray[np.intp], question: Vectors) -> Vectors:
         """For each of some concepts how near its nearest phrase is."""

@@ -16,7 +16,7 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.embedding.thesaurus import thesaurus_of
+from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.search.candidates import (
     Asked,
@@ -260,17 +260,20 @@ class Searcher:
         known = await load_frequencies(tx, counted_terms(mended, lent))
         return mended, replace(scope, frequencies=known, lent=lent), meant
 
+    def _thesaurus(self, query: Query) -> Thesaurus | None:
+        """The first tier's thesaurus, if the question needs one; a name is asked for as it is."""
+        return None if query.is_symbol else thesaurus_of(self._models.first_embedder)
+
     def _lent(self, query: Query) -> dict[int, float]:
-        """The terms that the first tier's thesaurus lends; a name is asked for as it is."""
-        thesaurus = thesaurus_of(self._models.first_embedder)
-        return {} if thesaurus is None or query.is_symbol else thesaurus.kindred(query.plain)
+        """The terms that the thesaurus lends."""
+        thesaurus = self._thesaurus(query)
+        return {} if thesaurus is None else thesaurus.kindred(query.plain)
 
     def _told(self, query: Query) -> str:
         """The question as the second tier hears it: with what code may call what is asked."""
-        thesaurus = thesaurus_of(self._models.first_embedder)
-        if thesaurus is None or query.is_symbol:
-            return query.plain
-        return f"{query.plain} {thesaurus.named(query.plain)}".rstrip()
+        thesaurus = self._thesaurus(query)
+        named = "" if thesaurus is None else thesaurus.named(query.plain)
+        return f"{query.plain} {named}" if named else query.plain
 
     async def _embed(self, profile: Profile, query: Query) -> Vectors:
         with step("embed"):
