@@ -144,11 +144,12 @@ def proofs_of(dump: Dump, related: Numbers) -> Numbers:
     ahead = np.zeros_like(lead)
     firsts = dump.starts[:-1][counts > 1]
     ahead[firsts] = 1 - lead[firsts + 1]
+    best = dump.starts[:-1][counts > 0].repeat(counts[counts > 0])
     columns: dict[str, Any] = {
-        "coverage": np.minimum(dump.column("coverage"), MOST),
-        "name": dump.column("name"),
-        "definition": np.minimum(dump.column("definition"), MOST),
-        "meaning": dump.column("meaning"),
+        "coverage": np.minimum(dump.column("coverage"), MOST)[best],
+        "name": dump.column("name")[best],
+        "definition": np.minimum(dump.column("definition"), MOST)[best],
+        "meaning": dump.column("meaning")[best],
         "lead": lead,
         "ahead": ahead,
         "related": related[question],

@@ -257,3 +257,41 @@ async def test_a_project_never_indexed_is_not_found(call: Any) -> None:
 async def test_numbers_written_as_text_are_understood(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query="parse", project_id=indexed, limit="1")
     assert len(reply["results"]) == 1
+
+
+@pytest.fixture
+async def crowded(app: App, make_repo: MakeRepo, project_id: str) -> str:
+    """One long file about sessions among short ones that mention them."""
+    methods = "".join(
+        f"    def session_{what}(self, session):\n"
+        f'        """Sign the session cookie: {what}."""\n'
+        f"        return self.signer.{what}(session, {'x' * 600!r})\n\n"
+        for what in ("open", "save", "load", "refresh", "expire", "rotate", "delete", "verify")
+    )
+    files = {"src/sessions.py": f"class SessionStore:\n{methods}"}
+    files |= {f"src/app{n}.py": f"def view_{n}(session):\n    return {n}\n" for n in range(3)}
+    await app.index(make_repo(files), project_id)
+    return project_id
+
+
+@pytest.mark.parametrize("query", ["how is the session cookie signed", "session", "SessionStore"])
+async def test_a_place_has_one_score_stands_where_it_puts_it_and_comes_once(
+    call: Any, crowded: str, query: str
+) -> None:
+    scores: dict[tuple[str, int], set[float]] = {}
+    for limit in (1, 3, 5, 10, 50):
+        reply = await call.ok("search_code", query=query, project_id=crowded, limit=limit)
+        results = reply["results"]
+        assert len(results) == min(limit, reply["total_count"])
+        listed = [(r["file_path"], r["start_line"], r["similarity_score"]) for r in results]
+        assert [score for *_, score in listed] == sorted((s for *_, s in listed), reverse=True)
+        listed += [
+            (result["file_path"], place["start_line"], place["score"])
+            for result in results
+            for place in result.get("more_in_file", ())
+        ]
+        assert len({place[:2] for place in listed}) == len(listed)
+        for path, line, score in listed:
+            scores.setdefault((path, line), set()).add(score)
+    assert all(len(of_place) == 1 for of_place in scores.values())
+    assert len(scores) > 5

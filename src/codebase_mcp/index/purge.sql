@@ -51,8 +51,9 @@ ORDER BY 1;
 SELECT t.term
 FROM (
     SELECT term, count(*) AS chunks
-    FROM chunk, unnest(terms) AS term
-    WHERE blob_id = ANY(%(blobs)s::bigint[])
+    FROM blob AS b
+    JOIN chunk AS c ON c.blob_id = b.id, unnest(c.terms) AS term
+    WHERE b.id = ANY(%(blobs)s::bigint[]) AND b.searchable
     GROUP BY term
 ) AS here
 JOIN term_frequency AS t ON t.term = here.term AND t.chunks <= here.chunks;

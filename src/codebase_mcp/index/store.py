@@ -211,16 +211,23 @@ async def write_batch(
     known = embedded | prepared.keys()
     kept = [file for file in files if file.blob_id in known]
     recut = [b for b in fresh if b.blob_id in stored and stored[b.blob_id][0] != b.chunk_count]
+    new = [blob for blob in fresh if blob.blob_id not in stored]
     await _forget_chunks(tx, recut)
-    await _write_blobs(tx, [blob for blob in fresh if blob.blob_id not in stored])
-    await _write_chunks(tx, [b for b in fresh if b.blob_id not in stored] + recut)
+    await _write_blobs(tx, new)
+    await _write_chunks(tx, new + recut)
+    if snapshot.active:
+        await _count_terms(tx, new)
+    else:
+        await tx.execute(_SQL["hide_blobs"], ids=[blob.blob_id for blob in new])
     await copy_vectors(tx, rows.payload(blob.vector_rows for blob in fresh))
     released = await tx.fetch_all(
         _SQL["delete_files"], snapshot_id=snapshot.id, paths=[f.source.path for f in kept]
     )
     await tx.copy(_SQL["copy_files"], rows.payload(_file_row(snapshot.id, file) for file in kept))
     await tx.execute(_SQL["claim_blobs"], ids=list(stored))
-    await tx.execute(_SQL["release_blobs"], ids=[row[0] for row in released])
+    if snapshot.active and stored:
+        await tx.execute(_SQL["show_blobs"], ids=list(stored))
+    await _release(tx, [row[0] for row in released])
     await tx.execute(_SQL["advance_run"], id=snapshot.id, done=len(kept))
     missing = [file for file in files if file.blob_id not in known]
     return sum(blob.chunk_count for blob in fresh), missing
@@ -243,7 +250,18 @@ async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]
     """Take paths out of the snapshot."""
     await tx.lock(WRITE_LOCK)
     released = await tx.fetch_all(_SQL["delete_files"], snapshot_id=snapshot.id, paths=list(paths))
-    await tx.execute(_SQL["release_blobs"], ids=[row[0] for row in released])
+    await _release(tx, [row[0] for row in released])
+
+
+async def _release(tx: Transaction, ids: Sequence[int]) -> None:
+    """Some texts lost a file: who lost the last one is not searched any more, and may be swept."""
+    if not ids:
+        return
+    await tx.execute(_SQL["release_blobs"], ids=ids)
+    hidden = [row[0] for row in await tx.fetch_all(_SQL["hidden_blobs"], ids=ids)]
+    if hidden:
+        await tx.execute(_SQL["subtract_frequencies"], ids=hidden)
+        await tx.execute(_SQL["hide_blobs"], ids=hidden)
 
 
 async def start_run(tx: Transaction, snapshot: Snapshot, pending: int) -> None:
@@ -274,6 +292,8 @@ async def finish_run(
         await clear(tx)
     else:
         await sweep(tx, GRACE_S)
+    if not snapshot.active:
+        await tx.execute(_SQL["show_blobs"], ids=None)
 
 
 async def finish_part(
@@ -335,6 +355,7 @@ async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None
     if blobs:
         ids = [blob.blob_id for blob in blobs]
         await tx.execute(_SQL["subtract_frequencies"], ids=ids)
+        await tx.execute(_SQL["hide_blobs"], ids=ids)
         for statement in ("delete_chunks", "delete_vectors", "delete_symbols"):
             await tx.execute(_SQL[statement], ids=ids)
         for blob in blobs:
@@ -351,6 +372,12 @@ async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
         return
     await tx.copy(_SQL["copy_chunks"], rows.payload(blob.chunk_rows for blob in blobs))
     await tx.copy(_SQL["copy_symbols"], rows.payload(blob.symbol_rows for blob in blobs))
+
+
+async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
+    """Count what the chunks of new texts hold."""
+    if not blobs:
+        return
     terms, counts = np.unique(np.concatenate([blob.terms for blob in blobs]), return_counts=True)
     chunks = sum(blob.chunk_count for blob in blobs)
     await tx.execute(

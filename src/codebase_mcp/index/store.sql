@@ -184,6 +184,54 @@ SELECT *
 FROM unnest(%(terms)s::integer[], %(chunks)s::integer[])
 ON CONFLICT (term) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 
+-- name: show_blobs
+-- Of these texts, or of all, those come into the candidate lists and the frequencies that a snapshot
+-- which answers searches holds now.
+WITH shown AS (
+    UPDATE blob
+    SET searchable = true
+    WHERE NOT searchable
+      AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
+      AND EXISTS (
+          SELECT
+          FROM file AS f
+          JOIN snapshot AS s ON s.id = f.snapshot_id
+          WHERE f.blob_id = blob.id AND s.active
+      )
+    RETURNING id
+), chunks AS (
+    SELECT c.terms
+    FROM shown
+    JOIN chunk AS c ON c.blob_id = shown.id
+)
+INSERT INTO term_frequency (term, chunks)
+SELECT term, count(*)
+FROM chunks, unnest(terms) AS term
+GROUP BY term
+UNION ALL
+SELECT -1, count(*)
+FROM chunks
+HAVING count(*) > 0
+ON CONFLICT (term) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
+
+-- name: hidden_blobs
+-- Of these texts, those that no snapshot which answers searches holds any more.
+SELECT id
+FROM blob
+WHERE id = ANY(%(ids)s) AND searchable
+  AND NOT EXISTS (
+      SELECT
+      FROM file AS f
+      JOIN snapshot AS s ON s.id = f.snapshot_id
+      WHERE f.blob_id = blob.id AND s.active
+  );
+
+-- name: hide_blobs
+-- These texts are in no candidate list any more.
+UPDATE blob
+SET searchable = false
+WHERE id = ANY(%(ids)s);
+
 -- name: release_blobs
 -- Blobs that no file uses any more start to wait for the sweep.
 UPDATE blob
@@ -212,11 +260,12 @@ WHERE released_at <= now() - make_interval(secs => %(grace_s)s)
   AND NOT EXISTS (SELECT FROM file WHERE file.blob_id = blob.id);
 
 -- name: subtract_frequencies
--- Take the terms of blobs that are about to go out of the frequencies.
+-- Take the terms of texts that are about to be hidden, or to go, out of the frequencies.
 WITH gone AS (
-    SELECT blob_id, ordinal, terms
-    FROM chunk
-    WHERE blob_id = ANY(%(ids)s)
+    SELECT c.terms
+    FROM blob AS b
+    JOIN chunk AS c ON c.blob_id = b.id
+    WHERE b.id = ANY(%(ids)s) AND b.searchable
 ), counts AS (
     SELECT term, count(*) AS chunks
     FROM gone, unnest(terms) AS term

@@ -129,15 +129,17 @@ class Scope:
     """Where to search: the snapshots, what the filters leave of them, how rare the terms are.
 
     ``second`` is the stronger model's profile, where the project has one and it is wanted.
-    ``texts`` are the blobs that pass the filters, as an array in text form; None where there are no
-    filters or too many pass. ``frequencies`` says in how many chunks of the project each term of
-    the query, or lent to it, occurs; ``lent`` what each lent one is worth; ``sealed`` up to which
-    time each profile's vectors are in its index.
+    ``texts`` are the blobs that pass the filters, None where there are no filters or too many pass;
+    ``hidden`` the blobs that are stored but not searched; both as arrays in text form.
+    ``frequencies`` says in how many chunks of the project each term of the query, or lent to it,
+    occurs; ``lent`` what each lent one is worth; ``sealed`` up to which time each profile's vectors
+    are in its index.
     """
 
     snapshots: tuple[ScopedSnapshot, ...]
     filters: Filters
     texts: str | None
+    hidden: str
     frequencies: Mapping[int, int]
     lent: Mapping[int, float]
     sealed: Mapping[int, int]
@@ -152,6 +154,8 @@ class Scope:
         """The filters as parameters of the statements."""
         return {
             "snapshots": array_literal(snapshot.id for snapshot in self.snapshots),
+            "hidden": self.hidden,
+            "narrow": self.filters.narrow,
             **_filter_parameters(self.filters),
         }
 
@@ -188,9 +192,10 @@ async def load_scope(
         known,
         filters,
         texts,
+        array_literal(prepared[-1]),
         dict(frequencies),
         lent,
-        sealed_times(prepared[-1]),
+        sealed_times(prepared[-2]),
         second[0] if second else None,
     )
 
@@ -225,7 +230,11 @@ async def find_candidates(
             ),
             (
                 _SQL["symbols"],
-                {"names": [name.folded for name in query.names], "limit": DEFINITIONS},
+                {
+                    "names": [name.folded for name in query.names],
+                    "limit": DEFINITIONS,
+                    **parameters,
+                },
             ),
             *(_meaning_statement(asked_by, scope, parameters) for asked_by in asked_of),
         ]
@@ -446,7 +455,7 @@ def _words_statement(
         bound |= {"lent": array_literal(lent), "bound": RARE_CHUNKS + LENT_CHUNKS}
     if scope.filters.narrow:
         return _SQL[f"{name}_filtered"], {**bound, **parameters}
-    return _SQL[name], bound
+    return _SQL[name], {**bound, "hidden": scope.hidden}
 
 
 def _meaning_statement(
@@ -460,6 +469,8 @@ def _meaning_statement(
         name, bound = "meaning_in_texts", {**bound, "texts": scope.texts}
     elif scope.filters.narrow:
         name, bound = f"{name}_filtered", {**bound, **parameters}
+    else:
+        bound["hidden"] = scope.hidden
     return sized(_SQL[name], len(asked.vector), profile.id, sealed or 0), bound
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.ranking import RankedFile
@@ -45,14 +45,14 @@ LEAST_LEAD = 0.3
 SAYS_ALL = 1.0
 
 MEANT: Mapping[str, float] = {
-    "intercept": -7.990,
-    "coverage": -0.203,
-    "name": -0.464,
-    "definition": 1.600,
-    "meaning": 1.099,
-    "lead": 6.922,
-    "ahead": 8.004,
-    "related": -0.021,
+    "intercept": -8.305,
+    "coverage": -0.328,
+    "name": -0.127,
+    "definition": 0.111,
+    "meaning": 0.530,
+    "lead": 7.309,
+    "ahead": 8.420,
+    "related": 0.020,
 }
 
 
@@ -90,8 +90,11 @@ class About:
 class Proof:
     """What speaks for a file, in amounts that mean the same for every query.
 
-    ``lead`` is its ranking score as a share of the best file's; ``ahead`` how far the first is
-    ahead of the second by the same measure, for the first alone; ``related`` the question's odds.
+    What the best file shows says how well the question is answered at all: ``coverage``, ``name``,
+    ``definition`` and ``meaning`` are its own. Of the file itself only its place counts, so that
+    the score's order is the ranking's: ``lead`` is its ranking score as a share of the best file's,
+    ``ahead`` how far the first is ahead of the second by the same measure, for the first alone.
+    ``related`` are the question's odds.
     """
 
     coverage: float
@@ -126,20 +129,22 @@ def about(
 
 def proofs_of(ranked: Sequence[RankedFile], related: float) -> list[Proof]:
     """The proof for each of the ranked files, in order; ``related`` are the question's odds."""
-    scores = [file.score for file in ranked]
-    top = scores[0] if scores else 0.0
-    second = scores[1] if len(scores) > 1 else 0.0
-    return [
-        Proof(
-            coverage=min(file.coverage, MOST),
-            name=file.signals["name"],
-            definition=min(file.signals["definition"], MOST),
-            meaning=file.signals["meaning"],
-            lead=file.score / top if top > 0 else float(place == 0),
-            ahead=(top - second) / top if place == 0 and second > 0 else 0.0,
-            related=related,
-        )
-        for place, file in enumerate(ranked)
+    if not ranked:
+        return []
+    best = ranked[0]
+    top = best.score
+    second = ranked[1].score if len(ranked) > 1 else 0.0
+    first = Proof(
+        coverage=min(best.coverage, MOST),
+        name=best.signals["name"],
+        definition=min(best.signals["definition"], MOST),
+        meaning=best.signals["meaning"],
+        lead=1.0,
+        ahead=(top - second) / top if second > 0 else 0.0,
+        related=related,
+    )
+    return [first] + [
+        replace(first, lead=file.score / top if top > 0 else 0.0, ahead=0.0) for file in ranked[1:]
     ]
 
 

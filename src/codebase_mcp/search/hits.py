@@ -5,9 +5,10 @@ Each file is shown once, by its best chunk; its other good places are named insi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import groupby
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
@@ -30,7 +31,6 @@ _COUNTED = 0.5
 class StoredChunk:
     """The lines of a chunk of one text."""
 
-    ordinal: int
     start_line: int
     end_line: int
     symbol: str | None
@@ -39,10 +39,10 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text's first lines, their ends kept, and its chunks that may be shown, in order."""
+    """A text's first lines, their ends kept, and its chunks that may be shown, by number."""
 
     lines: list[str]
-    chunks: tuple[StoredChunk, ...]
+    chunks: Mapping[int, StoredChunk]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,60 +107,99 @@ def first_lines(text: str, count: int) -> list[str]:
 
 
 def chunk_strengths(file: RankedFile) -> dict[int, float]:
-    """How strongly each chunk that was found speaks for its file."""
+    """How strongly each chunk that was found speaks for its file; the first one where none was."""
     evidence = file.candidate.evidence
     top = evidence.best_words or 1.0
     words = _WORDS * min(file.coverage, 1.0) / top
     strengths = {ordinal: words * score for ordinal, score in evidence.words.items()}
     for ordinal, cosine in evidence.meaning.items():
         strengths[ordinal] = strengths.get(ordinal, 0.0) + _MEANING * max(cosine, 0.0)
-    return strengths
+    for definition in evidence.definitions:
+        if definition.ordinal is not None:
+            strengths[definition.ordinal] = strengths.get(definition.ordinal, 0.0) + _DEFINITION
+    return strengths or {0: 1.0}
 
 
-def best_chunks(file: RankedFile) -> list[int]:
-    """As many chunks, the strongest first, as one file may be shown by."""
-    strengths = chunk_strengths(file)
-    return sorted(strengths, key=lambda ordinal: -strengths[ordinal])[: 1 + _MORE_PLACES]
+@dataclass(frozen=True, slots=True)
+class ChosenChunk:
+    """A chunk of a file that is worth showing, with its score."""
+
+    file: ScoredFile
+    ordinal: int
+    score: float
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Its text and its number there."""
+        return self.file.ranked.candidate.blob_id, self.ordinal
 
 
-def good_chunks(file: RankedFile) -> list[int]:
-    """The chunks that are above the floor, given that their file is: not far below its best."""
-    strengths = chunk_strengths(file)
-    best = max(strengths.values(), default=0.0)
-    return [ordinal for ordinal, strength in strengths.items() if strength >= _COUNTED * best]
+def good_chunks(file: ScoredFile, least: float = _COUNTED) -> list[ChosenChunk]:
+    """The chunks of a file that answer, best first; their scores are shares of the file's own."""
+    strengths = chunk_strengths(file.ranked)
+    order = sorted(strengths, key=lambda ordinal: (-strengths[ordinal], ordinal))
+    best = strengths[order[0]] or 1.0
+    return [
+        ChosenChunk(file, ordinal, round(file.similarity * strengths[ordinal] / best, 4))
+        for ordinal in order
+        if ordinal == order[0] or strengths[ordinal] >= least * best
+    ]
+
+
+def count_chunks(files: Iterable[ScoredFile]) -> int:
+    """The chunks that answer in all these files, each text counted once."""
+    return len({chunk.key for file in files for chunk in good_chunks(file)})
+
+
+def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
+    """The chunks to show, by score: one a file, further ones where files are fewer than ``limit``.
+
+    Files that hold the same text count once; their chunks come in a row.
+    """
+    of_file = [good_chunks(file) for file in files]
+    best = [chunks[0] for chunks in of_file]
+    further = [chunk for chunks in of_file for chunk in chunks[1:]]
+    kept: dict[tuple[int, int], list[ChosenChunk]] = {}
+    for chunk in (*_by_score(best), *_by_score(further)):
+        if chunk.key in kept or len(kept) < limit:
+            kept.setdefault(chunk.key, []).append(chunk)
+    return [chunk for first in _by_score(c[0] for c in kept.values()) for chunk in kept[first.key]]
+
+
+def _by_score(chunks: Iterable[ChosenChunk]) -> list[ChosenChunk]:
+    return sorted(chunks, key=lambda chunk: -chunk.score)
 
 
 def make_hits(
-    files: Sequence[ScoredFile],
+    chosen: Iterable[ChosenChunk],
     texts: Mapping[int, StoredText],
     *,
-    limit: int,
     context_lines: int,
     explain: bool,
 ) -> list[Hit]:
-    """The best ``limit`` hits: one a file, then further chunks where files are too few."""
-    shown: list[_Shown] = []
-    for file in files:
-        text = texts.get(file.ranked.candidate.blob_id)
-        if text is not None and text.chunks:
-            shown.append(_Shown(file, text, _scored(file, text)))
-    hits: dict[UUID, Hit] = {}
-    for one in shown:
-        hit = _hit(one, one.scored[0], context_lines, explain=explain)
-        known = hits.get(hit.chunk_id)
-        if known is not None:
-            hits[hit.chunk_id] = replace(known, also_at=(*known.also_at, _location(hit)))
-        elif len(hits) < limit:
-            hits[hit.chunk_id] = replace(hit, more_in_file=_places(one))
-    further = sorted(
-        ((place, one) for one in shown for place in one.scored[1:]), key=lambda item: -item[0][0]
-    )
-    for place, one in further:
-        if len(hits) >= limit:
-            break
-        hit = _hit(one, place, context_lines, explain=explain)
-        hits.setdefault(hit.chunk_id, hit)
-    return _never_rising(list(hits.values()))
+    """The chosen chunks as hits, in their order; files of the same text are one, and no place is
+    named twice."""
+    copies = {key: list(same) for key, same in groupby(chosen, key=lambda chunk: chunk.key)}
+    named = set(copies)
+    hits = []
+    for first, *others in copies.values():
+        text = texts[first.key[0]]
+        places = [other for other in other_places(first.file) if other.key not in named]
+        named.update(place.key for place in places)
+        hit = _hit(first, text, context_lines, explain=explain)
+        hits.append(
+            replace(
+                hit,
+                more_in_file=tuple(_place(place, text) for place in places),
+                also_at=tuple(_location(other, hit) for other in others),
+            )
+        )
+    return hits
+
+
+def other_places(file: ScoredFile) -> list[ChosenChunk]:
+    """The places of a file, beside its best, that are worth naming."""
+    return good_chunks(file, _ALSO_GOOD)[1 : 1 + _MORE_PLACES]
 
 
 def fit(hits: Sequence[Hit], max_chars: int) -> tuple[list[Hit], bool]:
@@ -207,55 +246,20 @@ def _shortened(hit: Hit, max_chars: int) -> Hit:
     return replace(hit, content="".join(lines), end_line=end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A file with its text, and its chunks worth showing with their scores, the best first."""
-
-    file: ScoredFile
-    text: StoredText
-    scored: list[tuple[float, StoredChunk]]
+def _place(chunk: ChosenChunk, text: StoredText) -> Place:
+    lines = text.chunks[chunk.ordinal]
+    return Place(lines.start_line, lines.end_line, lines.symbol, chunk.score)
 
 
-def _scored(file: ScoredFile, text: StoredText) -> list[tuple[float, StoredChunk]]:
-    """The best chunk of a file, at the file's own score, and those not far below it."""
-    evidence = file.ranked.candidate.evidence
-    strengths = chunk_strengths(file.ranked)
-    for definition in evidence.definitions:
-        for chunk in text.chunks:
-            if chunk.start_line <= definition.start_line <= chunk.end_line:
-                strengths[chunk.ordinal] = strengths.get(chunk.ordinal, 0.0) + _DEFINITION
-    order = sorted(
-        ((strengths[c.ordinal], c) for c in text.chunks if c.ordinal in strengths),
-        key=lambda item: (-item[0], item[1].ordinal),
-    )
-    if not order:
-        return [(file.similarity, text.chunks[0])]
-    best = order[0][0] or 1.0
-    return [
-        (file.similarity * strength / best, chunk)
-        for place, (strength, chunk) in enumerate(order)
-        if place == 0 or strength >= _ALSO_GOOD * best
-    ]
-
-
-def _places(shown: _Shown) -> tuple[Place, ...]:
-    return tuple(
-        Place(chunk.start_line, chunk.end_line, chunk.symbol, round(score, 4))
-        for score, chunk in shown.scored[1 : 1 + _MORE_PLACES]
-    )
-
-
-def _hit(
-    shown: _Shown, scored: tuple[float, StoredChunk], context_lines: int, *, explain: bool
-) -> Hit:
-    score, chunk = scored
-    candidate = shown.file.ranked.candidate
+def _hit(chosen: ChosenChunk, text: StoredText, context_lines: int, *, explain: bool) -> Hit:
+    chunk = text.chunks[chosen.ordinal]
+    candidate = chosen.file.ranked.candidate
     first, last = chunk.start_line - 1, chunk.end_line
-    lines = shown.text.lines
+    lines = text.lines
     content = "".join(lines[first:last])
     return Hit(
         chunk_id=chunk_id_of(content),
-        repository_id=shown.file.repository_id,
+        repository_id=chosen.file.repository_id,
         file_path=candidate.path,
         language=candidate.language,
         file_kind=candidate.kind.value,
@@ -264,10 +268,10 @@ def _hit(
         end_line=chunk.end_line,
         symbol=chunk.symbol,
         kind=chunk.kind,
-        similarity_score=round(score, 4),
+        similarity_score=chosen.score,
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
-        signals=shown.file.ranked.weighted() if explain else {},
+        signals=chosen.file.ranked.weighted() if explain else {},
     )
 
 
@@ -279,15 +283,6 @@ def chunk_id_of(content: str) -> UUID:
     return UUID(bytes=bytes(digest))
 
 
-def _location(hit: Hit) -> Location:
-    return Location(hit.repository_id, hit.file_path, hit.start_line, hit.end_line)
-
-
-def _never_rising(hits: Sequence[Hit]) -> list[Hit]:
-    """Scores that never rise down the list: the order is the ranking's, the score another view."""
-    lowest = 1.0
-    out = []
-    for hit in hits:
-        lowest = min(lowest, hit.similarity_score)
-        out.append(replace(hit, similarity_score=lowest))
-    return out
+def _location(copy: ChosenChunk, hit: Hit) -> Location:
+    path = copy.file.ranked.candidate.path
+    return Location(copy.file.repository_id, path, hit.start_line, hit.end_line)

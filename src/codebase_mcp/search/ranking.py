@@ -65,7 +65,10 @@ OTHER_KINDS_DEFINE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A symbol that a query names; ``definers`` is how many texts define one of that name."""
+    """A symbol that a query names; ``definers`` is how many texts define one of that name.
+
+    ``ordinal`` is the number of the chunk that holds its first line, None where none does.
+    """
 
     folded: str
     name: str
@@ -74,6 +77,7 @@ class Definition:
     end_line: int
     depth: int
     definers: int
+    ordinal: int | None = None
 
 
 @dataclass(slots=True)

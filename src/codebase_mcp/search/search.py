@@ -40,15 +40,17 @@ from codebase_mcp.search.confidence import (
     similarity,
 )
 from codebase_mcp.search.hits import (
+    ChosenChunk,
     Hit,
     ScoredFile,
     StoredChunk,
     StoredText,
-    best_chunks,
+    choose,
+    count_chunks,
     first_lines,
     fit,
-    good_chunks,
     make_hits,
+    other_places,
 )
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.ranking import RankedFile, rank_files
@@ -66,9 +68,6 @@ COUNT_LIMIT = 1_000
 
 # So many words of a question are looked at for typing errors; each takes some 2 ms.
 MOST_DOUBTFUL = 3
-
-# Same texts fall together into one hit, so some more files are read than are shown.
-SPARE_FILES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,22 +159,18 @@ class Searcher:
             tx, scope = entered.tx, entered.scope
             ranking, found = await _rank(entered)
             scored = _above_floor(ranking, scope.snapshots)
-            shown = scored[: request.limit + SPARE_FILES]
+            chosen = choose(scored, request.limit)
             with step("texts"):
-                texts = await _load_texts(tx, shown, request.context_lines)
+                texts = await _load_texts(tx, chosen, request.context_lines)
         hits = make_hits(
-            shown,
-            texts,
-            limit=request.limit,
-            context_lines=request.context_lines,
-            explain=request.explain,
+            chosen, texts, context_lines=request.context_lines, explain=request.explain
         )
-        total = _count(scored)
+        total = count_chunks(scored)
         self._tend(project, scope)
         kept, truncated = fit(hits, request.max_chars) if request.max_chars else (hits, False)
         return Answer(
             hits=kept,
-            total_count=max(min(total, COUNT_LIMIT), len(hits)),
+            total_count=min(total, COUNT_LIMIT),
             total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
             truncated=truncated,
             snapshots=scope.snapshots,
@@ -331,47 +326,37 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
     return [
         ScoredFile(file, similarity(proof), repositories[file.candidate.snapshot_id])
         for file, proof in zip(ranking.files, proofs_of(ranking.files, related), strict=True)
-        if proof.lead >= LEAST_LEAD or proof.coverage >= SAYS_ALL
+        if file.candidate.evidence.chunk_count
+        and (proof.lead >= LEAST_LEAD or file.coverage >= SAYS_ALL)
     ]
-
-
-def _count(files: Sequence[ScoredFile]) -> int:
-    """The chunks that speak for these files, each text counted once."""
-    texts = {f.ranked.candidate.blob_id: f.ranked for f in files}
-    return sum(max(len(good_chunks(file)), 1) for file in texts.values())
 
 
 async def _load_texts(
-    tx: Transaction, files: Sequence[ScoredFile], context_lines: int
+    tx: Transaction, chosen: Sequence[ChosenChunk], context_lines: int
 ) -> dict[int, StoredText]:
-    """The texts of some files, with the chunks of each that the evidence names.
+    """The texts of some chunks, with these chunks and the other good ones of their files.
 
     Of each text no more lines than may be shown.
     """
-    of_text = {f.ranked.candidate.blob_id: f.ranked for f in files}
-    if not of_text:
+    wanted = {chunk.key for chunk in chosen}
+    for file in {chunk.key[0]: chunk.file for chunk in chosen}.values():
+        wanted.update(other.key for other in other_places(file))
+    if not wanted:
         return {}
-    found = [(b, ordinal) for b, file in of_text.items() for ordinal in best_chunks(file) or [0]]
-    defined = [
-        (b, definition.start_line)
-        for b, file in of_text.items()
-        for definition in file.candidate.evidence.definitions
-    ]
     places = {
-        "blobs": array_literal(blob_id for blob_id, _ in found),
-        "ordinals": array_literal(ordinal for _, ordinal in found),
-        "defining": array_literal(blob_id for blob_id, _ in defined),
-        "lines": array_literal(line for _, line in defined),
+        "blobs": array_literal(blob_id for blob_id, _ in wanted),
+        "ordinals": array_literal(ordinal for _, ordinal in wanted),
     }
+    blobs = array_literal({blob_id for blob_id, _ in wanted})
     chunks, texts = await tx.fetch_last(
-        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": array_literal(of_text)})]
+        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": blobs})]
     )
     by_blob: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
     for blob_id, ordinal, *place in chunks:
-        by_blob[blob_id][ordinal] = StoredChunk(ordinal, *place)
+        by_blob[blob_id][ordinal] = StoredChunk(*place)
     loaded = {}
     for blob_id, text in texts:
-        shown = tuple(by_blob[blob_id].values())
-        last = max((chunk.end_line for chunk in shown), default=0)
+        shown = by_blob[blob_id]
+        last = max(chunk.end_line for chunk in shown.values())
         loaded[blob_id] = StoredText(first_lines(text, last + context_lines), shown)
     return loaded

@@ -35,21 +35,22 @@ WHERE t.answers;
 -- In how many chunks each term of the query occurs; term -1 counts all chunks.
 SELECT term, chunks
 FROM term_frequency
-WHERE term = ANY(%(terms)s::integer[]);
+WHERE term = ANY(%(terms)s::integer[]) AND chunks > 0;
 
 -- name: words
 -- Chunks with one of the rare terms, best first: how near by the question's own words, and by those
 -- that its concepts lend. A distance is an inner product, negated. OFFSET keeps it from being
--- computed once more for the order.
+-- computed once more for the order; of equals the same ones are taken each time.
 SELECT blob_id, ordinal, distance, kindred
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
            c.lex <#> %(kindred)s::sparsevec AS kindred
     FROM chunk AS c
     WHERE c.terms && %(rare)s::integer[]
+      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
     OFFSET 0
 ) AS found
-ORDER BY distance + kindred
+ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: words_in_texts
@@ -62,7 +63,7 @@ FROM (
     WHERE c.terms && %(rare)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
     OFFSET 0
 ) AS found
-ORDER BY distance + kindred
+ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: words_filtered
@@ -86,7 +87,7 @@ FROM (
       )
     OFFSET 0
 ) AS found
-ORDER BY distance + kindred
+ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: common_words
@@ -98,9 +99,10 @@ FROM (
            c.lex <#> %(kindred)s::sparsevec AS kindred
     FROM chunk AS c
     WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(lent)s::integer[])
+      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
     LIMIT %(bound)s
 ) AS found
-ORDER BY distance + kindred
+ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: common_words_filtered
@@ -123,12 +125,13 @@ FROM (
       )
     LIMIT %(bound)s
 ) AS found
-ORDER BY distance + kindred
+ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: prepare
 -- For this transaction: how far vector indexes are searched; plans are made once, for any
--- parameters. Also, which vector indexes there are.
+-- parameters. Also, which vector indexes there are, and which texts are stored but not searched: those
+-- that wait for the sweep, and those of a rebuild.
 SELECT set_config('hnsw.ef_search', %(searched)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.max_scan_tuples', %(most)s, true),
@@ -139,14 +142,19 @@ SELECT set_config('hnsw.ef_search', %(searched)s, true),
            FROM pg_index AS i
            JOIN pg_class AS c ON c.oid = i.indexrelid
            WHERE i.indrelid = to_regclass('chunk_vector') AND i.indisvalid
+       ),
+       ARRAY(
+           SELECT id
+           FROM blob
+           WHERE NOT searchable
        );
 
 -- name: meaning
 -- Chunks nearest in meaning by one profile's model, where it has no vector index: all are compared.
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
-WHERE profile_id = 0
-ORDER BY distance
+WHERE profile_id = 0 AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: meaning_filtered
@@ -163,7 +171,7 @@ WHERE v.profile_id = 0
         AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
         AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
   )
-ORDER BY distance
+ORDER BY distance, v.blob_id, v.ordinal
 LIMIT %(limit)s;
 
 -- name: meaning_sealed
@@ -175,6 +183,7 @@ FROM (
         SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
         FROM chunk_vector
         WHERE profile_id = 0 AND added <= 0
+          AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
         ORDER BY distance
         LIMIT %(limit)s
     )
@@ -183,6 +192,7 @@ FROM (
         SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
         FROM chunk_vector
         WHERE profile_id = 0 AND added > 0
+          AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
         ORDER BY distance
         LIMIT %(limit)s
     )
@@ -238,7 +248,7 @@ LIMIT %(limit)s;
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
 WHERE profile_id = 0 AND blob_id = ANY(%(texts)s::bigint[])
-ORDER BY distance
+ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: cosines
@@ -265,11 +275,11 @@ CROSS JOIN LATERAL (
 ) AS named;
 
 -- name: symbols
--- Definitions of what the query names: of each name and text the outermost, with the number of
--- texts that define the name. Some names are defined in thousands; sorted by numbers alone, name by
+-- Definitions of what the query names: of each name and text the outermost with the chunk that holds
+-- its first line, and the number of texts that define the name. Some names are defined in thousands; sorted by numbers alone, name by
 -- name, they take half the time.
 SELECT found.blob_id, asked.folded, found.name, found.kind, found.start_line, found.end_line,
-       found.depth, found.definers
+       found.depth, found.definers, held.ordinal
 FROM unnest(%(names)s::text[]) AS asked (folded)
 CROSS JOIN LATERAL (
     SELECT blob_id, name, kind, start_line, end_line, depth, count(*) OVER () AS definers
@@ -278,11 +288,30 @@ CROSS JOIN LATERAL (
                s.blob_id, s.name, s.kind, s.start_line, s.end_line, s.depth
         FROM symbol AS s
         WHERE s.folded = asked.folded
+          AND s.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+          AND (
+              NOT %(narrow)s::boolean
+              OR EXISTS (
+                  SELECT
+                  FROM file AS f
+                  WHERE f.blob_id = s.blob_id
+                    AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+                    AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+                    AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+                    AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+              )
+          )
         ORDER BY s.blob_id, s.depth, s.start_line
     ) AS outermost
     ORDER BY depth, blob_id
     LIMIT %(limit)s
-) AS found;
+) AS found
+LEFT JOIN LATERAL (
+    SELECT c.ordinal
+    FROM chunk AS c
+    WHERE c.blob_id = found.blob_id AND found.start_line BETWEEN c.start_line AND c.end_line
+    LIMIT 1
+) AS held ON true;
 
 -- name: files
 -- The files, in scope and past the filters, that show these texts; comments scored by the query.
@@ -297,15 +326,10 @@ WHERE f.blob_id = ANY(%(blobs)s::bigint[])
   AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
 
 -- name: chunks
--- The lines and symbols of chunks: those that were found, and those that hold a definition's line.
+-- The lines and symbols of some chunks.
 SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
 FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
-JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal
-UNION ALL
-SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
-FROM unnest(%(defining)s::bigint[], %(lines)s::integer[]) AS defined (blob_id, line)
-JOIN chunk AS c ON c.blob_id = defined.blob_id
-    AND defined.line BETWEEN c.start_line AND c.end_line;
+JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal;
 
 -- name: texts
 -- The texts themselves.

@@ -15,16 +15,18 @@ from codebase_mcp.search.hits import (
     ScoredFile,
     StoredChunk,
     StoredText,
+    choose,
     chunk_id_of,
+    count_chunks,
     first_lines,
     fit,
     make_hits,
 )
-from codebase_mcp.search.ranking import Candidate, Evidence, RankedFile
+from codebase_mcp.search.ranking import Candidate, Definition, Evidence, RankedFile
 
 REPOSITORY = uuid.uuid4()
 TEXT = "".join(f"line {n}\n" for n in range(1, 31))
-CHUNKS = tuple(StoredChunk(n, n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n in range(3))
+CHUNKS = {n: StoredChunk(n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n in range(3)}
 
 
 def make_file(path: str, similarity: float, blob: int = 1, **evidence: Any) -> ScoredFile:
@@ -34,7 +36,7 @@ def make_file(path: str, similarity: float, blob: int = 1, **evidence: Any) -> S
 
 def hits_of(files: list[ScoredFile], texts: dict[int, str], limit: int = 10) -> list[Hit]:
     stored = {blob: StoredText(split_lines(t), CHUNKS) for blob, t in texts.items()}
-    return make_hits(files, stored, limit=limit, context_lines=2, explain=False)
+    return make_hits(choose(files, limit), stored, context_lines=2, explain=False)
 
 
 def test_a_file_is_shown_by_its_best_chunk_with_lines_around() -> None:
@@ -56,7 +58,7 @@ def test_further_chunks_follow_only_where_files_are_too_few() -> None:
     ]
     texts = {1: TEXT, 2: TEXT.replace("line", "row")}
     assert [h.file_path for h in hits_of(files, texts, limit=2)] == ["a", "b"]
-    assert [h.file_path for h in hits_of(files, texts, limit=3)] == ["a", "b", "a"]
+    assert [h.file_path for h in hits_of(files, texts, limit=3)] == ["a", "a", "b"]
 
 
 def test_the_same_text_elsewhere_is_one_hit_with_both_places() -> None:
@@ -65,10 +67,50 @@ def test_the_same_text_elsewhere_is_one_hit_with_both_places() -> None:
     assert [place.file_path for place in hit.also_at] == ["copy/a"]
 
 
-def test_scores_never_rise_down_the_list() -> None:
-    files = [make_file(f"f{n}", s, n, words={0: 1.0}) for n, s in enumerate((0.5, 0.9, 0.7), 1)]
-    texts = {n: TEXT.replace("line", f"row{n}") for n in range(1, 4)}
-    assert [h.similarity_score for h in hits_of(files, texts)] == [0.5, 0.5, 0.5]
+def test_a_place_stands_where_its_own_score_puts_it_and_is_named_once() -> None:
+    words = {0: 4.0, 1: 3.8, 2: 3.6}
+    files = [make_file("a", 0.9, 1, words=words), make_file("b", 0.1, 2, words=words)]
+    texts = {1: TEXT, 2: TEXT.replace("line", "row")}
+    alone = hits_of(files[:1], texts, limit=1)
+    scores = {place.start_line: place.score for place in alone[0].more_in_file}
+    assert scores == {11: 0.855, 21: 0.81}
+    found = hits_of(files, texts, limit=4)
+    assert [(h.file_path, h.start_line, h.similarity_score) for h in found] == [
+        ("a", 1, 0.9), ("a", 11, scores[11]), ("a", 21, scores[21]), ("b", 1, 0.1)
+    ]  # fmt: skip
+    assert [[p.start_line for p in hit.more_in_file] for hit in found] == [[], [], [], [11, 21]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3),
+            st.floats(0, 1),
+            st.dictionaries(st.integers(0, 2), st.floats(0, 9, width=16), max_size=3),
+        ),
+        max_size=6,
+    ),
+    st.integers(1, 12),
+)
+def test_as_many_places_come_as_are_wanted_or_counted_each_once(
+    found: list[tuple[int, float, dict[int, float]]], limit: int
+) -> None:
+    files = [
+        make_file(f"f{n}", score, blob, words=words) for n, (blob, score, words) in enumerate(found)
+    ]
+    texts = {blob: TEXT.replace("line", f"row{blob}") for blob in range(1, 4)}
+    hits = hits_of(files, texts, limit)
+    assert len(hits) == min(limit, count_chunks(files))
+    scores = [hit.similarity_score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    places = [(h.content, h.start_line) for h in hits]
+    assert len(set(places)) == len(places)
+
+
+def test_the_chunk_that_defines_what_is_asked_for_counts_among_the_others() -> None:
+    definition = Definition("part2", "part2", "function", 21, 30, 0, 1, ordinal=2)
+    file = make_file("a", 0.9, words={0: 1.0}, definitions=[definition])
+    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part0", "part2"]
 
 
 def test_a_chunk_keeps_its_id_as_long_as_its_text() -> None:
