@@ -41,6 +41,9 @@ MEANING_CHUNKS = 150
 FILES_PER_NAME = 6
 DEFINITIONS = 12
 
+# A word in more chunks is not looked for in one text alone.
+HOLDING_CHUNKS = 100
+
 # So many texts go on to ranking: the best by words, the best by meaning, and all that the lists of
 # names and definitions found. A trial found 99.4 % of the targets among the first 50 by words.
 RANKED_BY_WORDS = 60
@@ -221,7 +224,7 @@ async def find_candidates(
     idf = inverse_frequencies((term.id for term in query.terms), scope.frequencies)
     asked = sparse_literal(idf)
     parameters = scope.parameters()
-    words, named, symbols, *meanings = await tx.fetch_many(
+    words, named, symbols, holders, *meanings = await tx.fetch_many(
         [
             _words_statement(query, asked, scope, parameters),
             (
@@ -236,6 +239,7 @@ async def find_candidates(
                     **parameters,
                 },
             ),
+            (_SQL["holders"], {"term": _rare_word(query, scope), "hidden": scope.hidden}),
             *(_meaning_statement(asked_by, scope, parameters) for asked_by in asked_of),
         ]
     )
@@ -248,12 +252,19 @@ async def find_candidates(
         of_text = texts[blob_id]
         of_text.chunk_count = chunk_count
         of_text.comments = max(comments, 0.0)
+        of_text.is_only_holder = holders == [(blob_id,)]
         candidates.append(Candidate(snapshot_id, path, blob_id, language, FileKind(kind), of_text))
     by_stem = {term.text: idf[term.id] for term in query.terms}
     least = meant[-1][0] if meant else 0.0
     spoken = [term for term in query.terms if term.spoken]
     unknown = sum(not scope.frequencies.get(term.id) for term in spoken) / (len(spoken) or 1)
     return Found(candidates, by_stem, unknown, least, len(words) == WORD_CHUNKS)
+
+
+def _rare_word(query: Query, scope: Scope) -> int | None:
+    """The query's only word, if it is so rare that one text alone may hold it."""
+    term = query.whole
+    return term if term and scope.frequencies.get(term, 0) <= HOLDING_CHUNKS else None
 
 
 async def _meant(

@@ -84,6 +84,13 @@ class Query:
     names: tuple[AskedName, ...]
     is_symbol: bool
 
+    @property
+    def whole(self) -> int | None:
+        """The term of the one word that the query is; None where it is more."""
+        spoken = [term for term in self.terms if term.spoken]
+        is_one = len(self.text.split()) == 1 and len(self.names) == 1
+        return spoken[-1].id if is_one and spoken else None
+
 
 # Strength of a name that is the whole query, that looks like an identifier, that is a plain word.
 WHOLE_QUERY = 1.5

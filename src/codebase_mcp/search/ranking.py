@@ -33,6 +33,7 @@ WEIGHTS: Mapping[str, float] = {
     "internal": -1.0,
     "example": -0.6,
     "depth": -0.6,
+    "only": 60.0,
 }
 _WEIGHT_LIST = tuple(WEIGHTS.values())
 _TEST_WORDS = frozenset({"test", "spec", "mock", "fixture"})
@@ -82,7 +83,10 @@ class Definition:
 
 @dataclass(slots=True)
 class Evidence:
-    """What the candidate lists found in one text: per chunk (by ordinal, the best first)."""
+    """What the candidate lists found in one text: per chunk (by ordinal, the best first).
+
+    ``is_only_holder`` says that no other text holds the one word that is asked for.
+    """
 
     words: Mapping[int, float] = field(default_factory=dict)
     meaning: Mapping[int, float] = field(default_factory=dict)
@@ -90,6 +94,7 @@ class Evidence:
     definitions: Sequence[Definition] = ()
     comments: float = 0.0
     chunk_count: int = CHUNKS_MEANT
+    is_only_holder: bool = False
 
     @property
     def body(self) -> float:
@@ -202,6 +207,7 @@ def rank_files(
             "internal": float(facts.is_internal),
             "example": float(facts.is_example and candidate.kind is FileKind.CODE),
             "depth": min(max(depth, 0.0), 3.0),
+            "only": float(is_only_place(query, candidate)),
         }
         score = sum(map(mul, _WEIGHT_LIST, signals.values()))
         ranked.append(RankedFile(candidate, score, signals, evidence.best_words / asked_for))
@@ -291,6 +297,15 @@ def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
 def _definition(query: Query, candidate: Candidate) -> float:
     share = DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE)
     return share * definition_signal(query, candidate.evidence.definitions)
+
+
+def is_only_place(query: Query, candidate: Candidate) -> bool:
+    """Whether the query is one name that only this file defines, or a word that only it holds."""
+    evidence = candidate.evidence
+    if query.whole is None or evidence.is_only_holder:
+        return evidence.is_only_holder
+    is_alone = any(definition.definers == 1 for definition in evidence.definitions)
+    return query.is_symbol and is_alone and candidate.kind in DEFINING_KINDS
 
 
 def _folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:

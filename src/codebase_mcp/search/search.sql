@@ -128,6 +128,14 @@ FROM (
 ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
+-- name: holders
+-- Which texts hold a term, two at most: enough to know whether there is only one.
+SELECT DISTINCT blob_id
+FROM chunk
+WHERE terms @> ARRAY[%(term)s::integer]
+  AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+LIMIT 2;
+
 -- name: prepare
 -- For this transaction: how far vector indexes are searched; plans are made once, for any
 -- parameters. Also, which vector indexes there are, and which texts are stored but not searched: those
