@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.search.search import Ranking, Request
 from quality_queries import Asked, Repository
@@ -51,12 +50,8 @@ async def bring_up_to_date(app: App, repository: Repository) -> int:
     What another version of either made is made anew: figures of an old index would mislead.
     """
     project = project_of(repository.root)
-    try:
-        report = await app.index(repository.root, project)
-        is_old = report.run.notice is not None
-    except EmbeddingUnavailable:
-        is_old = True
-    if is_old:
+    report = await app.index(repository.root, project)
+    if report.run.notice is not None:
         report = await app.index(repository.root, project, force_reindex=True)
     if report.run.status == "failed":
         raise SystemExit(f"{repository.name}: {'; '.join(report.run.errors)}")

@@ -47,6 +47,7 @@ from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.index.queue import JobQueue
+from codebase_mcp.index.refresh import Outdated
 from codebase_mcp.projects.health import Health, examine
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
@@ -135,11 +136,16 @@ class App:
         self._nearest = NearestIndexes(database)
         self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest)
         self._misses = Misses(database, models, self._searcher)
+        self.jobs = JobQueue(database)
         self.freshness = Freshness(
             database,
             self._searcher,
             self._let_follow,
             lambda root: repository_at(settings, root).selection,
+            outdated=Outdated(
+                lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
+                self.jobs.enqueue,
+            ),
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,
         )
@@ -147,7 +153,6 @@ class App:
         self.resolver = Resolver(
             database, WorkflowClient(url) if url else None, chosen=settings.project
         )
-        self.jobs = JobQueue(database)
         self.grower = Grower(database, models)
         self.erasure = Erasure(database, self.resolver, self._indexer, self.jobs)
         self.dry_run = DryRun(settings, database, self.resolver, models)

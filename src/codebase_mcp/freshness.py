@@ -20,17 +20,17 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database, ProjectClaims
 from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.index.build import RunResult
-from codebase_mcp.index.refresh import Refresher, Update
+from codebase_mcp.index.refresh import Outdated, Refresher, Update
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
 from codebase_mcp.search.candidates import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.verify import Verifier
 from codebase_mcp.source.selection import Selection
 
-State = Literal["ready", "unchecked", "stale", "incomplete", "indexing"]
+State = Literal["ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"]
 
 # Of several repositories the state is the one that says most about what is missing.
-_ORDER: tuple[State, ...] = ("ready", "unchecked", "stale", "incomplete", "indexing")
+_ORDER: tuple[State, ...] = ("ready", "unchecked", "stale", "outdated", "incomplete", "indexing")
 
 # For what hits turned out to have changed there is always so much of the budget.
 _LEAST_SHARE = 0.5
@@ -52,7 +52,8 @@ class Freshness:
     """Answers questions from an index that follows the files.
 
     ``update`` lets an index follow, ``selection_of`` says what of a tree is listed; an index that
-    was made under other settings than ``chosen_by`` is left alone. With a budget of 0 nothing is
+    was made under other settings than ``chosen_by`` is left alone, one of an earlier version of the
+    program is made anew by others (``outdated``). With a budget of 0 nothing is
     looked at.
     """
 
@@ -63,6 +64,7 @@ class Freshness:
         update: Update,
         selection_of: Callable[[Path], Selection],
         *,
+        outdated: Outdated,
         chosen_by: str,
         budget_s: float,
     ) -> None:
@@ -72,7 +74,12 @@ class Freshness:
         self.selection_of = selection_of
         self._budget_s = budget_s
         self._refresher = Refresher(
-            database, self.bring, selection_of, chosen_by=chosen_by, budget_s=budget_s
+            database,
+            self.bring,
+            selection_of,
+            outdated=outdated,
+            chosen_by=chosen_by,
+            budget_s=budget_s,
         )
         self._verifier = Verifier()
 
@@ -118,7 +125,7 @@ class Freshness:
         indexed = [one.indexed_at for one in snapshots]
         checked = [one.checked_at for one in states]
         return IndexTruth(
-            state=max((one.state for one in states), key=_ORDER.index, default="incomplete"),
+            state=max((one.state for one in states), key=_ORDER.index, default="absent"),
             files_pending=sum(one.pending for one in states),
             files_failed=sum(one.files_failed for one in snapshots),
             files_skipped=sum(sum(loads(one.skipped).values()) for one in snapshots),

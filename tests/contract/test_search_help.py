@@ -141,6 +141,8 @@ async def test_an_unknown_repository_is_answered_with_those_there_are(
     assert told["reasons"][0] == f"repository_id={unknown} leaves none of 8 files."
     found = told["without_filters"]
     assert told["reasons"][1] == f"There are these repositories: repo ({found['repository_id']})."
+    assert reply["index"]["state"] == "absent"
+    assert not any("run" in reason for reason in told["reasons"])
 
 
 async def test_words_of_one_repository_are_not_offered_for_another(

@@ -159,21 +159,6 @@ async def test_a_model_whose_files_have_changed_is_not_taken_for_the_old_one(
             await process.search("login", project_id)
 
 
-async def test_another_version_of_the_program_asks_for_a_rebuild(
-    app: App, make_repo: MakeRepo, project_id: str
-) -> None:
-    root = make_repo()
-    await app.index(root, project_id)
-    async with app.enter(project_id) as here:
-        await here.tx.execute("UPDATE profile SET fingerprint = '0.0.0-old'")
-    for call in (app.search("authenticate", project_id), app.index(root, project_id)):
-        with pytest.raises(EmbeddingUnavailable, match="another version") as caught:
-            await call
-        assert "force_reindex" in (caught.value.hint or "")
-    await app.index(root, project_id, force_reindex=True)
-    assert (await found_paths(app, project_id, "authenticate"))[0] == "src/auth.py"
-
-
 async def test_worker_processes_embed_with_the_model_of_each_run(
     app: App,
     database: Database,

@@ -124,7 +124,7 @@ async def _search(app: App) -> str:
     repositories = [repository for project in projects for repository in project.repositories]
     chunks = sum(repository.chunks for repository in repositories)
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
-        profile.require_version(PROGRAM_VERSION)
-        await app.models.of_index(profile)
+        if not app.models.is_outdated(profile, PROGRAM_VERSION):
+            await app.models.of_index(profile)
     found = f"{len(projects)} projects with {chunks} chunks ready to search"
     return ". ".join([found, *model_notices(repositories, app.models)])

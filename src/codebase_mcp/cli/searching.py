@@ -20,6 +20,8 @@ NOTES = {
     "incomplete": "The index is incomplete: {} files to go. Run: codebase-mcp index PATH",
     "stale": "{} files have changed and are not indexed yet. Run: codebase-mcp index PATH",
     "unchecked": "Whether files have changed since they were indexed is not known.",
+    "outdated": "An earlier version of this program made the index. Words and names answer; "
+    "meaning does when the index has been made anew, in the background.",
 }
 
 # One command has more time to look than one search of many.

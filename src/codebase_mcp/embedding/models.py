@@ -166,6 +166,27 @@ class Models:
         """Whether an index was made with the model that new indexes are made with."""
         return profile.model_fingerprint == self.first_embedder.fingerprint
 
+    def is_outdated(self, profile: Profile, version: str) -> bool:
+        """Whether an index has to be made anew because this program is a later one than made it.
+
+        Its rows are of an earlier version, or its vectors of a built-in model that was replaced.
+        """
+        if profile.is_newer(version):
+            return False
+        is_builtin = profile.recipe.provider == "static" and profile.recipe.model is None
+        builtin = _loaded(BUILTIN, BUILTIN_NAME) if is_builtin else None
+        return profile.is_older(version) or (
+            builtin is not None and profile.model_fingerprint != builtin.fingerprint
+        )
+
+    async def first_for(self, profile: Profile) -> Model:
+        """The model to make an outdated index anew with: its own, if that is here."""
+        try:
+            await self.of_index(profile)
+            return await self.of_profile(profile)
+        except EmbeddingUnavailable:
+            return await self.first()
+
     def is_at_hand(self, profile: Profile) -> bool:
         """Whether questions to an index are embedded here, without waiting for anybody."""
         known = self._known.get(profile.model_fingerprint)

@@ -7,6 +7,7 @@ own, and which nobody who can write to the database may choose for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from codebase_mcp.embedding.embedder import ModelFacts
 from codebase_mcp.embedding.providers import ModelChoice, Provider
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale
-from codebase_mcp.errors import EmbeddingUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ class Profile:
         """The version of the model."""
         return self.fingerprint.partition("-")[2]
 
-    def require_version(self, version: str) -> None:
-        """Refuse an index whose rows another version of the program made.
+    def is_older(self, version: str) -> bool:
+        """Whether an earlier version of the program made the rows of an index."""
+        return _numbers(self.version) < _numbers(version)
 
-        Raises:
-            EmbeddingUnavailable: it must be built anew.
-        """
-        if self.version != version:
-            raise EmbeddingUnavailable(
-                f"The index was made by another version of this program (model {self.model})",
-                hint="Call index_repository with force_reindex=true to rebuild it.",
-                details={"indexed_with": self.model},
-            )
+    def is_newer(self, version: str) -> bool:
+        """Whether a later version made them."""
+        return _numbers(self.version) > _numbers(version)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """``2.10.3`` as numbers, to be compared; what has none is older than anything."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))

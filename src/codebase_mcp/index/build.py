@@ -22,7 +22,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
 from codebase_mcp.index.batches import Batches, Parts, Progress, Tally
 from codebase_mcp.index.pace import paced, waiting
@@ -164,14 +164,12 @@ class Indexer:
         ) as record:
             with step("list"):
                 listing = await asyncio.to_thread(list_files, order.root, order.selection)
-            model, profile = await self._model_for(project, repository_id, force=order.force)
+            model, profile, rebuild = await self._model_for(order)
             async with step("plan"), self._database.transaction(project) as tx:
                 _, name = await store.open_repository(
                     tx, project, order.root, order.name, order.selection.chosen_by
                 )
-                snapshot = await store.open_snapshot(
-                    tx, repository_id, profile, rebuild=order.force
-                )
+                snapshot = await store.open_snapshot(tx, repository_id, profile, rebuild=rebuild)
                 stored = await store.stored_files(tx, snapshot)
                 plan = make_plan(listing, stored, same_classifier=snapshot.same_classifier)
                 if plan.removed:
@@ -198,8 +196,9 @@ class Indexer:
         project = order.project
         async with self._database.transaction(project, readonly=True) as tx:
             snapshot = await store.up_to_date(tx, order.repository_id)
-        if snapshot is None or snapshot.profile.version != PROGRAM_VERSION:
+        if snapshot is None or self._is_outdated(snapshot.profile):
             return None
+        _require_known(snapshot.profile)
         model = await self._parts.models.of_index(snapshot.profile)
         with step("list"):
             listing = await asyncio.to_thread(list_files, order.root, order.selection, part.paths)
@@ -300,20 +299,42 @@ class Indexer:
                 held = await stack.enter_async_context(locks)
             yield held
 
-    async def _model_for(
-        self, project: Project, repository_id: UUID, *, force: bool
-    ) -> tuple[LocalModel, Profile]:
-        """The model of a run and the profile of what it makes, asked for while nothing is held."""
+    async def _model_for(self, order: _Order) -> tuple[LocalModel, Profile, bool]:
+        """The model of a run, the profile of what it makes, and whether it makes all of it anew.
+
+        It is asked for while nothing is held. What an earlier version of this program made is made
+        anew, with the same model where that is here.
+        """
         models = self._parts.models
-        if not force:
-            async with self._database.transaction(project, readonly=True) as tx:
-                profile = await store.active_profile(tx, repository_id)
-            if profile is not None:
-                profile.require_version(PROGRAM_VERSION)
-                return await models.of_index(profile), profile
-        model = await models.first()
+        async with self._database.transaction(order.project, readonly=True) as tx:
+            stored = await store.active_profile(tx, order.repository_id)
+        if stored is None or order.force:
+            model = await models.first()
+        elif self._is_outdated(stored):
+            model = await models.first_for(stored)
+        else:
+            _require_known(stored)
+            return await models.of_index(stored), stored, False
         made = Profile.of(PROGRAM_VERSION, model.facts, model.recipe)
-        return models.first_embedder, replace(made, scale=await models.scale_of(model))
+        profile = replace(made, scale=await models.scale_of(model))
+        return await models.of_index(profile), profile, stored is not None
+
+    def _is_outdated(self, profile: Profile) -> bool:
+        return self._parts.models.is_outdated(profile, PROGRAM_VERSION)
+
+
+def _require_known(profile: Profile) -> None:
+    """Leave alone what a later version of this program made.
+
+    Raises:
+        IndexingFailed: it did.
+    """
+    if profile.is_newer(PROGRAM_VERSION):
+        raise IndexingFailed(
+            "A later version of this program made the index",
+            hint="Update codebase-mcp here. To rebuild the index with this version instead:"
+            " index_repository with force_reindex=true.",
+        )
 
 
 def _notice(profile: Profile, models: Models) -> str | None:

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.index.differences import MOST_READ, differences
@@ -43,6 +44,17 @@ Update = Callable[[Project, Path, "Iterable[str] | None"], Awaitable[RunResult |
 
 Nothing comes back where the repository is not known any more.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """Which indexes an earlier version of the program made, and how they come to be made anew.
+
+    That takes long, so ``ask`` only asks for it; somebody who lives longer than a search does it.
+    """
+
+    made_by_earlier: Callable[[Profile], bool]
+    ask: Callable[[Project, Path], Awaitable[object]]
 
 
 @dataclass(slots=True)
@@ -94,16 +106,19 @@ class Refresher:
         update: Update,
         selection_of: Callable[[Path], Selection],
         *,
+        outdated: Outdated,
         chosen_by: str,
         budget_s: float,
     ) -> None:
         self._database = database
         self._update = update
+        self._outdated = outdated
         self._chosen_by = chosen_by
         self._selection_of = selection_of
         self._budget_s = budget_s
         self._trees: dict[str, tuple[float, list[Tree]]] = {}
         self._followers: dict[tuple[str, UUID], _Follower] = {}
+        self._asked: dict[tuple[str, UUID], asyncio.Task[None]] = {}
         # A drive that does not answer must not take the threads that others wait for.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="freshness")
 
@@ -112,7 +127,7 @@ class Refresher:
         tasks = [one.task for one in self._followers.values() if one.task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._asked.values(), return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def is_ours(self, tree: Tree) -> bool:
@@ -137,6 +152,8 @@ class Refresher:
         for tree in await self._trees_of(project):
             if only is not None and tree.repository_id != only:
                 continue
+            if self._is_outdated(tree) and not only_look:
+                self._ask_anew(project, tree)
             follower = self._follower(project, tree)
             if follower.task is None and self._is_due(follower):
                 follower.begin(self._follow(follower, only_look=only_look))
@@ -151,7 +168,7 @@ class Refresher:
         tasks: set[asyncio.Task[None]] = set()
         for tree in await self._trees_of(project):
             paths = changed.get(tree.repository_id)
-            if not paths or not self.is_ours(tree):
+            if not paths or not self.is_ours(tree) or self._is_outdated(tree):
                 continue
             follower = self._follower(project, tree)
             follower.pending |= paths
@@ -173,25 +190,46 @@ class Refresher:
         checked_at = follower.checked_at
         if tree.is_watched and not follower.is_behind:
             checked_at = datetime.now(UTC)
+        if self._is_outdated(tree):
+            return TreeState("outdated", known, checked_at)
         if tree.is_running and not (follower.task and not tree.files_pending):
             return TreeState("indexing", known, checked_at)
         if pending or not tree.is_complete:
             return TreeState("incomplete", known, checked_at)
         if follower.is_behind:
             return TreeState("stale", known, checked_at)
-        if tree.is_watched or (follower.is_trusted and follower.task is None):
-            return TreeState("ready", 0, checked_at)
-        return TreeState("unchecked", 0, checked_at)
+        is_ready = tree.is_watched or (follower.is_trusted and follower.task is None)
+        return TreeState("ready" if is_ready else "unchecked", 0, checked_at)
 
     def _is_due(self, follower: _Follower) -> bool:
         tree = follower.tree
-        if not self.is_ours(tree):
+        if not self.is_ours(tree) or self._is_outdated(tree):
             return False
         if tree.was_cancelled and (tree.files_pending or not tree.is_complete):
             return False  # somebody wanted it to end
         if tree.is_running or time.monotonic() < follower.not_before:
             return False
         return not tree.is_watched or follower.is_behind
+
+    def _is_outdated(self, tree: Tree) -> bool:
+        return self._outdated.made_by_earlier(tree.profile)
+
+    def _ask_anew(self, project: Project, tree: Tree) -> None:
+        """Let an index be made anew beside the old one, unless somebody wanted that to end."""
+        key = project.schema_name, tree.repository_id
+        is_ours = (
+            self.is_ours(tree) or not tree.selected_by
+        )  # the first versions wrote nothing down
+        if key in self._asked or tree.is_running or tree.was_cancelled or not is_ours:
+            return
+
+        async def ask() -> None:
+            try:
+                await self._outdated.ask(project, tree.root)
+            except CodebaseError as error:
+                log.warning("The index of %s cannot be made anew: %s", tree.root, error.message)
+
+        self._asked[key] = asyncio.create_task(ask())
 
     def _follower(self, project: Project, tree: Tree) -> _Follower:
         key = project.schema_name, tree.repository_id

@@ -11,6 +11,7 @@ from uuid import UUID
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.naming import behind_lock, index_lock, watch_lock
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index.plan import StoredFile
 
 _SQL = load_queries("codebase_mcp.index", "trees.sql")
@@ -32,6 +33,7 @@ class Tree:
     is_complete: bool
     selected_by: str
     was_cancelled: bool
+    profile: Profile
     is_running: bool
     is_watched: bool
 
@@ -40,7 +42,7 @@ class Tree:
 class TreeState:
     """How true the index of a repository is; ``pending`` files are known to differ."""
 
-    state: Literal["ready", "indexing", "incomplete", "stale", "unchecked"]
+    state: Literal["ready", "indexing", "incomplete", "outdated", "stale", "unchecked"]
     pending: int = 0
     checked_at: datetime | None = None
 
@@ -53,6 +55,7 @@ async def load_trees(tx: Transaction) -> list[Tree]:
     return [
         Tree(
             *(row[0], Path(row[1]), row[2], row[3], row[4], row[5], row[6], row[7]),
+            Profile.from_row(row[8:]),
             is_running=index_lock(row[0]) in held,
             is_watched=watch_lock(row[0]) in held and behind_lock(row[0]) not in held,
         )

@@ -1,9 +1,11 @@
 -- name: trees
 -- The repositories of a project and the snapshot of each that answers searches.
 SELECT r.id, r.root, s.id, s.generation, s.files_pending, s.indexed_at IS NOT NULL, r.selected_by,
-       coalesce(run.status = 'cancelled', false)
+       coalesce(run.status = 'cancelled', false), p.id, p.fingerprint, p.model, p.dimension,
+       p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
 FROM repository AS r
 JOIN snapshot AS s ON s.repository_id = r.id AND s.active
+JOIN profile AS p ON p.id = s.profile_id
 LEFT JOIN index_run AS run ON run.repository_id = r.id
 ORDER BY r.root;
 

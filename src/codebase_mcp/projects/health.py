@@ -21,6 +21,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
 )
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
+from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.index.queue import IndexJob, JobQueue
 from codebase_mcp.index.second_tier import TierState, load_state
 from codebase_mcp.projects.identity import Identity
@@ -165,15 +166,29 @@ def _newest(known: Sequence[IndexJob]) -> Iterable[IndexJob]:
 
 
 def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:
-    """What is to be known of the models that indexes were made with, in words."""
+    """What is to be known of the versions and models that indexes were made with, in words."""
     return [
-        f"{repository.name} ({repository.root}) is indexed with the model"
-        f" {repository.profile.model}, which goes on answering for it; new indexes are made with"
-        f" {models.first_embedder.name}. index_repository with force_reindex=true rebuilds it with"
-        " that one"
+        notice
         for repository in repositories
-        if not models.is_first(repository.profile)
+        if (notice := _model_notice(repository, models)) is not None
     ]
+
+
+def _model_notice(repository: RepositoryFacts, models: Models) -> str | None:
+    profile, named = repository.profile, f"{repository.name} ({repository.root})"
+    if models.is_outdated(profile, PROGRAM_VERSION):
+        return (
+            f"{named} was indexed by an earlier version of this program: words and names answer,"
+            " and the next search has the rest made anew in the background; index_repository does"
+            " it at once"
+        )
+    if models.is_first(profile):
+        return None
+    return (
+        f"{named} is indexed with the model {profile.model}, which goes on answering for it; new"
+        f" indexes are made with {models.first_embedder.name}. index_repository with"
+        " force_reindex=true rebuilds it with that one"
+    )
 
 
 def index_problems(repositories: Iterable[RepositoryFacts]) -> list[str]:
@@ -220,10 +235,10 @@ async def _model_problems(
     problems = []
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         try:
-            profile.require_version(version)
             await models.of_index(profile)
         except EmbeddingUnavailable as error:
-            problems.append(in_words(error))
+            if not models.is_outdated(profile, version):
+                problems.append(in_words(error))
     return problems
 
 

@@ -106,20 +106,30 @@ class Proof:
     related: float
 
 
+# Where the model of an index is gone: as near as a question about the code mostly comes at least.
+ASSUMED = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2}
+
+
 def about(
-    query: Query, ranked: Sequence[RankedFile], *, least: float, unknown: float, topic: float
+    query: Query, ranked: Sequence[RankedFile], *, least: float | None, unknown: float, topic: float
 ) -> About:
-    """What the first files show of a question; ``least`` is the list of meaning's last cosine."""
+    """What the first files show of a question.
+
+    ``least`` is the list of meaning's last cosine, None where no model could be asked.
+    """
     first = ranked[:LOOKED_AT]
     coverage = min(max((file.coverage for file in first), default=0.0), MOST)
     meaning = max((file.candidate.evidence.best_meaning for file in first), default=0.0)
+    if least is None:
+        near = ASSUMED
+    else:
+        mean = _most(first, "meaning")
+        near = {"meaning": meaning, "mean_meaning": mean, "spread": meaning - least}
     return About(
         coverage=coverage,
         name=_most(first, "name"),
         definition=min(_most(first, "definition"), MOST),
-        meaning=meaning,
-        mean_meaning=_most(first, "meaning"),
-        spread=meaning - least,
+        **near,
         unknown=unknown,
         words=math.log1p(sum(term.spoken for term in query.terms)),
         known_coverage=coverage * (1 - unknown),

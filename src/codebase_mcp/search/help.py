@@ -31,6 +31,8 @@ _STATES = {
     "incomplete": "The last index run broke off, {} missing: index the repository again.",
     "stale": "Since the index was made {} changed.",
     "unchecked": "Whether files have changed since they were indexed is not known.",
+    "outdated": "An earlier version of this program made the index: until it is made anew, words "
+    "and names answer, not meaning.",
 }
 
 # What no question is about is no reason for a miss.

@@ -16,8 +16,9 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
-from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
 from codebase_mcp.search.candidates import (
     Asked,
     Filters,
@@ -146,8 +147,8 @@ class Searcher:
 
         Raises:
             ProjectNotFound: nothing was ever indexed in this project.
-            EmbeddingUnavailable: the model that the index was made with is not here, or the index
-                was made by another version of this program.
+            EmbeddingUnavailable: the model that the index was made with is not here, and no earlier
+                version of this program made it.
         """
         with watched("search", _count_step, keeps_statements=True) as watch:
             answer = await self._answer(project, parse_query(text), request)
@@ -221,13 +222,12 @@ class Searcher:
                     if profile.fingerprint not in vectors and not self._models.is_at_hand(profile)
                 ]
                 if not away and second is None:
-                    query, scope, meant = await self._respelt(tx, query, scope)
-                    topic = 0.0
+                    embedder = await self._embedder(scope, vectors)
+                    query, scope, meant = await self._respelt(tx, query, scope, embedder)
                     for profile in scope.profiles:
-                        embedder = await self._models.of_index(profile)
                         if profile.fingerprint not in vectors:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
-                        topic = embedder.topic(query.plain)
+                    topic = embedder.topic(query.plain)
                     yield _Entered(tx, query, scope, _asked(scope, vectors), topic, meant)
                     return
             for profile in away:
@@ -235,13 +235,19 @@ class Searcher:
             if second is not None:
                 vectors[second.fingerprint] = await self._embed_strongly(second, query)
 
+    async def _embedder(
+        self, scope: Scope, vectors: Mapping[str, Vectors | None]
+    ) -> StaticEmbedder:
+        """A model of the indexes that are searched; the one of now where all of theirs are gone."""
+        for profile in scope.profiles:
+            if vectors.get(profile.fingerprint, ()) is not None:
+                return await self._models.of_index(profile)
+        return self._models.first_embedder
+
     async def _respelt(
-        self, tx: Transaction, query: Query, scope: Scope
+        self, tx: Transaction, query: Query, scope: Scope, embedder: StaticEmbedder
     ) -> tuple[Query, Scope, dict[str, str]]:
         """The question with its probable typing errors mended, and what was taken for what."""
-        if not scope.profiles:
-            return query, scope, {}
-        embedder = await self._models.of_index(scope.profiles[0])
         doubtful = doubtful_words(query, scope.frequencies, embedder.knows)[:MOST_DOUBTFUL]
         if not doubtful:
             return query, scope, {}
@@ -270,9 +276,15 @@ class Searcher:
         named = "" if thesaurus is None else thesaurus.named(query.plain)
         return f"{query.plain} {named}" if named else query.plain
 
-    async def _embed(self, profile: Profile, query: Query) -> Vectors:
+    async def _embed(self, profile: Profile, query: Query) -> Vectors | None:
+        """The question by the model of an index; None where an upgrade took that model away."""
         with step("embed"):
-            embedder = await self._models.of_index(profile)
+            try:
+                embedder = await self._models.of_index(profile)
+            except EmbeddingUnavailable:
+                if self._models.is_outdated(profile, self._version):
+                    return None
+                raise
             return await embedder.embed_query(query.plain)
 
     async def _embed_strongly(self, profile: Profile, query: Query) -> Vectors | None:
@@ -285,8 +297,6 @@ class Searcher:
                 "Project has not been indexed or does not exist",
                 hint="Call index_repository with the same project_id first.",
             )
-        for profile in scope.profiles:
-            profile.require_version(self._version)
 
 
 async def _rank(entered: _Entered) -> tuple[Ranking, Found]:
@@ -297,7 +307,8 @@ async def _rank(entered: _Entered) -> tuple[Ranking, Found]:
     least = found.least_meaning
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency, least)
-        facts = about(query, files, least=least, unknown=found.unknown, topic=entered.topic)
+        known = least if entered.asked else None
+        facts = about(query, files, least=known, unknown=found.unknown, topic=entered.topic)
     return Ranking(files, facts), found
 
 

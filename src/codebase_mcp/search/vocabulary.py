@@ -127,6 +127,14 @@ class Vocabulary:
         nearest = np.argsort(-cosines)[:_LOOKED_AT].tolist()
         return [self.words[i] for i in nearest if scale.apply(float(cosines[i])) >= least]
 
+    def is_slip(self, word: str, model: StaticEmbedder) -> bool:
+        """Whether a word is probably a commoner one of this code misspelled."""
+        if model.knows(word):
+            return False
+        place = self.places[word]
+        commoner = (one for one in self.spelled_like(word) if self.places[one] < place)
+        return any(slips_between(word, one) == 1 and stem(word) != stem(one) for one in commoner)
+
 
 def near_words(
     vocabulary: Vocabulary, words: Mapping[str, bool], model: StaticEmbedder, scale: Scale
@@ -148,12 +156,17 @@ def _near(
 ) -> NearWords:
     known = {stem(word)}
     meant = _meant(vocabulary, word, model, scale)
+
+    def distinct(words: Iterable[str], most: int) -> tuple[str, ...]:
+        right = (one for one in words if not vocabulary.is_slip(one, model))
+        return _distinct(right, known, most)
+
     if not is_missing or model.knows(word):
-        return NearWords(word, (), _distinct(meant, known, NEAR_WORDS))
-    spelled = _distinct(vocabulary.spelled_like(word), known, NEAR_WORDS)
+        return NearWords(word, (), distinct(meant, NEAR_WORDS))
+    spelled = distinct(vocabulary.spelled_like(word), NEAR_WORDS)
     begun = [] if spelled else vocabulary.beginning_like(word)
     known.update(map(stem, spelled))
-    return NearWords(word, spelled, _distinct([*begun, *meant], known, NEAR_WORDS - len(spelled)))
+    return NearWords(word, spelled, distinct([*begun, *meant], NEAR_WORDS - len(spelled)))
 
 
 def _meant(vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale) -> list[str]:

@@ -289,10 +289,15 @@ class RepositoryName(BaseModel):
 class IndexState(BaseModel):
     """How far the results can be relied upon."""
 
-    state: Literal["ready", "unchecked", "stale", "incomplete", "indexing"] = Field(
-        description="ready: equal to the files; unchecked: could not be compared with them in "
-        "time, or they are not on this machine; stale: files have changed that are not indexed "
-        "yet; incomplete: the last run broke off; indexing: a run is going on."
+    state: Literal[
+        "ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"
+    ] = Field(
+        description="ready: equal to the files as they were at checked_at, up to a second ago; "
+        "unchecked: could not be compared with them in time, or they are not on this machine; "
+        "stale: files have changed that are not indexed yet; outdated: made by an earlier version "
+        "of this program, so words and names answer until it is made anew in the background; "
+        "incomplete: the last run broke off; indexing: a run is going on; absent: no repository "
+        "here has the repository_id."
     )
     files_pending: int = Field(description="Known not to be in the index as they are now.")
     files_failed: int

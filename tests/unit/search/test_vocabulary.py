@@ -134,6 +134,16 @@ def test_no_more_than_a_handful_is_offered() -> None:
     assert len(meant.all) == NEAR_WORDS
 
 
+def test_a_slip_in_the_code_itself_is_not_offered() -> None:
+    names = ["receive_parcel", "receiveAll", "on_receive", "recieve_once"]
+    slip = near("recive", names)
+    assert slip is not None
+    assert slip.all == ("receive",)
+    alone = near("recive", ["recieve_once"])
+    assert alone is not None
+    assert alone.spelled == ("recieve",)
+
+
 def test_another_models_cosines_are_brought_to_the_built_in_scale() -> None:
     assert near("picture", ["image"]) is not None
     assert near("picture", ["image"], scale=Scale(slope=0.1)) is None
