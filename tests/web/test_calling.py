@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +146,19 @@ async def test_a_body_that_is_no_json_object_is_refused(
     answer = await http.post("/tools/search_code", content=body, headers=JSON)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
+
+
+async def test_a_large_body_that_is_wrong_throughout_gets_a_short_answer(
+    http: httpx2.AsyncClient,
+) -> None:
+    body = {f"unknown_{number}": number for number in range(90_000)}
+    assert len(json.dumps(body)) > 2_000_000
+    answer = await http.post("/tools/search_code", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "VALIDATION_ERROR")
+    assert len(answer.content) < 4_096
+    for path in ("/tools/", "/nowhere/"):
+        method = http.post if path == "/tools/" else http.get
+        assert len((await method(path + "x" * 50_000)).content) < 4_096
 
 
 async def test_text_that_is_none_is_quoted_back_unharmed(http: httpx2.AsyncClient) -> None:
