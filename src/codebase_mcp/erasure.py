@@ -23,6 +23,8 @@ from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.following import refresh_anchors
+from codebase_mcp.source.selection import EVERYTHING, Selection
+from codebase_mcp.source.walk import list_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,17 @@ class Erasure:
         return Purged(before, {table: left.get(table, 0) for table in before})
 
     async def still_on_disk(self, target: Target, purged: Purged) -> bool:
-        """Whether the next index run would find it again."""
+        """Whether anything of it is still there."""
         root = Path(target.repository.root)
         paths = [root / path for path in purged.paths] or [root]
         return await asyncio.to_thread(lambda: any(path.exists() for path in paths))
+
+    async def is_read_again(
+        self, target: Target, purged: Purged, selection: Selection = EVERYTHING
+    ) -> bool:
+        """Whether it is still there and nothing ignores it, so that it is indexed again."""
+        root = Path(target.repository.root)
+        if not await asyncio.to_thread(root.is_dir):
+            return False
+        listing = await asyncio.to_thread(list_files, root, selection, purged.paths)
+        return bool(listing.files)

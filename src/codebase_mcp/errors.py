@@ -13,13 +13,20 @@
     └── InternalError         RUNTIME_ERROR      anything unforeseen, with an id the log has too
 
 Every error carries what the contract's error shape needs: ``message`` for people, ``details`` for
-programs and ``hint``, the way out.
+programs and ``hint``, the way out. What a client gets of it is bounded: it goes into a model's
+context, and whoever sends megabytes must not be sent them back.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from itertools import accumulate, takewhile
 from typing import Any, ClassVar
+
+# Together below 4 KB.
+_MAX_TEXT_CHARS = 600
+_MAX_DETAILS_CHARS = 2_000
 
 
 class CodebaseError(Exception):
@@ -37,12 +44,13 @@ class CodebaseError(Exception):
         self.details: dict[str, Any] = dict(details or {})
 
     def as_dict(self) -> dict[str, Any]:
-        """The error shape of the contract, without its outer ``error`` key."""
-        shape: dict[str, Any] = {"code": self.code, "type": self.type, "message": self.message}
+        """The error shape of the contract, without its outer ``error`` key, below 4 KB."""
+        shape: dict[str, Any] = {"code": self.code, "type": self.type}
+        shape["message"] = _short(self.message)
         if self.details:
-            shape["details"] = self.details
+            shape["details"] = _bounded(self.details)
         if self.hint:
-            shape["hint"] = self.hint
+            shape["hint"] = _short(self.hint)
         return shape
 
 
@@ -117,3 +125,40 @@ class ShuttingDown(CodebaseError):
 
 class InternalError(CodebaseError):
     """Something unforeseen; ``details.error_id`` is in the log beside the traceback."""
+
+
+def _bounded(details: Mapping[str, Any]) -> dict[str, Any]:
+    """What fits of some details: of a long list the first entries and how many are left out."""
+    fitting: dict[str, Any] = {}
+    room = _MAX_DETAILS_CHARS
+    for name, whole in details.items():
+        value = _with_short_texts(whole)
+        if isinstance(value, list):
+            ends = accumulate(map(_size, value))
+            value = value[: sum(1 for _ in takewhile(room.__gt__, ends))]
+            if len(value) < len(whole):
+                fitting[f"{name}_left_out"] = len(whole) - len(value)
+        if _size(value) <= room:
+            fitting[name] = value
+            room -= _size(value)
+    return fitting
+
+
+def _with_short_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return _short(value)
+    if isinstance(value, list):
+        return [_with_short_texts(entry) for entry in value]
+    if isinstance(value, dict):
+        return {_short(name): _with_short_texts(part) for name, part in value.items()}
+    return value
+
+
+def _short(text: str) -> str:
+    """A text that is not long, and that UTF-8 can hold."""
+    cut = text if len(text) <= _MAX_TEXT_CHARS else text[: _MAX_TEXT_CHARS - 3] + "..."
+    return cut.encode(errors="backslashreplace").decode()
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))

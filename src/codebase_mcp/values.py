@@ -9,6 +9,10 @@ from codebase_mcp.errors import InvalidInput
 
 MAX_SHOWN_CHARS = 80
 
+# A step below another place; None is a key itself. Written out only where something is wrong: keys
+# may be a megabyte long, and hold a million parts.
+_Place = tuple["_Place | None", "str | int | None"]
+
 
 def require_storable(field: str, value: Any) -> None:
     """Refuse text that PostgreSQL cannot hold, and numbers that JSON cannot, at any depth.
@@ -16,21 +20,38 @@ def require_storable(field: str, value: Any) -> None:
     Raises:
         InvalidInput: naming the place.
     """
-    places: list[tuple[str, Any]] = [(field, value)]
+    places: list[tuple[_Place, Any]] = [((None, field), value)]
     while places:
-        where, part = places.pop()
+        place, part = places.pop()
         if isinstance(part, dict):
-            places += [(f"{where} (a key)", key) for key in part]
-            places += [(f"{where}.{key}", inner) for key, inner in part.items()]
+            places += [((place, None), key) for key in part]
+            places += [((place, key), inner) for key, inner in part.items()]
         elif isinstance(part, list):
-            places += [(f"{where}.{i}", inner) for i, inner in enumerate(part)]
+            places += [((place, i), inner) for i, inner in enumerate(part)]
         elif isinstance(part, str) and not _is_storable(part):
+            where = _path(place)
             message = f"{where} must be valid Unicode without NUL characters"
-            shown = part[:MAX_SHOWN_CHARS].encode(errors="backslashreplace").decode()
-            raise InvalidInput.of(where, shown, message, rule="no NUL, no lone surrogates")
+            raise InvalidInput.of(where, _cut(part), message, rule="no NUL, no lone surrogates")
         elif isinstance(part, float) and not math.isfinite(part):
+            where = _path(place)
             message = f"{where} must be a finite number"
             raise InvalidInput.of(where, str(part), message, rule="a finite number")
+
+
+def _path(place: _Place | None) -> str:
+    steps: list[str] = []
+    suffix = ""
+    while place is not None:
+        place, step = place
+        if step is None:
+            suffix = " (a key)"
+        else:
+            steps.append(_cut(str(step)))
+    return ".".join(reversed(steps)) + suffix
+
+
+def _cut(text: str) -> str:
+    return text[:MAX_SHOWN_CHARS].encode(errors="backslashreplace").decode()
 
 
 def _is_storable(text: str) -> bool:

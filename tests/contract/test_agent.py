@@ -180,7 +180,8 @@ async def test_a_bound_agent_that_has_rested_is_idle_in_an_active_session(
         (
             {"operation": "run", "agent_name": "a"},
             "operation",
-            "Operation must be one of 'create_session', 'track_execution', 'get_state'",
+            "Operation must be one of 'create_session', 'track_execution', 'get_state', "
+            'got "run"',
         ),
         (
             {"operation": "get_state", "agent_name": "a" * 101},
@@ -210,7 +211,7 @@ async def test_a_bound_agent_that_has_rested_is_idle_in_an_active_session(
         (
             {"operation": "track_execution", "agent_name": "a", "duration_ms": -1},
             "duration_ms",
-            "Duration ms must be between 0 and ∞, got -1",
+            "Duration ms must be at least 0, got -1",
         ),
         (
             {"operation": "track_execution", "agent_name": "a", "success": "maybe"},

@@ -103,6 +103,14 @@ async def test_a_bad_path_is_refused_with_the_documented_message(
     assert error["details"]["jsonrpc_code"] == -32602
 
 
+@pytest.mark.parametrize("path", ["~/shop", ".", "src/shop"])
+async def test_a_path_that_is_not_whole_is_refused_without_guessing_another(
+    call: Any, path: str
+) -> None:
+    error = await call.error("index_repository", repo_path=path)
+    assert error["hint"] == "Pass the whole path, from / on: ~ and . mean nothing here."
+
+
 async def test_a_file_is_no_directory(call: Any, tmp_path: Path) -> None:
     file = tmp_path / "file.py"
     file.write_text("x = 1\n")

@@ -21,7 +21,8 @@ def toolsets() -> list[str]:
         (
             {"operation": "forget"},
             "operation",
-            "Operation must be one of 'store', 'search', 'timeline', 'get', 'inject'",
+            "Operation must be one of 'store', 'search', 'timeline', 'get', 'inject', "
+            'got "forget"',
         ),
         ({}, "operation", "Field required: operation"),
         (
@@ -58,7 +59,7 @@ def toolsets() -> list[str]:
             {"operation": "store", "content": "x", "observation_type": "insight"},
             "observation_type",
             "Observation type must be one of 'Decision', 'Execution', 'Summary', 'Insight', "
-            "'Pattern'",
+            "'Pattern', got \"insight\"",
         ),
         ({"operation": "search"}, "query", "Field required: query"),
         ({"operation": "search", "query": " "}, "query", "Search query cannot be empty"),
@@ -80,7 +81,7 @@ def toolsets() -> list[str]:
         (
             {"operation": "search", "query": "x", "detail": "brief"},
             "detail",
-            "Detail must be one of 'full', 'preview'",
+            "Detail must be one of 'full', 'preview', got \"brief\"",
         ),
         (
             {"operation": "search", "query": "x", "tags": ["t"] * 21},
@@ -105,7 +106,7 @@ def toolsets() -> list[str]:
         (
             {"operation": "search", "query": "x", "tags": [1, "t" * 101]},
             "tags.0",
-            "tags.0 must be of type string",
+            "tags.0 must be of type string, got 1",
         ),
         (
             {"operation": "search", "query": "x", "session_id": "s" * 201},
@@ -132,7 +133,7 @@ def toolsets() -> list[str]:
         ({"operation": "get", "ids": ["x"] * 101}, "ids", "Ids must be 1 to 100, got 101"),
         (
             {"operation": "get", "ids": ["abc"]},
-            "ids",
+            "ids.0",
             "Observation ID is not a valid UUID: abc",
         ),
         (

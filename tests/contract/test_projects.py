@@ -130,6 +130,18 @@ async def test_what_does_not_fit_makes_no_project(
     assert (await call.ok("list_projects", limit=1))["total"] == before["total"]
 
 
+async def test_a_name_that_no_id_can_be_made_from_needs_one(
+    call: Caller, new_id: Callable[[], str]
+) -> None:
+    error = await call.error("create_project", name="日本")
+    assert error["message"] == (
+        "Field required: project_id, as none can be made from the name 日本"
+    )
+    assert error["details"]["field"] == "project_id"
+    made = await call.ok("create_project", name="日本", project_id=new_id())
+    assert made["name"] == "日本"
+
+
 async def test_a_caller_works_in_the_project_it_switched_to(call: Caller, existing: str) -> None:
     before = await call.ok("get_active_project")
     assert before == {"project": None, "project_id": None, "project_source": "default"}

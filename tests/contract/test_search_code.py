@@ -227,7 +227,8 @@ async def test_unknown_parameters_are_refused_by_name(call: Any) -> None:
     error = await call.error("search_code", query="x", querry="y")
     assert error["message"] == "Unknown parameter: querry"
     error = await call.error("search_code", query="x", filter={"lang": ["py"]})
-    assert error["details"]["field"] == "filter"
+    assert error["message"] == "Unknown parameter: filter.lang"
+    assert error["details"]["field"] == "filter.lang"
 
 
 async def test_500_characters_are_a_query_and_501_are_not(call: Any, indexed: str) -> None:

@@ -212,7 +212,7 @@ async def test_a_directory_without_git_has_neither(other: Any, project: str) -> 
         (
             {"operation": "stop", "session_id": "s"},
             "operation",
-            "Operation must be one of 'start', 'end', 'get_context'",
+            "Operation must be one of 'start', 'end', 'get_context', got \"stop\"",
         ),
         (
             {"operation": "start", "session_id": " "},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from datetime import datetime
 from itertools import pairwise
@@ -145,7 +146,7 @@ TOO_MUCH = [
     (
         {"planning_references": ["p", "p" * 501]},
         "planning_references.1",
-        "Planning references must have 0 to 500 characters, got 501",
+        "planning_references.1 must have 0 to 500 characters, got 501",
     ),
     (
         {"planning_references": ["a\0b"]},
@@ -187,7 +188,8 @@ async def test_a_task_is_not_made_of_what_does_not_fit(
             (
                 {"status": status},
                 "status",
-                "Status must be one of 'need to be done', 'in-progress', 'complete'",
+                "Status must be one of 'need to be done', 'in-progress', 'complete', "
+                f"got {json.dumps(status)}",
             )
             for status in ("done", "Complete", "", None, 1)
         ),
@@ -226,9 +228,9 @@ async def test_a_task_is_not_changed_to_what_does_not_fit(
         (
             {"status": "done"},
             "status",
-            "Status must be one of 'need to be done', 'in-progress', 'complete'",
+            "Status must be one of 'need to be done', 'in-progress', 'complete', got \"done\"",
         ),
-        ({"branch": "b" * 201}, "branch", "Branch must have 1 to 200 characters, got 201"),
+        ({"branch": "b" * 201}, "branch", "Branch must have 0 to 200 characters, got 201"),
         ({"branch": "a\0b"}, "branch", "branch must be valid Unicode without NUL characters"),
         ({"cursor": "?"}, "cursor", "Cursor is not one that this tool returned"),
         ({"task_id": "x"}, "task_id", "Unknown parameter: task_id"),

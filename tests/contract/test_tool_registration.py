@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
@@ -79,3 +80,52 @@ def test_the_handshake_loads_neither_driver_nor_arrays() -> None:
 def test_names_of_tools_are_unique_across_toolsets() -> None:
     names = [tool.name for toolset in TOOLSETS for tool in toolset.tools]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest", "toolset", "hint"),
+    [
+        ("serch_code", "search_code", "code", "Did you mean search_code?"),
+        (
+            "create_entity", "create_entity", "entities",
+            "create_entity is in the toolset entities, which this server does not show: start it "
+            "with --toolsets code,tasks,entities.",
+        ),
+        (
+            "get_taks", "get_task", "tasks", "Did you mean get_task?",
+        ),
+        (
+            "sesion", "session", "memory",
+            "Did you mean session? session is in the toolset memory, which this server does not "
+            "show: start it with --toolsets code,tasks,memory.",
+        ),
+        (
+            "make_coffee", None, None,
+            "Tools here: index_repository, search_code, create_task, get_task, list_tasks, "
+            "update_task. --toolsets all shows all there are.",
+        ),
+    ],
+)  # fmt: skip
+async def test_an_unknown_tool_is_answered_with_the_nearest_one_and_its_toolset(
+    mode: Any, name: str, nearest: str | None, toolset: str | None, hint: str
+) -> None:
+    async with Client(build_server(refuse, ["code", "tasks"]), mode=mode) as client:
+        result = await client.call_tool(name, {"any": 1}, raise_on_error=False)
+    assert result.is_error
+    assert result.structured_content is not None
+    error = result.structured_content["error"]
+    assert (error["code"], error["type"]) == ("NOT_FOUND", "NotFound")
+    assert (error["message"], error["hint"]) == (f"Unknown tool: {name}", hint)
+    details = error["details"]
+    assert (details["tool"], details.get("nearest"), details.get("toolset")) == (
+        name, nearest, toolset,
+    )  # fmt: skip
+    [block] = result.content
+    assert json.loads(block.text) == result.structured_content
+
+
+async def test_the_name_of_an_unknown_tool_is_repeated_in_short(mode: Any) -> None:
+    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
+        result = await client.call_tool("x" * 2_000_000, {}, raise_on_error=False)
+    assert result.structured_content is not None
+    assert len(json.dumps(result.structured_content)) < 4_096

@@ -65,6 +65,16 @@ async def test_an_unchanged_tree_is_not_read_again(
     assert (again.run.files_indexed, again.run.chunks_created) == (0, 0)
 
 
+async def test_what_a_run_made_is_what_the_inventory_counts_though_files_are_alike(
+    app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    text = "def pelican():\n    return 1\n"
+    report = await app.index(make_repo({"a.py": text, "b.py": text, "c.py": "c = 3\n"}), project_id)
+    [facts] = [one for one in await app.projects() if one.project.project_id == project_id]
+    assert facts.repositories[0].files == 3
+    assert facts.repositories[0].chunks == report.run.chunks_created == 2
+
+
 async def test_an_edit_replaces_what_was_found_before(
     app: App, make_repo: MakeRepo, project_id: str
 ) -> None:

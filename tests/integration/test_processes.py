@@ -231,6 +231,35 @@ def test_every_tool_is_a_command_with_the_older_names(
     assert error["message"] == "Limit must be between 1 and 50, got 100"
 
 
+def test_a_flag_that_is_repeated_gives_all_entries_of_a_list(shell: Shell, project_id: str) -> None:
+    made = shell("create_project", "--name", "Lists", "--project-id", project_id)
+    assert made.returncode == 0
+    task = ["create_task", "--title", "t", "--project-id", project_id]
+    commits = [f"{number}a" * 20 for number in range(2)]
+    anchors = [flag for c in commits for flag in ("--anchors", json.dumps({"commit": c}))]
+    references = ["--planning_references", "a.md", "--planning-references", "b, c.md"]
+    both = json.loads(shell(*task, *references, *anchors).stdout)
+    assert both["planning_references"] == ["a.md", "b, c.md"]
+    assert [anchor["commit"] for anchor in both["anchors"]] == commits
+    for given, kept in (("a.md", ["a.md"]), ("5", ["5"]), ('["a", "b"]', ["a", "b"]), ("null", [])):
+        one = json.loads(shell(*task, "--planning_references", given).stdout)
+        assert one["planning_references"] == kept
+
+
+def test_the_shell_hints_at_commands_and_counts_one_as_one(
+    shell: Shell, make_repo: MakeRepo, project_id: str
+) -> None:
+    nowhere = shell("search", "login", "--project", "never-made-at-all")
+    assert nowhere.stderr.splitlines()[1] == (
+        "Hint:  Make it first: codebase-mcp index with this --project, or codebase-mcp "
+        "create_project."
+    )
+    root = str(make_repo({"a.py": "a = 1\n"}))
+    indexed = shell("index", root, "--project", project_id)
+    assert "1 file indexed, 0 unchanged, 0 removed, 1 new chunk, " in indexed.stdout
+    assert "1 file, 1 chunk, " in shell("status", "--project", project_id).stdout
+
+
 def test_doctor_goes_the_whole_way_and_leaves_nothing(shell: Shell) -> None:
     report = shell("doctor", "--json")
     assert report.returncode == 0

@@ -178,7 +178,21 @@ def test_the_command_proves_what_it_did(
     assert run(["purge", str(root / "a.py"), "--yes", "--json", *project]) == 0
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert printed["rows"]["chunk"] == {"before": 1, "after": 0}
-    assert printed["still_on_disk"] is True
+    assert (printed["still_on_disk"], printed["read_again"]) == (True, True)
+    assert run(["search", "hand out", *project]) == 0  # which looks at the files first
+    assert "a.py" in capsys.readouterr().out
+    assert run(["purge", str(root / "a.py"), "--yes", *project]) == 0
+    assert "the next search or index run reads it again" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert run(["index", str(root), *project]) == 0
+    (root / ".mcpignore").write_text("a.py\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run(["purge", str(root / "a.py"), "--yes", "--json", *project]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["still_on_disk"], printed["read_again"]) == (True, False)
+    assert run(["search", "hand out", *project]) == 0
+    assert "a.py" not in capsys.readouterr().out
     assert run(["purge", "--everything", "--yes", *project]) == 0
     assert "codebase_mcp.project" in capsys.readouterr().out
     assert run(["purge", *project]) == 1

@@ -113,7 +113,7 @@ def test_work_items_are_shown_as_a_tree(shell: Shell, project: str) -> None:
 def test_records_go_out_and_in(shell: Shell, project: str, tmp_path: Path) -> None:
     shell("tasks", "add", "Move", "--project", project)
     written = shell("export", "--project", project, "--output", "records.jsonl")
-    assert "1 records" in written.stdout
+    assert "1 record in" in written.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["records.jsonl"]
     lines = (tmp_path / "records.jsonl").read_text()
     assert shell("export", "--project", project).stdout.splitlines()[1:] == lines.splitlines()[1:]

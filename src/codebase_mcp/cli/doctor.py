@@ -13,6 +13,8 @@ from pathlib import Path
 from rich.console import Console
 
 from codebase_mcp.app import App
+from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.showing import counted
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.projects.health import model_notices
@@ -43,7 +45,9 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
     try:
         app = await App.open(settings)
     except CodebaseError as error:
-        checks.append(Check("model", ok=False, found=error.message, duration_s=0, hint=error.hint))
+        checks.append(
+            Check("model", ok=False, found=error.message, duration_s=0, hint=_hint(error))
+        )
     else:
         async with app:
             checks += await _way(app)
@@ -73,11 +77,15 @@ async def _way(app: App) -> list[Check]:
         try:
             found, hint, ok = await step(), None, True
         except CodebaseError as error:
-            found, hint, ok = error.message, error.hint, False
+            found, hint, ok = error.message, _hint(error), False
         checks.append(Check(name, ok, found, time.perf_counter() - started, hint))
         if not ok:
             break
     return checks
+
+
+def _hint(error: CodebaseError) -> str | None:
+    return error.hint and in_commands(error.hint)
 
 
 def _settings_check(settings: Settings) -> Check:
@@ -126,5 +134,5 @@ async def _search(app: App) -> str:
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         if not app.models.is_outdated(profile, PROGRAM_VERSION):
             await app.models.of_index(profile)
-    found = f"{len(projects)} projects with {chunks} chunks ready to search"
-    return ". ".join([found, *model_notices(repositories, app.models)])
+    found = f"{counted(len(projects), 'project')} with {counted(chunks, 'chunk')} ready to search"
+    return ". ".join([found, *map(in_commands, model_notices(repositories, app.models))])

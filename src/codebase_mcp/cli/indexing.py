@@ -26,6 +26,8 @@ from codebase_mcp.app import App, IndexReport
 from codebase_mcp.background.indexing import start_indexing
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
+from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.showing import counted
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.batches import Progress
 from codebase_mcp.projects.identity import Identity
@@ -197,11 +199,12 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         f"[bold {colour}]{run.status}[/]  {escape(run.name)}  [dim]{escape(str(run.root))}[/]"
     )
     console.print(
-        f"{run.files_indexed} files indexed, {run.files_unchanged} unchanged, "
-        f"{run.files_removed} removed, {run.chunks_created} new chunks, {run.duration_s:.1f} s"
+        f"{counted(run.files_indexed, 'file')} indexed, {run.files_unchanged} unchanged, "
+        f"{run.files_removed} removed, {counted(run.chunks_created, 'new chunk')}, "
+        f"{run.duration_s:.1f} s"
     )
     if report.commits:
-        console.print(f"{report.commits} commits of history")
+        console.print(f"{counted(report.commits, 'commit')} of history")
     if source.remote is not None and source.clone is not None:
         at = source.clone.branch or source.clone.commit[:12]
         console.print(f"fetched {source.remote.url} at {at}", style="dim", markup=False)
@@ -214,7 +217,7 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
     for warning in repository.warnings:
         console.print(warning, style="yellow", markup=False)
     if run.notice:
-        console.print(run.notice, style="yellow", markup=False)
+        console.print(in_commands(run.notice), style="yellow", markup=False)
     for error in run.errors[:MAX_ERRORS_SHOWN]:
         console.print(error, style="yellow", markup=False)
     if len(run.errors) > MAX_ERRORS_SHOWN:

@@ -14,8 +14,10 @@ from rich.table import Column, Table
 
 from codebase_mcp.app import App, ProjectFacts
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, tier_of
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
+from codebase_mcp.cli.showing import counted
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
@@ -46,7 +48,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
     if tier is not None:
         console.print(f"second tier: {in_words(tier)}", style="dim", markup=False)
     for notice in notices:
-        console.print(notice, style="yellow", markup=False)
+        console.print(in_commands(notice), style="yellow", markup=False)
     return 0
 
 
@@ -83,18 +85,20 @@ def _show(repository: RepositoryFacts, console: Console, state: TreeState | None
     missing = "" if Path(repository.root).is_dir() else "  [yellow]directory is gone[/]"
     console.print(f"[bold]{escape(repository.name)}[/]  [dim]{escape(repository.root)}[/]{missing}")
     console.print(
-        f"  {repository.files} files, {repository.chunks} chunks, "
+        f"  {counted(repository.files, 'file')}, {counted(repository.chunks, 'chunk')}, "
         f"{repository.size / 1e6:.1f} MB, indexed {_time(repository)} "
         f"with {repository.profile.model}"
     )
     languages = sorted(repository.languages.items(), key=lambda item: -item[1])[:8]
     console.print("  " + ", ".join(f"{name} {count}" for name, count in languages), style="dim")
     if repository.commits:
-        console.print(f"  {repository.commits} commits of history", style="dim")
+        console.print(f"  {counted(repository.commits, 'commit')} of history", style="dim")
     if state is not None and (note := NOTES.get(state.state)):
         console.print(f"  {note.format(state.pending)}", style="yellow", markup=False)
     if repository.files_failed:
-        console.print(f"  [yellow]{repository.files_failed} files could not be indexed[/]")
+        console.print(
+            f"  [yellow]{counted(repository.files_failed, 'file')} could not be indexed[/]"
+        )
     if repository.files_skipped:
         listed = ", ".join(f"{n} {reason}" for reason, n in repository.files_skipped.items())
         console.print(f"  skipped: {listed}", style="dim")

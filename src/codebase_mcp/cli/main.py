@@ -200,15 +200,20 @@ def _add_index_options(index: SettingsParser) -> None:
 
 def show_error(error: CodebaseError, *, as_json: bool) -> None:
     """An error for a program on standard output, or for a person on standard error."""
+    from codebase_mcp.cli.hints import in_commands  # noqa: PLC0415 - for this alone
+
+    shape = error.as_dict()
+    if error.hint:
+        shape["hint"] = in_commands(shape["hint"])
     if as_json:
-        print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
+        print(json.dumps({"error": shape}, ensure_ascii=False))
         return
-    print(f"Error: {error.message}", file=sys.stderr)
+    print(f"Error: {shape['message']}", file=sys.stderr)
     for field in error.details.get("fields", ()):
         problem = field.get("message") or f"{field['field']}: {field['constraint']}"
         print(f"  - {problem}", file=sys.stderr)
     if error.hint:
-        print(f"Hint:  {error.hint}", file=sys.stderr)
+        print(f"Hint:  {shape['hint']}", file=sys.stderr)
 
 
 def _lazily(module: str, function: str) -> Command:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from codebase_mcp.app import App
+from codebase_mcp.cli.showing import counted
 from codebase_mcp.database.upgrade import SchemaState
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
@@ -34,9 +35,5 @@ def _in_words(state: SchemaState) -> str:
     if state.problem is not None:
         return f"[red]{state.problem}[/]"
     if state.behind:
-        return f"[yellow]{_migrations(state.behind)} pending[/]"
-    return f"{_migrations(state.applied)} applied" if state.applied else "up to date"
-
-
-def _migrations(count: int) -> str:
-    return f"{count} migration" + ("s" if count != 1 else "")
+        return f"[yellow]{counted(state.behind, 'migration')} pending[/]"
+    return f"{counted(state.applied, 'migration')} applied" if state.applied else "up to date"

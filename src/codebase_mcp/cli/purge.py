@@ -5,19 +5,29 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.showing import counted
 from codebase_mcp.erasure import Target
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.purge import Purged
+from codebase_mcp.repository_settings import repository_at
 from codebase_mcp.settings import Settings
+from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.tools.rules import check_project_id
 
 MAX_SHOWN = 10
+
+_READ_AGAIN = {
+    "file": "It is still on disk and not ignored: the next search or index run reads it again. "
+    "Name it in .mcpignore, then purge it once more.",
+    "repository": "It is still on disk: the next index run of it reads it again.",
+}
 
 
 async def purge(options: argparse.Namespace, settings: Settings) -> int:
@@ -30,7 +40,7 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
         )
     async with await App.open(settings) as app:
         identity = identity_here(settings)
-        on_disk = False
+        on_disk = read_again = False
         if options.everything:
             project, _ = await app.resolver.resolve(project_id, identity)
             what = f"the whole project {project.project_id or '(default)'} with all its records"
@@ -42,10 +52,16 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
             _confirm(what, options)
             purged = await app.erasure.purge(target)
             on_disk = await app.erasure.still_on_disk(target, purged)
+            selection = _selection(settings, Path(target.repository.root))
+            read_again = await app.erasure.is_read_again(target, purged, selection)
+            warning = _READ_AGAIN[target.kind]
     if options.json:
-        print(json.dumps(_as_json(what, purged, on_disk=on_disk), ensure_ascii=False, indent=2))
+        content = _as_json(what, purged) | {"still_on_disk": on_disk, "read_again": read_again}
+        print(json.dumps(content, ensure_ascii=False, indent=2))
     else:
-        _show(what, purged, on_disk=on_disk)
+        _show(what, purged)
+        if read_again:
+            Console(highlight=False).print(warning, style="yellow")
     return 0 if purged.is_complete else 1
 
 
@@ -73,7 +89,15 @@ def _confirm(what: str, options: argparse.Namespace) -> None:
         raise InvalidInput("Nothing was erased", hint="Answer yes, or pass --yes.")
 
 
-def _as_json(what: str, purged: Purged, *, on_disk: bool) -> dict[str, object]:
+def _selection(settings: Settings, root: Path) -> Selection:
+    """What the settings leave out at a place; a broken file of settings there must not hinder."""
+    try:
+        return repository_at(settings, root).selection
+    except InvalidInput:
+        return EVERYTHING
+
+
+def _as_json(what: str, purged: Purged) -> dict[str, object]:
     return {
         "purged": what,
         "complete": purged.is_complete,
@@ -83,11 +107,10 @@ def _as_json(what: str, purged: Purged, *, on_disk: bool) -> dict[str, object]:
         },
         "files": list(purged.paths),
         "same_text_kept_at": list(purged.kept),
-        "still_on_disk": on_disk,
     }
 
 
-def _show(what: str, purged: Purged, *, on_disk: bool) -> None:
+def _show(what: str, purged: Purged) -> None:
     console = Console(highlight=False)
     console.print(f"Purged {what}", markup=False)
     table = Table("table", "rows before", "rows after", box=None)
@@ -97,15 +120,10 @@ def _show(what: str, purged: Purged, *, on_disk: bool) -> None:
     console.print(table)
     empty = sum(not before for before in purged.before.values())
     if empty:
-        console.print(f"{empty} more tables had nothing of it", style="dim")
+        console.print(f"{counted(empty, 'more table')} had nothing of it", style="dim")
     if purged.kept:
         console.print("The same text stays, as other files show it:", style="yellow")
         for path in purged.kept[:MAX_SHOWN]:
             console.print(f"  {path}", markup=False)
         if len(purged.kept) > MAX_SHOWN:
             console.print(f"  and {len(purged.kept) - MAX_SHOWN} more (--json lists all)")
-    if on_disk:
-        console.print(
-            "It is still on disk: the next index run finds it again, unless .mcpignore names it.",
-            style="yellow",
-        )

@@ -73,6 +73,11 @@ def print_json(reply: Mapping[str, Any]) -> int:
     return 0
 
 
+def counted(count: int, noun: str) -> str:
+    """How many there are: 1 file, 2 files."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def short(identity: str) -> str:
     """As much of an id as people need to tell records apart."""
     return identity[:8]

@@ -53,12 +53,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         text = schema.get("description", "").replace("%", "%%")
         if schema.get("type") == "boolean":
             parser.add_argument(*_spellings(name), nargs="?", const="true", dest=name, help=text)
+        elif _entries(schema) is not None:
+            text += " May be repeated."
+            parser.add_argument(*_spellings(name), action="append", dest=name, help=text)
         else:
             parser.add_argument(*_spellings(name), dest=name, help=text)
     for alias in aliases_in(properties):
         parser.add_argument(*_spellings(alias), dest=alias, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments[1:])
-    options.values = without_flags(options)
+    options.values = {
+        name: _list_of(value, properties[name]) if isinstance(value, list) else value
+        for name, value in without_flags(options).items()
+    }
     options.spec, options.json = spec, True
     return options
 
@@ -71,6 +77,22 @@ async def call(options: argparse.Namespace, settings: Settings) -> int:
         content = await shell.call(options.spec.name, options.values)
     print(json.dumps(content, ensure_ascii=False, indent=2))
     return 0
+
+
+def _entries(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the entries of a list, or of a list or null; none of anything else."""
+    lists = (one for one in schema.get("anyOf", [schema]) if one.get("type") == "array")
+    return next((one["items"] for one in lists), None)
+
+
+def _list_of(texts: list[str], schema: dict[str, Any]) -> Any:
+    """The list that a flag was given: as JSON at once, or entry by entry."""
+    from codebase_mcp.tools.arguments import coerced  # noqa: PLC0415
+
+    whole = coerced(schema, texts[0])
+    if len(texts) == 1 and (whole is None or isinstance(whole, list)):
+        return whole
+    return [coerced(_entries(schema) or {}, text) for text in texts]
 
 
 def _spellings(name: str) -> list[str]:

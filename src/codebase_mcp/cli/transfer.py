@@ -11,6 +11,7 @@ from typing import BinaryIO
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
+from codebase_mcp.cli.showing import counted
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
@@ -32,7 +33,7 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
     if options.json:
         print(json.dumps({"file": options.output, "records": count}))
     else:
-        print(f"{count} records in {options.output}")
+        print(f"{counted(count, 'record')} in {options.output}")
     return 0
 
 

@@ -46,9 +46,30 @@ def validate_project_id(value: str) -> str:
 
 def nearest_valid_id(value: str) -> str:
     """The valid id that looks most like this text: ``My App!`` is ``my-app``."""
+    return _valid_part(value) or "my-project"
+
+
+def id_for(name: str) -> str:
+    """The id of a project of this name, where nobody chose one.
+
+    Raises:
+        InvalidInput: none can be made of it.
+    """
+    if made := _valid_part(name):
+        return made
+    raise InvalidInput.of(
+        "project_id",
+        None,
+        f"Field required: project_id, as none can be made from the name {name}",
+        rule="required where the name has neither a Latin letter nor a digit",
+        hint="Pass a project_id of lower case letters, digits, hyphens and underscores.",
+    )
+
+
+def _valid_part(value: str) -> str:
     lowered = re.sub(r"[^a-z0-9_-]+", "-", value.lower())
     single = re.sub(r"[-_]*-[-_]*", "-", re.sub(r"_+", "_", lowered))
-    return single.strip("-_")[:MAX_ID_CHARS].rstrip("-_") or "my-project"
+    return single.strip("-_")[:MAX_ID_CHARS].rstrip("-_")
 
 
 def schema_of(project_id: str | None) -> str:

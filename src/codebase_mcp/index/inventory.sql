@@ -1,6 +1,10 @@
 -- name: repositories
--- Every repository with the size and state of its index, and what it was made with.
-SELECT r.id, r.root, r.name, count(f.path), coalesce(sum(b.chunk_count), 0)::bigint,
+-- Every repository with the size and state of its index, and what it was made with. The chunks of a
+-- text count once, as many files as show it.
+SELECT r.id, r.root, r.name, count(f.path),
+       (SELECT coalesce(sum(b.chunk_count), 0)::bigint
+        FROM blob AS b
+        WHERE b.id IN (SELECT shown.blob_id FROM file AS shown WHERE shown.snapshot_id = s.id)),
        coalesce(sum(f.size), 0)::bigint, s.files_pending, jsonb_array_length(s.failures),
        s.skipped::text, s.indexed_at,
        (SELECT count(*) FROM commit_entry AS h WHERE h.repository_id = r.id),
@@ -10,7 +14,6 @@ FROM repository AS r
 JOIN snapshot AS s ON s.repository_id = r.id AND s.active
 JOIN profile AS p ON p.id = s.profile_id
 LEFT JOIN file AS f ON f.snapshot_id = s.id
-LEFT JOIN blob AS b ON b.id = f.blob_id
 GROUP BY r.id, s.id, p.id
 ORDER BY r.root;
 

@@ -25,7 +25,8 @@ def resolve_root(repo_path: str) -> Path:
         raise _bad_path(repo_path, "Repository path must not hold a NUL character", "no NUL")
     if not path.is_absolute():
         message = f"Repository path must be absolute: {repo_path}"
-        raise _bad_path(repo_path, message, "an absolute path", hint=f"Try {path.absolute()}")
+        hint = "Pass the whole path, from / on: ~ and . mean nothing here."
+        raise _bad_path(repo_path, message, "an absolute path", hint=hint)
     try:
         root = path.resolve(strict=True)
         if not root.is_dir():

@@ -10,10 +10,8 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.problems import problems_in, shown, type_of, types_in
 from codebase_mcp.values import require_storable
 
 # Names that clients of the older documents use, accepted in every tool that has the canonical one.
@@ -48,21 +46,16 @@ def check_arguments(
     properties: Mapping[str, Any] = schema.get("properties", {})
     problems: list[InvalidInput] = []
     given = _canonical(properties, arguments, problems)
-    known = f"one of: {', '.join(properties)}"
-    problems += [
-        InvalidInput.of(name, given.pop(name), f"Unknown parameter: {name}", rule=known)
-        for name in sorted(given.keys() - properties.keys())
-    ]
-    values = {name: _coerced(properties[name], value) for name, value in given.items()}
+    problems += problems_in("", _names_alone(schema), given)
     checked: dict[str, Any] = {}
-    for name, value in values.items():
+    for name in [name for name in given if name in properties]:
+        rule, value = rules.get(name), coerced(properties[name], given[name])
+        wrong = problems_in(name, type_of(properties[name]) if rule else properties[name], value)
         try:
-            checked[name] = _checked(name, properties[name], value, rules.get(name))
+            checked[name] = value if wrong else _kept(name, value, rule)
         except InvalidInput as problem:
-            problems.append(problem)
-    for name in schema.get("required", ()):
-        if name not in values:
-            problems.append(InvalidInput.of(name, None, f"Field required: {name}", rule="required"))
+            wrong = [problem]
+        problems += wrong
     if problems:
         raise together(problems)
     return checked
@@ -87,7 +80,7 @@ def _canonical(
             problems.append(
                 InvalidInput.of(
                     name,
-                    value,
+                    shown(value),
                     f"{name} is given twice, under two names and with different values",
                     rule="one value",
                     hint=f"Pass only {name}.",
@@ -97,12 +90,9 @@ def _canonical(
     return given
 
 
-def _coerced(schema: Mapping[str, Any], value: Any) -> Any:
+def coerced(schema: Mapping[str, Any], value: Any) -> Any:
     """Numbers, booleans, lists and objects that a client wrote as text, as what they are."""
-    if not isinstance(value, str):
-        return value
-    kinds = _types(schema)
-    if "string" in kinds:
+    if not isinstance(value, str) or "string" in types_in(schema):
         return value
     try:
         parsed = json.loads(value)
@@ -111,71 +101,18 @@ def _coerced(schema: Mapping[str, Any], value: Any) -> Any:
     return value if isinstance(parsed, str) else parsed
 
 
-def _types(schema: Mapping[str, Any]) -> set[str]:
-    options = schema.get("anyOf", [schema])
-    return {option.get("type", "") for option in options}
+def _names_alone(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a schema says about which parameters there are."""
+    names = dict.fromkeys(schema.get("properties", ()), True)
+    return {**schema, "properties": names, "additionalProperties": False}
 
 
-def _checked(name: str, schema: Mapping[str, Any], value: Any, rule: Rule | None) -> Any:
-    errors = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: str(e.path))
-    if rule is not None and not any(_is_type_error(error) for error in errors):
+def _kept(name: str, value: Any, rule: Rule | None) -> Any:
+    """The value to use in place of one that the schema allows."""
+    if rule is not None:
         return rule(value)
-    if errors:
-        raise _problem(name, value, errors[0])
     require_storable(name, value)
     return value
-
-
-def _is_type_error(error: ValidationError) -> bool:
-    if error.validator == "anyOf":
-        return all(_is_type_error(part) for part in error.context or ())
-    return bool(error.validator == "type")
-
-
-def _problem(name: str, value: Any, error: ValidationError) -> InvalidInput:
-    """A sentence about one broken rule of a schema."""
-    if error.validator == "anyOf":  # a value or null: what is wrong with the value counts
-        wrong = [part for part in error.context or () if not _is_type_error(part)]
-        if wrong:
-            return _problem(name, value, wrong[0])
-    label = name.replace("_", " ").capitalize()
-    where = ".".join(str(step) for step in error.absolute_path)
-    field = f"{name}.{where}" if where else name
-    rule = error.validator_value
-    match error.validator:
-        case "minimum" | "maximum":
-            low, high = error.schema.get("minimum", "-∞"), error.schema.get("maximum", "∞")
-            message = f"{label} must be between {low} and {high}, got {error.instance}"
-            rule = f"{low}..{high}"
-        case "minLength" | "maxLength":
-            low, high = error.schema.get("minLength", 0), error.schema.get("maxLength", "∞")
-            message = f"{label} must have {low} to {high} characters, got {len(error.instance)}"
-            rule = f"{low}..{high} characters"
-        case "minItems" | "maxItems":
-            low, high = error.schema.get("minItems", 0), error.schema.get("maxItems", "∞")
-            message = f"{label} must have {low} to {high} items, got {len(error.instance)}"
-            rule = f"{low}..{high} items"
-        case "enum":
-            message = f"{label} must be one of {', '.join(map(repr, rule))}"
-        case "type" | "anyOf":
-            rule = " or ".join(sorted(_types(error.schema)))
-            message = f"{label} must be of type {rule}, got {_short(error.instance)}"
-        case "additionalProperties":
-            known = ", ".join(error.schema.get("properties", {}))
-            message, rule = f"{label}: {error.message}", f"only: {known}"
-        case _:
-            message = f"{label}: {error.message}"
-    return InvalidInput.of(field, shown(value), message, rule=str(rule))
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def shown(value: Any) -> Any:
-    """A value to put into an error: long ones are cut."""
-    return value if len(_short(value)) < 80 else _short(value)
 
 
 def together(problems: list[InvalidInput]) -> InvalidInput:

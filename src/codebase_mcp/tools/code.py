@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import NoteReply, ProjectId, note_replies
+from codebase_mcp.tools.fields import Names, NoteReply, ProjectId, note_replies
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
     check_directory,
@@ -155,10 +155,10 @@ class CodeFilter(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    languages: list[str] | None = Field(
+    languages: Names | None = Field(
         default=None, description="Language names, such as python or typescript."
     )
-    file_extensions: list[str] | None = Field(
+    file_extensions: Names | None = Field(
         default=None, description="File extensions, with or without the leading dot."
     )
 

@@ -58,6 +58,7 @@ PageCursor = Annotated[
     ),
 ]
 
+Names = Annotated[list[str], Field(max_length=100)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -97,12 +98,11 @@ class AnchorArgument(BaseModel):
 
 
 Anchors = Annotated[
-    list[AnchorArgument] | None,
+    Annotated[list[AnchorArgument], Field(max_length=10)] | None,
     Field(
         description="Places in the code that this is about. They follow renames and moves, and "
         "turn to needs_review when the code there changes. Given again, they replace the old "
         "ones and count as reviewed; null or [] removes them.",
-        json_schema_extra={"maxItems": 10},
     ),
 ]
 

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.arguments import shown
 from codebase_mcp.tools.fields import (
     Anchors,
     ProjectId,
@@ -33,11 +32,11 @@ from codebase_mcp.tools.rules import (
     check_query,
     check_tags,
     id_of,
+    require_text,
     text_of,
 )
 from codebase_mcp.tools.sessions import SESSION
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
-from codebase_mcp.values import require_storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -330,16 +329,12 @@ def _check_ids(ids: list[str] | None) -> list[str] | None:
     if not 1 <= len(ids) <= MAX_IDS:
         message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
         raise InvalidInput.of("ids", len(ids), message, rule=f"1..{MAX_IDS} ids")
-    check = id_of("ids", "Observation")
+    checked = []
     for place, identity in enumerate(ids):
-        _require_text(f"ids.{place}", identity)
-    return [check(identity) for identity in ids]
-
-
-def _require_text(field: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidInput.of(field, shown(value), f"{field} must be a string", rule="string")
-    require_storable(field, value)
+        field = f"ids.{place}"
+        require_text(field, identity)
+        checked.append(id_of(field, "Observation")(identity))
+    return checked
 
 
 MEMORY = Toolset(

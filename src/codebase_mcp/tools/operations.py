@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.arguments import shown, together
+from codebase_mcp.tools.arguments import together
+from codebase_mcp.tools.problems import shown
 from codebase_mcp.tools.toolset import Arguments
 
 _OF_ALL = frozenset({"operation", "project_id"})

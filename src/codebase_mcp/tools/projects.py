@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id
+from codebase_mcp.database.naming import DEFAULT_ID, id_for
 from codebase_mcp.tools.fields import PROJECT_ID_PATTERN, ProjectId, ProjectReply, nullable
 from codebase_mcp.tools.project_overview import (
     PROJECT,
@@ -63,7 +63,7 @@ async def create_project(caller: Caller, arguments: CreateProject) -> CreateProj
     switch_project with the project_id of the reply, or pass that with each call.
     """
     project = await caller.app.resolver.create(
-        arguments.project_id or nearest_valid_id(arguments.name),
+        arguments.project_id or id_for(arguments.name),
         caller.identity,
         name=arguments.name,
         description=(arguments.description or "").strip() or None,

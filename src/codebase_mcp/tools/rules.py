@@ -9,6 +9,7 @@ from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.tools.arguments import Rule
+from codebase_mcp.tools.problems import shown, text_of_value
 from codebase_mcp.values import require_storable
 
 MAX_QUERY_CHARS = 500
@@ -18,8 +19,8 @@ MAX_TAGS = 20
 MAX_TAG_CHARS = 100
 
 
-def text_of(field: str, longest: int) -> Rule:
-    """A rule for a text that must say something: trimmed, of 1 to ``longest`` characters; or null.
+def text_of(field: str, longest: int, *, shortest: int = 1) -> Rule:
+    """A rule for a text, trimmed, of ``shortest`` to ``longest`` characters; or null.
 
     Whether null is allowed is the schema's to say.
     """
@@ -30,10 +31,10 @@ def text_of(field: str, longest: int) -> Rule:
             return None
         require_storable(field, value)
         trimmed = value.strip()
-        if not 1 <= len(trimmed) <= longest:
-            rule = f"1..{longest} characters"
+        if not shortest <= len(trimmed) <= longest:
+            rule = f"{shortest}..{longest} characters"
             message = (
-                f"{label} must have 1 to {longest} characters, got {len(trimmed)}"
+                f"{label} must have {shortest} to {longest} characters, got {len(trimmed)}"
                 if trimmed
                 else f"{label} cannot be empty"
             )
@@ -41,6 +42,18 @@ def text_of(field: str, longest: int) -> Rule:
         return trimmed
 
     return check
+
+
+def require_text(field: str, value: object) -> None:
+    """See that an entry of a list is a text that can be kept.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    if not isinstance(value, str):
+        message = f"{field} must be of type string, got {text_of_value(value)}"
+        raise InvalidInput.of(field, shown(value), message, rule="string")
+    require_storable(field, value)
 
 
 def id_of(field: str, kind: str) -> Rule:
@@ -67,16 +80,13 @@ def check_tags(tags: list[str] | None) -> list[str] | None:
     """Tags trimmed, each once, in order; or null."""
     if tags is None:
         return None
-    require_storable("tags", tags)
     if len(tags) > MAX_TAGS:
         message = f"Tags must have 0 to {MAX_TAGS} items, got {len(tags)}"
         raise InvalidInput.of("tags", len(tags), message, rule=f"0..{MAX_TAGS} items")
     checked = []
     for place, tag in enumerate(tags):
         field = f"tags.{place}"
-        if not isinstance(tag, str):
-            message = f"{field} must be of type string"
-            raise InvalidInput.of(field, str(tag)[:50], message, rule="string")
+        require_text(field, tag)
         checked.append(text_of(field, MAX_TAG_CHARS)(tag))
     return list(dict.fromkeys(checked))
 

@@ -16,8 +16,10 @@ from uuid import uuid4
 
 from fastmcp import Context, FastMCP
 from fastmcp.server.dependencies import get_access_token, get_context
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool, ToolResult
 from mcp.server.auth.provider import principal_components
+from mcp_types import CallToolRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
@@ -25,7 +27,7 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
-from codebase_mcp.tools.catalog import tools_of
+from codebase_mcp.tools.catalog import tools_of, unknown_tool
 from codebase_mcp.tools.reply import failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
 from codebase_mcp.tools.toolset import Caller, ToolSpec
@@ -213,6 +215,23 @@ class ContractTool(Tool):
         return success(content)
 
 
+class UnknownTools(Middleware):
+    """Answers calls of tools that are not shown in the shape of all other errors."""
+
+    def __init__(self, here: Collection[str]) -> None:
+        self._here = here
+
+    async def on_call_tool(
+        self,
+        context: MiddlewareContext[CallToolRequestParams],
+        call_next: CallNext[CallToolRequestParams, ToolResult],
+    ) -> ToolResult:
+        name = context.message.name
+        if name not in self._here:
+            return failure(unknown_tool(name, self._here))
+        return await call_next(context)
+
+
 async def call_tool(
     spec: ToolSpec,
     arguments: dict[str, Any],
@@ -276,16 +295,17 @@ def server_of(
                 await holder.close()
 
     specs = tools_of(shown)
+    # By itself the library lists all tools for the schema of one, with every call over HTTP.
+    schemas = {spec.name: spec.input_schema() for spec in specs}
     server = FastMCP(
         NAME,
         instructions=instructions_for(shown),
         version=version(NAME),
         tools=[ContractTool.of(spec, holder) for spec in specs],
+        middleware=[UnknownTools(schemas)],
         lifespan=lifespan,
         auth=auth,
         dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
     )
-    # By itself the library lists all tools for the schema of one, with every call over HTTP.
-    schemas = {spec.name: spec.input_schema() for spec in specs}
     server._mcp_server.get_tool_input_schema = schemas.get
     return server

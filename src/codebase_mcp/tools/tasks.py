@@ -298,9 +298,7 @@ def _reply(task: Task, here: InProject) -> TaskReply:
 
 def check_branch_prefix(branch: str | None) -> str | None:
     """The beginning of a branch's name; none where it says nothing."""
-    if branch is None or not branch.strip():
-        return None
-    return text_of("branch", MAX_BRANCH_CHARS)(branch)  # type: ignore[no-any-return]
+    return text_of("branch", MAX_BRANCH_CHARS, shortest=0)(branch) or None
 
 
 def check_commit(commit: str | None) -> str | None:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -215,6 +216,14 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
     from codebase_mcp.records.work_items import Wanted  # noqa: PLC0415
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
 
+    if arguments.include_descendants and arguments.parent_id is None:
+        raise InvalidInput.of(
+            "parent_id",
+            None,
+            "Field required with include_descendants: parent_id",
+            rule="required with include_descendants",
+            hint="Without include_descendants all items are listed, whatever they are below.",
+        )
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     wanted = Wanted(
         arguments.status,

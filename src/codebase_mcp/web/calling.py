@@ -11,9 +11,9 @@ from typing import Any, Never
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
+from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.telemetry import tracing
-from codebase_mcp.tools.arguments import shown
+from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.reply import unforeseen
 from codebase_mcp.tools.server import AppHolder, identity_of_key, no_progress
 from codebase_mcp.tools.toolset import ToolSpec
@@ -57,8 +57,7 @@ class ToolEndpoint:
 
     def _spec(self, name: str) -> ToolSpec:
         if name not in self._tools:
-            hint = f"Tools here: {', '.join(self._tools)}. --toolsets shows more."
-            raise NotFound(f"Unknown tool: {shown(name)}", hint=hint)
+            raise unknown_tool(name, self._tools)
         return self._tools[name]
 
 

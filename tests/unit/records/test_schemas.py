@@ -432,3 +432,9 @@ def test_a_stored_schema_is_made_ready_once() -> None:
     assert [str(p) for p in stored_schema(text).problems({"a": "x"})] == [
         '/a must be of type integer, got "x"'
     ]
+
+
+def test_a_long_name_is_cut_in_a_path() -> None:
+    schema = accept_schema({"type": "object", "additionalProperties": {"type": "integer"}})
+    [problem] = schema.problems({"k" * 100_000: "x"})
+    assert str(problem) == f'/{"k" * 60} must be of type integer, got "x"'

@@ -60,7 +60,7 @@ class Problem:
         place = self.place
         while place is not None:
             place, step = place
-            steps.append(step)
+            steps.append(step if isinstance(step, int) else step[:_SHOWN_CHARS])
         return pointer("", *reversed(steps))
 
     def __str__(self) -> str:
