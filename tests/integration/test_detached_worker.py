@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -114,44 +115,44 @@ async def test_what_is_asked_for_while_a_worker_ends_is_done_by_it(
     app: App, make_repo: MakeRepo, settings: Settings, project_id: str
 ) -> None:
     repo = make_repo()
-
-    async def waiters() -> int:
-        async with app.jobs.database.catalogue(readonly=True) as tx:
-            row = await tx.fetch_one(
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            )
-        assert row is not None
-        return int(row[0])
-
-    async def waits(count: int) -> None:
-        async def are_there() -> bool:
-            return await waiters() == count
-
-        await until(are_there)
-
     async with await App.open(settings) as elsewhere:
-        looked = asyncio.Event()
-
-        async def hold_the_second_look() -> None:
-            async with app.jobs.database.catalogue() as tx:
-                await tx.lock("tend jobs")
-                looked.set()
-                await until(lambda: no_worker(app))
-                started = await start_indexing(app, repo, project_id, wait_s=0)
-                assert not started.is_attended
-
-        async with app.jobs.database.catalogue() as tx:
-            await tx.lock("tend jobs")
-            ending = asyncio.create_task(Worker(elsewhere, 1).run(once=True))
-            await waits(1)
-            await until(lambda: _is_one(app))
-            holding = asyncio.create_task(hold_the_second_look())
-            await waits(2)
-        await looked.wait()
-        await holding
-        await asyncio.wait_for(ending, LIMIT_S)
+        before_it_begins = await holding_looks(app)
+        worker = asyncio.create_task(Worker(elsewhere, 1).run(once=True))
+        while_it_is_there = await let_one_look(app, before_it_begins)
+        await until(lambda: is_one_worker(app))
+        after_it_has_gone = await let_one_look(app, while_it_is_there)
+        await until(lambda: no_worker(app))
+        started = await start_indexing(app, repo, project_id, wait_s=0)
+        assert not started.is_attended
+        await after_it_has_gone.aclose()
+        await asyncio.wait_for(worker, LIMIT_S)
     assert (await indexing_state(app, project_id)).progress.percent == 100
 
 
-async def _is_one(app: App) -> bool:
+async def holding_looks(app: App) -> AsyncExitStack:
+    """Until this is closed nobody looks into the queue; who wants to waits in line."""
+    held = AsyncExitStack()
+    tx = await held.enter_async_context(app.jobs.database.catalogue())
+    await tx.lock("tend jobs")
+    return held
+
+
+async def let_one_look(app: App, held: AsyncExitStack) -> AsyncExitStack:
+    """Let the worker look that waits for it, and hold its next look."""
+    await until(lambda: are_waiting(app, 1))
+    behind_it = asyncio.create_task(holding_looks(app))
+    await until(lambda: are_waiting(app, 2))
+    await held.aclose()
+    return await behind_it
+
+
+async def are_waiting(app: App, count: int) -> bool:
+    async with app.jobs.database.catalogue(readonly=True) as tx:
+        row = await tx.fetch_one(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        )
+    return row == (count,)
+
+
+async def is_one_worker(app: App) -> bool:
     return await app.jobs.workers() == 1

@@ -50,6 +50,8 @@ class Worker:
 
     async def run(self, *, once: bool = False) -> None:
         """Do jobs until cancelled, or ``once``: until none waits or runs anywhere."""
+        if once:
+            await self._app.jobs.tend()  # where the queue cannot be reached, the caller hears it
         is_wanted = True
         while is_wanted:
             async with self._bell.listened_to(), asyncio.TaskGroup() as group:

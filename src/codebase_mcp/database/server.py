@@ -181,7 +181,7 @@ class EmbeddedServer:
             # All seats taken is an answer too; whoever connects next gets to hear it.
             is_full = "connection slots" in str(error) or "too many clients" in str(error)
             return conninfo if is_full else None
-        if row is None or row[0] != self._path(supervisor.CLUSTER):
+        if row is None or row[0].encode() != os.fsencode(self._path(supervisor.CLUSTER)):
             return None  # the data folder is a copy, and this is the original's server
         supervised = supervisor.is_locked(self._path(supervisor.SUPERVISOR_LOCK))
         return conninfo if supervised else None

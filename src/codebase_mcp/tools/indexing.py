@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
 from codebase_mcp.tools.fields import (
     PROJECT_ID_PATTERN,
     SecondTierEntry,
@@ -289,12 +289,12 @@ def _check_path(value: str) -> str:
     """A directory that can be read, under the name that this toolset has for it."""
     try:
         return check_repo_path(value)
-    except InvalidInput as error:
+    except (InvalidInput, PermissionDenied) as error:
         raise _about("repository_path", error) from None
 
 
-def _about(field: str, error: InvalidInput) -> InvalidInput:
-    return InvalidInput(error.message, hint=error.hint, details={**error.details, "field": field})
+def _about(field: str, error: CodebaseError) -> CodebaseError:
+    return type(error)(error.message, hint=error.hint, details={**error.details, "field": field})
 
 
 INDEX = Toolset(
