@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pwd
 import shutil
 import signal
 import tempfile
@@ -97,6 +99,20 @@ async def project_id(anyio_backend: str, app: App) -> AsyncIterator[str]:
     yield project_id
     with contextlib.suppress(ProjectNotFound):
         await app.drop_project(project_id)
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Path]:
+    """A directory that this process may not read, for as long as the test runs."""
+    folder = tmp_path / "closed"
+    (folder / "below").mkdir(parents=True)
+    folder.chmod(0)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    yield folder
+    os.seteuid(before)
+    folder.chmod(0o700)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ from codebase_mcp.index.build import Indexer, RunResult
 from codebase_mcp.index.growing import Grower
 from codebase_mcp.index.history import refresh_history
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.pool import PreparerPool
+from codebase_mcp.index.pool import PreparerPool, require_main_guard
 from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
@@ -166,6 +166,7 @@ class App:
             InvalidInput: a setting does not fit.
             EmbeddingUnavailable: the embedding model cannot be read.
         """
+        require_main_guard()
         settings = settings or Settings.load()
         keep_caches_in(settings.data_dir)
         models = await asyncio.to_thread(

@@ -186,9 +186,23 @@ def share_metrics_in(folder: Path | None) -> None:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
 
 
-def environment_for_child() -> dict[str, str]:
-    """The environment to hand on to a process of ours."""
-    return dict(os.environ)
+def environment_for_child(settings: Settings | None = None) -> dict[str, str]:
+    """The environment to hand on to a process of ours, in which it has these settings."""
+    environment = dict(os.environ)
+    for setting in SETTINGS if settings is not None else ():
+        value = getattr(settings, setting.name)
+        for variable in (setting.variable, setting.also, setting.file_variable):
+            environment.pop(variable, None)
+        if value != setting.default():
+            environment[setting.variable] = _written(value)
+    return environment
+
+
+def _written(value: Any) -> str:
+    """A value as its variable says it; of a list one part a line, as parts may hold commas."""
+    if isinstance(value, tuple):
+        return "".join(f"{part}\n" for part in value)
+    return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
 class _Wrong(Exception):

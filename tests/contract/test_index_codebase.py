@@ -175,6 +175,18 @@ async def test_a_bad_parameter_is_refused_by_its_name_here(
     assert message in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "field"), [("index_codebase", "repository_path"), ("index_repository", "repo_path")]
+)
+async def test_a_directory_that_may_not_be_read_is_denied(
+    call: Caller, closed: Path, tool: str, field: str
+) -> None:
+    error = await call.error(tool, collection="x", **{field: str(closed)})
+    assert (error["code"], error["type"]) == ("PERMISSION_DENIED", "InvalidInput")
+    assert error["message"] == f"Repository path is not readable: {closed}"
+    assert (error["details"]["field"], error["details"]["value"]) == (field, str(closed))
+
+
 async def test_what_is_unknown_is_not_found(call: Caller, existing: str) -> None:
     error = await call.error("get_indexing_status", collection="never-made")
     assert error["code"] == "PROJECT_NOT_FOUND"

@@ -65,8 +65,8 @@ def make_server(open_folder: Path) -> Iterator[Callable[..., EmbeddedServer]]:
         server.leave()
         if server.placement.home.exists():
             server.stop()
-        if server.placement.moved:
-            shutil.rmtree(server.placement.home)
+            if server.placement.moved:
+                shutil.rmtree(server.placement.home)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.settings import Settings
 
-from .conftest import PlainServer
+from .conftest import CLIENT, PlainServer
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +71,84 @@ def small_disk() -> Iterator[Path]:
     folder.rmdir()
 
 
+@pytest.mark.parametrize("megabytes_free", [0, 5, 24])
+def test_a_disk_that_is_full_at_the_first_start_is_named(
+    small_disk: Path, megabytes_free: int
+) -> None:
+    fill(small_disk, megabytes_free)
+    server = EmbeddedServer(Embedded(small_disk / "data", 0.001))
+    with pytest.raises(DatabaseUnavailable, match=f"the disk that holds {small_disk}.* is full"):
+        server.join()
+    server.leave()
+    (small_disk / "filler").unlink()
+    server.join()
+    server.leave()
+    server.wait_until_ended()
+
+
+@pytest.mark.parametrize("megabytes_free", [0, 1])
+def test_a_disk_that_is_full_at_a_later_start_is_named(
+    small_disk: Path, megabytes_free: int
+) -> None:
+    server = EmbeddedServer(Embedded(small_disk / "data", 0.001))
+    server.join()
+    server.leave()
+    server.stop()
+    fill(small_disk, megabytes_free)
+    try:
+        server.join()
+    except DatabaseUnavailable as error:
+        assert f"the disk that holds {small_disk / 'data'} is full" in error.message
+        assert "CODEBASE_MCP_DATA_DIR" in str(error.hint)
+    else:
+        assert megabytes_free  # then it may be enough
+    server.leave()
+    server.wait_until_ended()
+    (small_disk / "filler").unlink()
+    server.join()
+    server.leave()
+    server.wait_until_ended()
+
+
+def test_a_log_that_tells_of_an_earlier_full_disk_does_not_count(small_disk: Path) -> None:
+    server = EmbeddedServer(Embedded(small_disk / "data", 0.001))
+    server.join()
+    server.leave()
+    server.stop()
+    with server.log_file.open("a") as log:
+        log.write("FATAL:  could not write lock file: No space left on device\n")
+    (small_disk / "data" / "cluster" / "global" / "pg_control").unlink()
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL ended while it was starting"):
+        server.join()
+    server.leave()
+    server.wait_until_ended()
+
+
+def test_little_shared_memory_is_enough_for_a_first_start() -> None:
+    with tempfile.TemporaryDirectory(prefix="cbm-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        script = "mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 77\n"
+        script += f'exec "{sys.executable}" -c "$0" "{folder}/data" 0.001'
+        client = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, CLIENT],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if client.returncode in (1, 77) and "permitted" in client.stderr + client.stdout:
+            pytest.skip("only root may mount a small /dev/shm, where that is allowed at all")
+        assert client.returncode == 0, client.stderr
+        EmbeddedServer(Embedded(Path(folder) / "data")).wait_until_ended()
+
+
+def fill(disk: Path, megabytes_free: int) -> None:
+    """Leave so much room on a disk."""
+    free = shutil.disk_usage(disk).free
+    (disk / "filler").write_bytes(bytes(free - (megabytes_free << 20)))
+
+
 async def test_what_was_stored_before_the_disk_was_full_stays_and_the_next_run_goes_on(
     anyio_backend: str, small_disk: Path, settings: Settings, make_repo: Callable[..., Path]
 ) -> None:
@@ -78,9 +157,7 @@ async def test_what_was_stored_before_the_disk_was_full_stays_and_the_next_run_g
         await app.index(make_repo(), "small")
         many = {f"src/file{n}.py": large_source(n) for n in range(150)}
         root = make_repo(many, name="large")
-        filler = small_disk / "filler"
-        free = shutil.disk_usage(small_disk).free
-        filler.write_bytes(bytes(max(free - (24 << 20), 0)))
+        fill(small_disk, 24)
         message = f"the disk that holds {small_disk / 'data'} is full"
         try:
             run = (await app.index(root, "small")).run
@@ -90,7 +167,7 @@ async def test_what_was_stored_before_the_disk_was_full_stays_and_the_next_run_g
             assert run.status == "failed"
             assert message in run.errors[-1]
         assert (await app.search("authenticate user", "small")).answer.hits
-        filler.unlink()
+        (small_disk / "filler").unlink()
         run = (await app.index(root, "small")).run
         assert run.status == "success"
         assert run.files_indexed + run.files_unchanged == len(many)

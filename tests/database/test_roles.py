@@ -103,3 +103,39 @@ async def test_a_role_that_may_only_connect_is_told_what_is_missing(
         await database.close()
     finally:
         plain_server.execute(f"DROP DATABASE {other}")
+
+
+@pytest.mark.parametrize(
+    ("granted", "schema"),
+    [
+        ([], "codebase_mcp"),
+        (["GRANT USAGE ON SCHEMA codebase_mcp TO {}"], "codebase_mcp"),
+        (
+            [
+                "GRANT USAGE ON SCHEMA codebase_mcp TO {}",
+                "GRANT ALL ON ALL TABLES IN SCHEMA codebase_mcp TO {}",
+            ],
+            "project_team",
+        ),
+    ],
+)
+async def test_a_role_without_rights_on_what_another_made_is_told_so(
+    plain_server: PlainServer,
+    prepared: str,
+    settings: Settings,
+    make_repo: Callable[..., Path],
+    granted: list[str],
+    schema: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with await App.open(replace(settings, database_url=plain_server.url(prepared))) as owner:
+        await owner.index(make_repo(), "team")
+    statements = [statement.format(prepared) for statement in granted]
+    plain_server.execute(*statements, database=prepared)
+    url = plain_server.url(prepared, user=prepared)
+    async with await App.open(replace(settings, database_url=url)) as app:
+        calls = [lambda: app.search("authenticate", "team"), lambda: app.index(make_repo(), "team")]
+        for call in calls:
+            with pytest.raises(PermissionDenied, match=f"may not use the schema {schema}$"):
+                await call()
+    assert not caplog.records

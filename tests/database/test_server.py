@@ -320,6 +320,51 @@ def test_as_root_the_server_runs_as_another_user_in_the_folder_asked_for(
 
 
 @as_root
+@pytest.mark.parametrize("folder", ["data", "closed/data"])
+@pytest.mark.parametrize("uid", [pwd.getpwnam("nobody").pw_uid, 54_321])
+def test_as_root_the_server_runs_as_the_owner_of_the_cluster_that_is_there(
+    make_server: MakeServer, open_folder: Path, folder: str, uid: int
+) -> None:
+    (open_folder / "closed").mkdir(mode=0o700)
+    server = make_server(open_folder / folder)
+    server.join()
+    server.leave()
+    server.stop()
+    cluster = server.placement.home / supervisor.CLUSTER
+    for path in (cluster, *cluster.rglob("*")):
+        os.chown(path, uid, uid, follow_symlinks=False)
+    again = make_server(open_folder / folder)
+    assert ask(again.join(), "SELECT 1") == "1"
+    assert again.placement.home == server.placement.home
+    assert Path(f"/proc/{postmaster_of(again)}").stat().st_uid == uid
+
+
+@as_root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
+def test_as_root_the_user_that_the_server_runs_as_does_not_get_in(
+    make_server: MakeServer, open_folder: Path
+) -> None:
+    server = make_server()
+    server.join()
+    server.leave()
+    server.stop()
+    user = server.placement.account.name
+    users = open_folder / "data" / "config" / "pg_ident.conf"
+    users.write_text(f'codebase_mcp "{user}" codebase_mcp\n')  # as an older release left it
+    conninfo = server.join()
+    assert ask(conninfo, "SELECT 1") == "1"
+    connect = f"import psycopg; psycopg.connect({conninfo!r})"
+    refused = subprocess.run(
+        [*as_user(pwd.getpwnam(user)), sys.executable, "-c", connect],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 'Peer authentication failed for user "codebase_mcp"' in refused.stderr
+
+
+@as_root
 def test_as_root_a_closed_folder_stays_closed_and_the_data_goes_elsewhere(
     make_server: MakeServer, open_folder: Path
 ) -> None:

@@ -256,7 +256,7 @@ async def test_the_shell_asks_for_jobs_lists_and_cancels_them(
         process = start(*arguments, "--project", project_id, "--json")
         return json.loads(process.communicate()[0])
 
-    asked = ask("index", str(make_repo()), "--background")
+    asked = ask("index", str(make_repo()), "--background", "--jobs", "0")
     assert asked["status"] == "waiting"
     [job] = ask("jobs", "cancel", asked["operation_id"][:13])["jobs"]
     assert (job["operation_id"], job["root"]) == (asked["operation_id"], str(make_repo()))

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import SETTINGS, TOOLSETS, Setting, Settings, text_of
+from codebase_mcp.settings import (
+    SETTINGS,
+    TOOLSETS,
+    Setting,
+    Settings,
+    environment_for_child,
+    text_of,
+)
 from codebase_mcp.tools.catalog import TOOLSETS as CATALOG
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -112,6 +119,21 @@ def test_a_flag_wins_over_every_variable(setting: Setting) -> None:
     settings = Settings.load(environment, **{setting.name: text})
     assert getattr(settings, setting.name) == value
     assert settings.sources[setting.name] == setting.flag
+
+
+@every
+@pytest.mark.parametrize("by_flag", [True, False])
+def test_a_process_that_we_start_has_the_same_settings(
+    setting: Setting, by_flag: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in SETTINGS:  # what flags may have overruled
+        monkeypatch.setenv(other.file_variable or other.variable, EXAMPLES[other.name][0])
+    text, said = EXAMPLES[setting.name][0], BESIDE.get(setting.name, {})
+    if by_flag:
+        settings = Settings.load(said, **{setting.name: text})
+    else:
+        settings = Settings.load(said | {setting.variable: text})
+    assert Settings.load(environment_for_child(settings)) == settings
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.also], ids=lambda s: s.name)

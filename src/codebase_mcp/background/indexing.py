@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -26,30 +27,37 @@ from codebase_mcp.source.root import resolve_root
 _SHORT_S = 0.3
 _POLL_S = 0.02
 
+# A shell's next command relies on the run: its worker has so long to begin it.
+_BEGIN_S = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
     """A job as it is now, and its run if that has begun.
 
-    ``is_awaited`` is False where no worker is there to do it.
+    ``is_attended`` is False where no worker is there to do it.
     """
 
     job: IndexJob
     run: RunState | None
     project: Project
     project_source: ProjectSource
-    is_awaited: bool
+    is_attended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class IndexingState:
-    """How far a project is: in all, and each of its repositories."""
+    """How far a project is: in all, and each of its repositories.
+
+    ``is_attended`` is False where jobs wait and no worker is there to do them.
+    """
 
     project: Project
     project_source: ProjectSource
     progress: Progress
     repositories: list[RepositoryProgress]
     second_tier: TierState | None = None
+    is_attended: bool = True
 
 
 async def start_indexing(
@@ -75,16 +83,39 @@ async def start_indexing(
     await asyncio.to_thread(repository_at, app.settings, root)
     project, source = await app.resolver.resolve(project_id, identity, repository=root, create=True)
     job = await app.jobs.enqueue(project, root, name=name, force=force, depth=depth)
+    is_attended = await app.jobs.see_to_worker()
+    started = Started(job, None, project, source, is_attended)
+    if is_attended and wait_s and app.jobs.start_worker is not None:
+        started = await _followed(app, started, identity, _BEGIN_S, is_enough=_has_begun)
+    return await _followed(app, started, identity, wait_s)
+
+
+async def _followed(
+    app: App,
+    started: Started,
+    identity: Identity,
+    wait_s: float,
+    *,
+    is_enough: Callable[[Started], bool] = lambda _: False,
+) -> Started:
+    """What has become of a job when it has ended, it is enough, or the time is up."""
     deadline = time.monotonic() + wait_s
-    while job.is_pending and time.monotonic() < deadline:
+    while True:
+        found = await app.jobs.jobs(job_id=started.job.id)
+        job = found[0] if found else replace(started.job, status="cancelled")  # it was removed
+        async with app.enter(_name(started.project), identity) as here:
+            runs = await load_runs(here.tx, job.repository_id)
+        run = next((run for run in runs if run.operation_id == job.operation_id), None)
+        is_attended = started.is_attended or job.status != "waiting"
+        started = replace(started, job=job, run=run, is_attended=is_attended)
+        if not job.is_pending or is_enough(started) or time.monotonic() >= deadline:
+            return started
         await asyncio.sleep(_POLL_S)
-        found = await app.jobs.jobs(job_id=job.id)
-        job = found[0] if found else replace(job, status="cancelled")  # its repository was removed
-    async with app.enter(_name(project), identity) as here:
-        runs = await load_runs(here.tx, job.repository_id)
-    run = next((run for run in runs if run.operation_id == job.operation_id), None)
-    is_awaited = job.status != "waiting" or bool(app.settings.jobs or await app.jobs.workers())
-    return Started(job, run, project, source, is_awaited)
+
+
+def _has_begun(started: Started) -> bool:
+    """Whether the run knows its files: from then on what is stored so far can be searched."""
+    return started.run is not None and started.run.files_total > 0
 
 
 async def indexing_state(
@@ -114,7 +145,10 @@ async def indexing_state(
         found = [one for one in found if one.repository_id == repository_id]
         if not found:
             raise _no_such_repository(repository_id)
-    return IndexingState(here.project, here.source, together(found), found, tier)
+    shown = {one.repository_id for one in found}
+    is_pending = any(job.is_pending and job.repository_id in shown for job in jobs)
+    is_attended = not is_pending or await app.jobs.is_attended()
+    return IndexingState(here.project, here.source, together(found), found, tier, is_attended)
 
 
 async def clear_index(

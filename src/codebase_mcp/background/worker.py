@@ -50,9 +50,15 @@ class Worker:
 
     async def run(self, *, once: bool = False) -> None:
         """Do jobs until cancelled, or ``once``: until none waits or runs anywhere."""
-        async with self._bell.listened_to(), asyncio.TaskGroup() as group:
-            for _ in range(self._slots):
-                group.create_task(self._slot(once=once))
+        if once:
+            await self._app.jobs.tend()  # where the queue cannot be reached, the caller hears it
+        is_wanted = True
+        while is_wanted:
+            async with self._bell.listened_to(), asyncio.TaskGroup() as group:
+                for _ in range(self._slots):
+                    group.create_task(self._slot(once=once))
+            # Whoever asked a moment ago saw a worker, and relies on it.
+            is_wanted = (await self._app.jobs.tend()).waiting > 0
 
     def end(self) -> None:
         """What is still to be said about a job has to be said at once: nobody waits any more."""
@@ -119,11 +125,13 @@ async def working(app: App, slots: int) -> AsyncIterator[None]:
         yield
         return
     worker = Worker(app, slots)
+    app.jobs.workers_here += slots
     task = asyncio.create_task(worker.run())
     task.add_done_callback(_report)
     try:
         yield
     finally:
+        app.jobs.workers_here -= slots
         worker.end()
         task.cancel()
         await asyncio.wait([task], timeout=_END_S)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app import App
+from codebase_mcp.background.detached import let_work_begin
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.catalog import all_tools
@@ -39,7 +40,13 @@ class Shell:
 @asynccontextmanager
 async def open_shell(settings: Settings) -> AsyncIterator[Shell]:
     """A shell for one command; what it opened is closed at the end."""
-    holder = AppHolder(lambda: App.open(settings))
+
+    async def open_app() -> App:
+        app = await App.open(settings)
+        let_work_begin(app)
+        return app
+
+    holder = AppHolder(open_app)
     try:
         yield Shell(holder, identity_here(settings))
     finally:

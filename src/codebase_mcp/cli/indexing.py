@@ -23,6 +23,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from codebase_mcp.app import App, IndexReport
+from codebase_mcp.background.detached import let_work_begin
 from codebase_mcp.background.indexing import start_indexing
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
@@ -30,6 +31,7 @@ from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.queue import UNATTENDED
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number
@@ -70,7 +72,8 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
-    """Let a worker do it."""
+    """Let a worker do it, one that is there or else a new one."""
+    let_work_begin(app)
     started = await start_indexing(
         app,
         source.path,
@@ -95,8 +98,8 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
         return 0
     console = Console(highlight=False)
     console.print(f"Job {job.id} waits to index {job.root}", markup=False)
-    if not await app.jobs.workers():
-        console.print("No worker is there. Run: codebase-mcp worker", style="yellow")
+    if not started.is_attended:
+        console.print(f"{UNATTENDED}.", style="yellow", markup=False)
     return 0
 
 

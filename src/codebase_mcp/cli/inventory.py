@@ -13,12 +13,14 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from codebase_mcp.app import App, ProjectFacts
+from codebase_mcp.background.indexing import IndexingState, indexing_state
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, tier_of
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.index.queue import UNATTENDED
 from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
@@ -28,23 +30,26 @@ from codebase_mcp.tools.rules import check_project_id
 async def status(options: argparse.Namespace, settings: Settings) -> int:
     """The repositories of one project: sizes, freshness, failures."""
     project_id = check_project_id(options.project)
+    identity = identity_here(settings)
     async with await App.open(settings) as app:
-        project, _ = await app.resolver.resolve(project_id, identity_here(settings))
+        project, _ = await app.resolver.resolve(project_id, identity)
         found = await app.projects([project])
         repositories = found[0].repositories if found else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
         notices = model_notices(repositories, app.models)
         tier = await tier_of(app, project)
+        indexing = await indexing_state(app, project_id, identity=identity)
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
         print(json.dumps(content, ensure_ascii=False, indent=2))
         return 0
     console = Console(highlight=False)
-    if not repositories:
+    if not repositories and not indexing.progress.is_indexing:
         console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
         return 0
     for repository in repositories:
         _show(repository, console, states.get(repository.id))
+    _show_indexing(indexing, console)
     if tier is not None:
         console.print(f"second tier: {in_words(tier)}", style="dim", markup=False)
     for notice in notices:
@@ -102,6 +107,15 @@ def _show(repository: RepositoryFacts, console: Console, state: TreeState | None
     if repository.files_skipped:
         listed = ", ".join(f"{n} {reason}" for reason, n in repository.files_skipped.items())
         console.print(f"  skipped: {listed}", style="dim")
+
+
+def _show_indexing(indexing: IndexingState, console: Console) -> None:
+    for one in indexing.repositories:
+        if one.progress.is_indexing:
+            how_far = "queued" if one.progress.queued else f"{one.progress.percent} % indexed"
+            console.print(f"{one.root}: {how_far}", markup=False)
+    if not indexing.is_attended:
+        console.print(f"{UNATTENDED}.", style="yellow", markup=False)
 
 
 def _time(repository: RepositoryFacts) -> str:

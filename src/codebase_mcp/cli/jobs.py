@@ -12,7 +12,7 @@ from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.showing import console, day
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.index.queue import IndexJob
+from codebase_mcp.index.queue import UNATTENDED, IndexJob
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
@@ -41,7 +41,7 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     _show(known)
     if any(job.is_pending for job in known) and not workers:
-        console.print("No worker is there. Run: codebase-mcp worker", style="yellow")
+        console.print(f"{UNATTENDED}.", style="yellow", markup=False)
     return 0
 
 

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
@@ -30,7 +31,7 @@ from codebase_mcp.cli.job_commands import add_job_commands
 from codebase_mcp.cli.model_arguments import add_model_command
 from codebase_mcp.cli.record_commands import add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.settings import Problem, Settings
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,9 @@ Command = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and end the process with its exit status."""
+    if arguments is None and sys.getfilesystemencoding() == "ascii":
+        # Else no path beyond ASCII has a name; Python's own remedy was switched off.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -76,6 +80,9 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
+        return EXIT_FAILED
+    except Exception as error:
+        show_error(_known(error), as_json=options.json)
         return EXIT_FAILED
     finally:
         telemetry.end()
@@ -196,6 +203,26 @@ def _add_index_options(index: SettingsParser) -> None:
     index.add_argument(
         "--background", action="store_true", help="only ask for it: a server or a worker does it"
     )
+
+
+def _known(error: Exception) -> CodebaseError:
+    """The error to show for one that nobody named."""
+    from codebase_mcp.tools.reply import unforeseen  # noqa: PLC0415 - seldom needed
+
+    if isinstance(error, FileNotFoundError) and not _has_working_directory():
+        return InvalidInput(
+            "The working directory does not exist any more",
+            hint="Change to one that does; CODEBASE_MCP_PROJECT_DIR can name one for the server.",
+        )
+    return unforeseen(error)
+
+
+def _has_working_directory() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def show_error(error: CodebaseError, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import psycopg
 from psycopg import sql
 
 from codebase_mcp.database.connection import Database
@@ -25,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
+_LEAVE_S = 1.0
 
 
 class Bell:
@@ -85,7 +87,12 @@ class Bell:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             self.is_heard = True
             self.ring()  # for what was missed
-            await self._follow(connection)
+            try:
+                await self._follow(connection)
+            finally:  # by itself the server takes a moment to see that a session has gone
+                with suppress(psycopg.Error, TimeoutError):
+                    async with asyncio.timeout(_LEAVE_S):
+                        await connection.execute(_SQL["be_absent"], {"key": key})
 
     async def _follow(self, connection: Connection) -> None:
         """Ring with each notification.

@@ -10,6 +10,10 @@ SELECT
 -- Share the lock that says: I am here. It falls with the session.
 SELECT pg_catalog.pg_advisory_lock_shared(%(key)s)
 
+-- name: be_absent
+-- Give the lock back.
+SELECT pg_catalog.pg_advisory_unlock_shared(%(key)s)
+
 -- name: count_present
 -- How many share it; a lock of 64 bits is shown in two halves.
 SELECT count(*)

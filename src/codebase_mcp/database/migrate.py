@@ -23,7 +23,7 @@ from psycopg import sql
 
 from codebase_mcp.database.queries import load_queries, strip_comments
 from codebase_mcp.database.transaction import Transaction
-from codebase_mcp.errors import Conflict, DatabaseUnavailable
+from codebase_mcp.errors import Conflict, DatabaseUnavailable, PermissionDenied
 
 Scope = Literal["catalogue", "project"]
 
@@ -67,7 +67,7 @@ async def migrate(
     Raises:
         DatabaseUnavailable: the schema is newer than this program, or its history is another.
         Conflict: the schema holds another program's tables.
-        PermissionDenied: the role may not create the schema.
+        PermissionDenied: the role may not create the schema, or not use it.
     """
     known = known_migrations(scope)[:version]
     if not pending(known, await read_ledger(transaction, schema)):
@@ -120,10 +120,21 @@ def statements_of(script: LiteralString) -> list[LiteralString]:
 
 
 async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, str]]:
-    """Version and checksum of each migration that a schema has had; none if it is not there."""
+    """Version and checksum of each migration that a schema has had; none if it is not there.
+
+    Raises:
+        PermissionDenied: the role may not use the schema.
+    """
     queries = load_queries("codebase_mcp.database", "migrate.sql")
-    if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
+    found = await transaction.fetch_one(queries["find_ledger"], schema=schema)
+    if found is None:
         return []
+    if not found[0]:
+        raise PermissionDenied(
+            f"The database role may not use the schema {schema}",
+            hint="Connect as the role that made it, or let that role grant its rights.",
+            details={"schema_name": schema},
+        )
     return [(row[0], row[1]) for row in await transaction.fetch_all(queries["read_ledger"])]
 
 

@@ -14,11 +14,15 @@ WHERE pg_catalog.to_regproc('pg_catalog.citus_schema_distribute') IS NOT NULL
 SELECT pg_catalog.citus_schema_distribute(%(schema)s::text::regnamespace)
 
 -- name: find_ledger
--- Has this very schema a ledger? (The search path might find another schema's.)
-SELECT 1
-FROM pg_catalog.pg_tables
-WHERE schemaname = %(schema)s
-    AND tablename = 'schema_migration'
+-- Has this very schema a ledger, and may we read it? (The search path might find another schema's,
+-- and passes by a schema that we may not use as if that held nothing.)
+SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s
+    AND c.relname = 'schema_migration'
+    AND c.relkind = 'r'
 
 -- name: find_relation
 -- Does this schema hold anything?

@@ -1,8 +1,9 @@
 """Under which user, from which folders does the embedded PostgreSQL run?
 
-PostgreSQL refuses to run as root. Started by root it runs as the owner of the data folder, else as
-an existing service user; what that user cannot reach is placed in folders of our own below
-``/var/lib/codebase-mcp``, and nobody else's permissions are changed.
+PostgreSQL refuses to run as root. Started by root it runs as the owner of the cluster; a new one
+belongs to the owner of the data folder, else to an existing service user. What that user cannot
+reach is placed in folders of our own below ``/var/lib/codebase-mcp``, and nobody else's permissions
+are changed.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ class Account:
 class Placement:
     """Where everything is: ``home`` holds locks, log, configuration and the cluster.
 
-    ``client_name`` is the user that asks; ``moved`` says that ``home`` is not the folder asked for.
+    ``users`` are the names of those who may connect: the owner of the folder asked for, and root.
+    The account that the server runs as is not among them unless it owns that folder. ``moved`` says
+    that ``home`` is another folder.
     """
 
     home: Path
     binaries: Path
     account: Account
-    client_name: str
+    users: tuple[str, ...]
     moved: bool
 
 
@@ -66,8 +69,10 @@ def place(data_dir: Path, package: Path | None = None) -> Placement:
         data_dir.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         client = account_of(os.geteuid())
         if client.uid != 0:
-            return Placement(data_dir, package / _INSTALL / "bin", client, client.name, moved=False)
-        account = service_account(data_dir.stat().st_uid)
+            binaries = package / _INSTALL / "bin"
+            return Placement(data_dir, binaries, client, (client.name, "root"), moved=False)
+        owner = data_dir.stat().st_uid
+        account = cluster_account(data_dir) or service_account(owner)
         home = choose_home(data_dir, account)
         binaries = choose_package(package, account) / _INSTALL / "bin"
     except OSError as error:
@@ -76,7 +81,8 @@ def place(data_dir: Path, package: Path | None = None) -> Placement:
             f" ({error.strerror})",
             hint="Choose a data folder that this user can write to, or set DATABASE_URL.",
         ) from error
-    return Placement(home, binaries, account, client.name, moved=home != data_dir)
+    users = tuple(dict.fromkeys((client.name, name_of(owner))))
+    return Placement(home, binaries, account, users, moved=home != data_dir)
 
 
 def find_package() -> Path:
@@ -92,8 +98,16 @@ def find_package() -> Path:
     return Path(locations[0])
 
 
+def name_of(uid: int) -> str:
+    """The user's name, or the number where it has none any more."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def account_of(uid: int) -> Account:
-    """The user with this number, who must have a name: PostgreSQL and peer login ask for it."""
+    """The user with this number, who must have a name: initdb and peer login ask for it."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -102,6 +116,16 @@ def account_of(uid: int) -> Account:
             hint="Add the user to /etc/passwd, or set DATABASE_URL.",
         ) from None
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+
+
+def cluster_account(data_dir: Path) -> Account | None:
+    """Whom the cluster of a data folder belongs to, if there is one and it is not root's."""
+    for home in _homes(data_dir):
+        if (home / CLUSTER).exists():
+            status = (home / CLUSTER).stat()
+            account = Account(status.st_uid, status.st_gid, name_of(status.st_uid))
+            return account if account.uid != 0 else None
+    return None
 
 
 def service_account(owner_uid: int) -> Account:
@@ -121,17 +145,17 @@ def service_account(owner_uid: int) -> Account:
 
 def has_cluster(data_dir: Path) -> bool:
     """Whether a server ever ran for a data folder; looks only, makes nothing."""
-    real = Path(os.path.realpath(data_dir))
-    return any((home / CLUSTER).exists() for home in (real, _elsewhere(real)))
+    return any((home / CLUSTER).exists() for home in _homes(Path(os.path.realpath(data_dir))))
 
 
-def _elsewhere(data_dir: Path) -> Path:
-    return SYSTEM_FOLDER / hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+def _homes(data_dir: Path) -> tuple[Path, Path]:
+    """Where the cluster of a data folder may be, the folder itself first."""
+    return data_dir, SYSTEM_FOLDER / hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
 
 
 def choose_home(data_dir: Path, account: Account) -> Path:
     """The data folder, or a folder of our own where the server's user cannot pass through to it."""
-    elsewhere = _elsewhere(data_dir)
+    _, elsewhere = _homes(data_dir)
     if (data_dir / CLUSTER).exists():
         return data_dir  # once placed, it stays, whatever the permissions above it become
     if not (elsewhere / CLUSTER).exists() and can_pass(data_dir, account):

@@ -187,6 +187,8 @@ async def _enter(
                 await on_created(transaction)
             return await read(transaction, schema), added > 0
     except PermissionDenied as error:
+        if error.details:  # it says which right is missing
+            raise
         raise may_not_create(project_id) from error
 
 

@@ -22,6 +22,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from codebase_mcp.database import supervisor
+from codebase_mcp.database.faults import Advice, disk_full
 from codebase_mcp.database.placement import POSTGRES_MAJOR, Placement, place
 from codebase_mcp.errors import DatabaseUnavailable
 
@@ -32,6 +33,7 @@ _START_LOCK = "start.lock"
 _PATIENCE_S = 60.0
 _POLL_S = 0.02
 _LOG_TAIL_LINES = 5
+_DISK_IS_FULL = (supervisor.DISK_IS_FULL, "Disk quota exceeded")
 
 # Below this much shared memory (a container has 64 MiB) a parallel index build would fail in it.
 _SHARED_MEMORY_BYTES = 512 << 20
@@ -83,6 +85,7 @@ class EmbeddedServer:
         self._target = target
         self._placement: Placement | None = None
         self._client_lock: int | None = None
+        self._log_start = 0
         self._turn = threading.Lock()
 
     @property
@@ -178,7 +181,7 @@ class EmbeddedServer:
             # All seats taken is an answer too; whoever connects next gets to hear it.
             is_full = "connection slots" in str(error) or "too many clients" in str(error)
             return conninfo if is_full else None
-        if row is None or row[0] != self._path(supervisor.CLUSTER):
+        if row is None or row[0].encode() != os.fsencode(self._path(supervisor.CLUSTER)):
             return None  # the data folder is a copy, and this is the original's server
         supervised = supervisor.is_locked(self._path(supervisor.SUPERVISOR_LOCK))
         return conninfo if supervised else None
@@ -191,7 +194,9 @@ class EmbeddedServer:
         command += [f"home={placement.home}", f"binaries={placement.binaries}"]
         command += [f"config={placement.home / 'config'}", f"uid={placement.account.uid}"]
         command += [f"gid={placement.account.gid}", f"idle_s={self._target.idle_minutes * 60}"]
+        command += [f"shared_memory={shared_memory()}"]
         log = self._open(supervisor.LOG, os.O_WRONLY | os.O_APPEND)
+        self._log_start = os.fstat(log).st_size
         try:
             # A clean environment: a process that outlives us must not keep our keys and passwords.
             with subprocess.Popen(
@@ -219,8 +224,7 @@ class EmbeddedServer:
             if os.geteuid() == 0:
                 owner = self.placement.home.stat()
                 os.chown(folder, owner.st_uid, owner.st_gid)
-        names = dict.fromkeys((self.placement.client_name, self.placement.account.name, "root"))
-        quoted = [name.replace('"', '""') for name in names]
+        quoted = [name.replace('"', '""') for name in self.placement.users]
         files = {
             "postgresql.conf": _SETTINGS + settings_of_this_system(),
             "pg_hba.conf": "local all all peer map=codebase_mcp\n",
@@ -269,7 +273,12 @@ class EmbeddedServer:
         """The error for a server that cannot be had, with the end of its log."""
         log = self.log_file
         readable = log.exists() and os.access(log, os.R_OK)
-        lines = log.read_text(errors="replace").splitlines() if readable else []
+        written = log.read_bytes() if readable else b""
+        lines = written.decode(errors="replace").splitlines()
+        disk = Advice(data_dir=self.placement.home)
+        fresh = written[self._log_start :].decode(errors="replace")
+        if says_full(f"{reason}\n{fresh}") or disk.disk_is_full():
+            return disk_full(disk)
         return DatabaseUnavailable(
             f"PostgreSQL database unavailable: {reason}",
             hint=f"The embedded server's log is {log}.",
@@ -288,12 +297,23 @@ def settings_of_this_system() -> str:
     settings = ""
     if sys.platform == "linux":
         settings += "recovery_init_sync_method = syncfs\n"  # 0.1 s instead of 2 s, file by file
+    return settings + f"dynamic_shared_memory_type = {shared_memory()}\n"
+
+
+def shared_memory() -> str:
+    """Where parallel workers meet: in files, where the system has little shared memory."""
     shared = Path("/dev/shm")
-    if shared.exists():
-        status = os.statvfs(shared)
-        if status.f_bavail * status.f_frsize < _SHARED_MEMORY_BYTES:
-            settings += "dynamic_shared_memory_type = mmap\n"
-    return settings
+    if not shared.exists():
+        return "mmap" if sys.platform == "linux" else "posix"
+    status = os.statvfs(shared)
+    is_small = status.f_bavail * status.f_frsize < _SHARED_MEMORY_BYTES
+    return "mmap" if is_small else "posix"
+
+
+def says_full(text: str) -> bool:
+    """Does one of these lines say that the disk is full? Shared memory is none."""
+    lines = (line for line in text.splitlines() if "shared memory" not in line)
+    return any(reason in line for line in lines for reason in _DISK_IS_FULL)
 
 
 def read_until(fd: int, deadline: float) -> bytes:

@@ -46,6 +46,10 @@ _READY_POLL_S = 0.01
 _FAST_SHUTDOWN_S = 60.0
 _ORPHAN_WAIT_S = 30.0
 
+DISK_IS_FULL = "No space left on device"
+# The first file that a cluster needs as a whole: a segment of its log.
+_LEAST_ROOM_BYTES = 16 << 20
+
 
 class StartError(Exception):
     """The server did not come up; the text is one line for the client, the log has the rest."""
@@ -95,6 +99,7 @@ class Supervisor:
         self.uid = int(arguments["uid"])
         self.gid = int(arguments["gid"])
         self.idle_s = float(arguments["idle_s"])
+        self.shared_memory = arguments["shared_memory"]
         self.cluster = self.path(CLUSTER)
         self.socket_folder = ""
         self.child: int | None = None
@@ -158,9 +163,16 @@ class Supervisor:
         # The built-in locale needs nothing of the system and sorts alike on every machine.
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         command += ["--encoding=UTF8", "--auth=peer", "--no-instructions", "--no-sync"]
+        command += ["--set", "dynamic_shared_memory_type=" + self.shared_memory]
+        # What it leaves when it fails tells whether the disk is full: its log could not be written.
+        command += ["--no-clean"]
         child = self.spawn(command, lock, signal.SIGTERM)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status != 0:
+            disk = os.statvfs(self.home)
+            remove_tree(fresh)
+            if disk.f_bavail * disk.f_frsize < _LEAST_ROOM_BYTES:
+                raise StartError(DISK_IS_FULL)
             raise StartError("initdb could not make a database cluster")
         os.rename(fresh, self.cluster)
         # Nothing in it is worth the wait yet, which is seconds while the disk is busy.

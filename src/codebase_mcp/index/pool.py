@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, current_process, get_context, parent_process
 
 from codebase_mcp.embedding.embedder import LocalModel, LocalSource
 from codebase_mcp.errors import IndexingFailed
@@ -40,6 +40,11 @@ class Job:
     generation: int
     model: LocalModel
 
+
+# How a process ends that should become a worker and was made to open the product …
+_EXIT_UNGUARDED = 78
+# … or met an error before it was one.
+_EXIT_UNSTARTED = 1
 
 # Processes that were told to end are gone in a tenth of it; then something waits for them in vain.
 _ENDING_S = 2.0
@@ -96,7 +101,7 @@ class PreparerPool:
                 raise IndexingFailed("The index run was broken off") from None
             if self._executor is executor:  # of the batches that it broke under, the first
                 self._executor = None
-                await asyncio.to_thread(_put_away, executor)
+                await _clear_away(executor)
         async with self._quarantine:
             return await self._one_by_one(texts, job)
 
@@ -116,7 +121,7 @@ class PreparerPool:
                         break
                     except BrokenProcessPool:
                         _log.warning("a worker process died over a %s text", raw.language)
-                        await asyncio.to_thread(_put_away, executor)
+                        await _clear_away(executor)
                         executor = self._start_executor(1)
                 else:
                     raise IndexingFailed(
@@ -158,8 +163,32 @@ class PreparerPool:
             return self._local.prepare(texts, job.profile_id, job.generation, job.model)
 
 
-def _put_away(executor: ProcessPoolExecutor) -> None:
-    """Wait for the end of an executor whose processes end whatever they are at.
+def require_main_guard() -> None:
+    """End a process that imports the main program, to become a worker, and is made to open it all.
+
+    It would wait for a lock that its parent holds, which waits for its worker.
+    """
+    if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself finds it out
+        os._exit(_EXIT_UNGUARDED)
+
+
+async def _clear_away(executor: ProcessPoolExecutor) -> None:
+    """Put away an executor of which a process died.
+
+    Raises:
+        IndexingFailed: it died before it was a worker.
+    """
+    codes = await asyncio.to_thread(_put_away, executor)
+    if codes & {_EXIT_UNGUARDED, _EXIT_UNSTARTED}:
+        raise IndexingFailed(
+            "The worker processes cannot start: they import the main program, and that must not run"
+            ' then. Let what it runs stand below the line: if __name__ == "__main__":',
+            hint="Whatever else went wrong in them is on standard error.",
+        )
+
+
+def _put_away(executor: ProcessPoolExecutor) -> set[int | None]:
+    """Wait for the end of an executor whose processes end whatever they are at; how they did.
 
     Its threads may wait for ever for the rest of a result that a process was sending, or for one
     that takes the next batch, as this process itself holds the other ends of their pipes. Those are
@@ -167,14 +196,18 @@ def _put_away(executor: ProcessPoolExecutor) -> None:
     """
     inner = vars(executor)  # the library has no other way
     manager = inner["_executor_manager_thread"]
+    processes = list((inner["_processes"] or {}).values())
+    if manager is None:
+        executor.shutdown(wait=False, cancel_futures=True)
+        return set()
     ends = (inner["_result_queue"]._writer, inner["_call_queue"]._reader)
     executor.shutdown(wait=False, cancel_futures=True)
-    if manager is not None:
-        manager.join(_ENDING_S)
-        if manager.is_alive():
-            for end in ends:
-                end.close()
-            manager.join()
+    manager.join(_ENDING_S)
+    if manager.is_alive():
+        for end in ends:
+            end.close()
+        manager.join()
+    return {process.exitcode for process in processes}
 
 
 async def _in_worker(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +39,11 @@ LOOK_S = 3.0
 
 # What kills three workers would kill them all.
 MOST_CRASHES = 3
+
+UNATTENDED = (
+    "Index jobs are queued, and nobody is working: no worker is there. Run codebase-mcp worker, or"
+    " a server with CODEBASE_MCP_JOBS of 1 or more"
+)
 
 # Cancelled jobs end within two seconds; a worker that was killed meanwhile cannot say so.
 _STOP_S = 5.0
@@ -88,10 +93,16 @@ class Outlook:
 
 
 class JobQueue:
-    """The jobs of all projects of one database."""
+    """The jobs of all projects of one database.
+
+    ``workers_here`` are this process's own. ``start_worker`` is what a process does that has none,
+    where there is none at all; it says whether there is one then.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.workers_here = 0
+        self.start_worker: Callable[[], Awaitable[bool]] | None = None
 
     async def enqueue(
         self,
@@ -203,6 +214,16 @@ class JobQueue:
     async def workers(self) -> int:
         """How many workers are there, in all processes, whether they have anything to do or not."""
         return await present(self.database, _PRESENCE)
+
+    async def is_attended(self) -> bool:
+        """Whether a worker is there, in this process or another."""
+        return self.workers_here > 0 or await self.workers() > 0
+
+    async def see_to_worker(self) -> bool:
+        """Whether a worker is there; a process that may start one has done so."""
+        if await self.is_attended():
+            return True
+        return self.start_worker is not None and await self.start_worker()
 
     def bell(self) -> Bell:
         """What rings when there may be something to do; who listens to it counts as a worker."""

@@ -22,7 +22,7 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.prepare import PROGRAM_VERSION
-from codebase_mcp.index.queue import IndexJob, JobQueue
+from codebase_mcp.index.queue import UNATTENDED, IndexJob, JobQueue
 from codebase_mcp.index.second_tier import TierState, load_state
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver, in_words
@@ -153,10 +153,7 @@ def job_problems(known: Sequence[IndexJob], workers: int) -> list[str]:
         if job.status == "failed"
     ]
     if not workers and any(job.is_pending for job in known):
-        problems.append(
-            "Index jobs wait and no worker is there: start codebase-mcp worker, or a server with"
-            " CODEBASE_MCP_JOBS of 1 or more"
-        )
+        problems.append(UNATTENDED)
     return problems
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.errors import InvalidInput, PermissionDenied
+from codebase_mcp.values import require_storable
 
 MAX_PATH_CHARS = 4_096
 
@@ -13,7 +14,8 @@ def resolve_root(repo_path: str) -> Path:
     """The real directory that a path names.
 
     Raises:
-        InvalidInput: empty, too long, relative, missing, no directory, or not readable.
+        InvalidInput: empty, too long, relative, no Unicode, missing, or no directory.
+        PermissionDenied: we may not read it.
     """
     path = Path(repo_path)
     if not repo_path.strip():
@@ -23,12 +25,14 @@ def resolve_root(repo_path: str) -> Path:
         raise _bad_path(repo_path[:200], message, f"1..{MAX_PATH_CHARS} characters")
     if "\0" in repo_path:
         raise _bad_path(repo_path, "Repository path must not hold a NUL character", "no NUL")
+    require_storable("repo_path", repo_path)
     if not path.is_absolute():
         message = f"Repository path must be absolute: {repo_path}"
         hint = "Pass the whole path, from / on: ~ and . mean nothing here."
         raise _bad_path(repo_path, message, "an absolute path", hint=hint)
     try:
         root = path.resolve(strict=True)
+        require_storable("repo_path", str(root))  # where links lead to
         if not root.is_dir():
             message = f"Repository path must be a directory: {repo_path}"
             raise _bad_path(repo_path, message, "a directory", hint=f"Try {path.parent}")
@@ -37,8 +41,11 @@ def resolve_root(repo_path: str) -> Path:
         message = f"Repository path does not exist: {repo_path}"
         raise _bad_path(repo_path, message, "an existing directory") from None
     except PermissionError:
-        message = f"Repository path is not readable: {repo_path}"
-        raise _bad_path(repo_path, message, "a readable directory") from None
+        raise PermissionDenied(
+            f"Repository path is not readable: {repo_path}",
+            hint="Let the user that this program runs as list and enter the directory.",
+            details={"field": "repo_path", "value": repo_path},
+        ) from None
     except (OSError, RuntimeError) as error:  # a loop of links, a name too long, …
         message = f"Repository path cannot be read: {repo_path} ({error})"
         raise _bad_path(repo_path, message, "a readable directory") from None

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
 from codebase_mcp.tools.fields import (
     PROJECT_ID_PATTERN,
     SecondTierEntry,
@@ -121,11 +121,8 @@ def _started_reply(started: Started) -> IndexCodebaseReply:
         reply.error = ErrorShape(
             code="INDEXING_ERROR", type="InternalError", message="The job was cancelled"
         )
-    if not started.is_awaited:
-        reply.notice = (
-            "No worker is there: start codebase-mcp worker, or a server with CODEBASE_MCP_JOBS of 1"
-            " or more. The request waits."
-        )
+    if not started.is_attended:
+        reply.notice = _unattended()
     return reply
 
 
@@ -164,6 +161,7 @@ class IndexingStatusReply(Reply):
     collection: str = ""
     is_indexing: bool = Field(default=False, description="A run goes on, or a request waits.")
     queued: bool = Field(default=False, description="A request waits for a worker.")
+    notice: str = Field(default="", description="Present when nobody is there to do it.")
     progress_percent: float = Field(default=0.0, ge=0, le=100)
     files_processed: int = 0
     files_total: int = Field(default=0, description="0 until the files are listed.")
@@ -186,7 +184,8 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
     is_indexing is true, the figures are the sums of the repositories that are being indexed, else
     of all; `repositories` lists each. `last_run` says how the last one ended: partial means that
     the files in its `errors` could not be indexed, interrupted or failed that calling
-    index_codebase again goes on from what is stored.
+    index_codebase again goes on from what is stored. `notice` says so where requests wait and
+    nobody works.
     """
     from codebase_mcp.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
 
@@ -211,7 +210,15 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
     )
     if state.second_tier is not None:
         reply.second_tier = second_tier_entry(state.second_tier)
+    if not state.is_attended:
+        reply.notice = _unattended()
     return reply
+
+
+def _unattended() -> str:
+    from codebase_mcp.index.queue import UNATTENDED  # noqa: PLC0415 - not for the handshake
+
+    return f"{UNATTENDED}."
 
 
 def _repository(one: RepositoryProgress) -> RepositoryStatus:
@@ -282,12 +289,12 @@ def _check_path(value: str) -> str:
     """A directory that can be read, under the name that this toolset has for it."""
     try:
         return check_repo_path(value)
-    except InvalidInput as error:
+    except (InvalidInput, PermissionDenied) as error:
         raise _about("repository_path", error) from None
 
 
-def _about(field: str, error: InvalidInput) -> InvalidInput:
-    return InvalidInput(error.message, hint=error.hint, details={**error.details, "field": field})
+def _about(field: str, error: CodebaseError) -> CodebaseError:
+    return type(error)(error.message, hint=error.hint, details={**error.details, "field": field})
 
 
 INDEX = Toolset(

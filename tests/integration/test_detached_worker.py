@@ -1,0 +1,158 @@
+"""Commands that ask for a job: it is done after they have ended, or they say that nobody works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codebase_mcp.app import App
+from codebase_mcp.background.detached import LOG
+from codebase_mcp.background.indexing import indexing_state, start_indexing
+from codebase_mcp.background.worker import Worker
+from codebase_mcp.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+Shell = Callable[..., str]
+
+LIMIT_S = 90
+
+
+@pytest.fixture
+def shell(settings: Settings, tmp_path: Path) -> Shell:
+    """Runs a command to its end, in a directory of its own, and says what it printed."""
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "codebase_mcp.cli.main", *arguments],
+            env={**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir), "COLUMNS": "300"},
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        assert not done.stderr
+        return done.stdout
+
+    return run
+
+
+async def until(happened: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not await happened():
+            await asyncio.sleep(0.01)
+
+
+async def no_worker(app: App) -> bool:
+    return await app.jobs.workers() == 0
+
+
+async def test_the_documents_example_works_as_it_is_written(
+    app: App, shell: Shell, make_repo: MakeRepo, settings: Settings, project_id: str
+) -> None:
+    repo = str(make_repo())
+    arguments = ["--collection", project_id, "--repository_path", repo, "--depth", "100"]
+    started = json.loads(shell("index_codebase", *arguments))
+    assert started["status"] in ("started", "completed")
+    assert "notice" not in started
+    state = json.loads(shell("get_indexing_status", "--collection", project_id))
+    assert "notice" not in state
+    asked = ["--query", "authenticate user", "--collection", project_id, "--limit", "5"]
+    found = json.loads(shell("search_code", *asked))
+    assert "error" not in found
+
+    async def done() -> bool:
+        return not (await indexing_state(app, project_id)).progress.is_indexing
+
+    await until(done)
+    found = json.loads(shell("search_code", *asked))
+    assert found["results"][0]["file"] == "src/auth.py"
+    await until(lambda: no_worker(app))  # it ends by itself
+    assert f"index {repo}" in (settings.data_dir / LOG).read_text()
+
+
+async def test_a_job_for_the_background_is_begun_by_a_worker_that_the_command_leaves_behind(
+    app: App, shell: Shell, make_repo: MakeRepo, project_id: str
+) -> None:
+    shell("index", str(make_repo()), "--background", "--project", project_id)
+
+    async def done() -> bool:
+        return (await indexing_state(app, project_id)).progress.percent == 100
+
+    await until(done)
+    await until(lambda: no_worker(app))
+
+
+async def test_where_no_worker_is_wanted_everything_says_that_nobody_works(
+    shell: Shell, make_repo: MakeRepo, project_id: str
+) -> None:
+    repo = str(make_repo())
+    arguments = ["--collection", project_id, "--repository_path", repo, "--jobs", "0"]
+    assert "nobody is working" in json.loads(shell("index_codebase", *arguments))["notice"]
+    state = json.loads(shell("get_indexing_status", "--collection", project_id))
+    assert (state["is_indexing"], state["queued"]) == (True, True)
+    assert "nobody is working" in state["notice"]
+    for command in ("status", "jobs"):
+        told = shell(command, "--project", project_id)
+        assert "nobody is working" in told
+        assert repo in told
+    again = shell("index", repo, "--background", "--project", project_id, "--jobs", "0")
+    assert "nobody is working" in again
+
+
+async def test_what_is_asked_for_while_a_worker_ends_is_done_by_it(
+    app: App, make_repo: MakeRepo, settings: Settings, project_id: str
+) -> None:
+    repo = make_repo()
+    async with await App.open(settings) as elsewhere:
+        before_it_begins = await holding_looks(app)
+        worker = asyncio.create_task(Worker(elsewhere, 1).run(once=True))
+        while_it_is_there = await let_one_look(app, before_it_begins)
+        await until(lambda: is_one_worker(app))
+        after_it_has_gone = await let_one_look(app, while_it_is_there)
+        await until(lambda: no_worker(app))
+        started = await start_indexing(app, repo, project_id, wait_s=0)
+        assert not started.is_attended
+        await after_it_has_gone.aclose()
+        await asyncio.wait_for(worker, LIMIT_S)
+    assert (await indexing_state(app, project_id)).progress.percent == 100
+
+
+async def holding_looks(app: App) -> AsyncExitStack:
+    """Until this is closed nobody looks into the queue; who wants to waits in line."""
+    held = AsyncExitStack()
+    tx = await held.enter_async_context(app.jobs.database.catalogue())
+    await tx.lock("tend jobs")
+    return held
+
+
+async def let_one_look(app: App, held: AsyncExitStack) -> AsyncExitStack:
+    """Let the worker look that waits for it, and hold its next look."""
+    await until(lambda: are_waiting(app, 1))
+    behind_it = asyncio.create_task(holding_looks(app))
+    await until(lambda: are_waiting(app, 2))
+    await held.aclose()
+    return await behind_it
+
+
+async def are_waiting(app: App, count: int) -> bool:
+    async with app.jobs.database.catalogue(readonly=True) as tx:
+        row = await tx.fetch_one(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        )
+    return row == (count,)
+
+
+async def is_one_worker(app: App) -> bool:
+    return await app.jobs.workers() == 1
