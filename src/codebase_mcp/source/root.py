@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.source.git_directory import git_directory_around
 
 MAX_PATH_CHARS = 4_096
 
@@ -13,7 +14,8 @@ def resolve_root(repo_path: str) -> Path:
     """The real directory that a path names.
 
     Raises:
-        InvalidInput: empty, too long, relative, missing, no directory, or not readable.
+        InvalidInput: empty, too long, relative, missing, no directory, not readable, or a
+            directory of git's own records.
     """
     path = Path(repo_path)
     if not repo_path.strip():
@@ -32,6 +34,7 @@ def resolve_root(repo_path: str) -> Path:
             message = f"Repository path must be a directory: {repo_path}"
             raise _bad_path(repo_path, message, "a directory", hint=f"Try {path.parent}")
         next(root.iterdir(), None)
+        records = git_directory_around(root)
     except FileNotFoundError:
         message = f"Repository path does not exist: {repo_path}"
         raise _bad_path(repo_path, message, "an existing directory") from None
@@ -41,7 +44,20 @@ def resolve_root(repo_path: str) -> Path:
     except (OSError, RuntimeError) as error:  # a loop of links, a name too long, …
         message = f"Repository path cannot be read: {repo_path} ({error})"
         raise _bad_path(repo_path, message, "a readable directory") from None
+    if records is not None:
+        raise _of_git(repo_path, records, is_bare=records == root)
     return root
+
+
+def _of_git(value: str, records: Path, *, is_bare: bool) -> InvalidInput:
+    """The error for a directory that holds what git keeps, not the files of a work tree."""
+    own = next((place for place in (records, *records.parents) if place.name == ".git"), None)
+    if own is not None:
+        message = f"Repository path lies inside a .git directory: {value}"
+        return _bad_path(value, message, "a work tree", hint=f"Try {own.parent}")
+    what = "is" if is_bare else "lies inside"
+    message = f"Repository path {what} a bare git repository, which has no files: {value}"
+    return _bad_path(value, message, "a work tree", hint="Clone it, and index the clone.")
 
 
 def _bad_path(value: str, message: str, rule: str, hint: str | None = None) -> InvalidInput:
