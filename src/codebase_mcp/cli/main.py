@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -28,6 +27,7 @@ from codebase_mcp.cli.flags import (
 )
 from codebase_mcp.cli.job_commands import add_job_commands
 from codebase_mcp.cli.model_arguments import add_model_command
+from codebase_mcp.cli.output import print_json, warn
 from codebase_mcp.cli.record_commands import add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         show_error(error, as_json=options.json)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        print("Interrupted; what was stored stays.", file=sys.stderr)
+        warn("Interrupted; what was stored stays.")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
@@ -201,14 +201,14 @@ def _add_index_options(index: SettingsParser) -> None:
 def show_error(error: CodebaseError, *, as_json: bool) -> None:
     """An error for a program on standard output, or for a person on standard error."""
     if as_json:
-        print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
+        print_json({"error": error.as_dict()}, indent=None)
         return
-    print(f"Error: {error.message}", file=sys.stderr)
+    warn(f"Error: {error.message}")
     for field in error.details.get("fields", ()):
         problem = field.get("message") or f"{field['field']}: {field['constraint']}"
-        print(f"  - {problem}", file=sys.stderr)
+        warn(f"  - {problem}")
     if error.hint:
-        print(f"Hint:  {error.hint}", file=sys.stderr)
+        warn(f"Hint:  {error.hint}")
 
 
 def _lazily(module: str, function: str) -> Command:
