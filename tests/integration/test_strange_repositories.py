@@ -111,7 +111,7 @@ async def test_a_bare_repository_is_refused_and_nothing_of_it_is_found_in_what_h
     root = make_repo({"a.py": "def outer_alpha(): ...\n"})
     git(root, "init", "-q", "--bare", "mirror.git")
     (root / "mirror.git" / "config").write_text("[remote]\n\turl = https://hunter2@example.org\n")
-    with pytest.raises(InvalidInput, match="is a bare git repository"):
+    with pytest.raises(InvalidInput, match="belongs to a bare git repository"):
         await app.index(root / "mirror.git", project_id)
     run = (await app.index(root, project_id)).run
     assert (run.files_indexed, run.files_skipped) == (1, {"git_directory": 1})

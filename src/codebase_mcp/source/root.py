@@ -45,18 +45,17 @@ def resolve_root(repo_path: str) -> Path:
         message = f"Repository path cannot be read: {repo_path} ({error})"
         raise _bad_path(repo_path, message, "a readable directory") from None
     if records is not None:
-        raise _of_git(repo_path, records, is_bare=records == root)
+        raise _of_git(repo_path, records)
     return root
 
 
-def _of_git(value: str, records: Path, *, is_bare: bool) -> InvalidInput:
+def _of_git(value: str, records: Path) -> InvalidInput:
     """The error for a directory that holds what git keeps, not the files of a work tree."""
     own = next((place for place in (records, *records.parents) if place.name == ".git"), None)
     if own is not None:
         message = f"Repository path lies inside a .git directory: {value}"
         return _bad_path(value, message, "a work tree", hint=f"Try {own.parent}")
-    what = "is" if is_bare else "lies inside"
-    message = f"Repository path {what} a bare git repository, which has no files: {value}"
+    message = f"Repository path belongs to a bare git repository, which has no files: {value}"
     return _bad_path(value, message, "a work tree", hint="Clone it, and index the clone.")
 
 
