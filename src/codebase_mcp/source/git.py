@@ -323,7 +323,8 @@ def _git(
             reads_rules = arguments[0] == "ls-files"
             output, complaints = _answer(git, directory, top if reads_rules else None)
         except subprocess.TimeoutExpired as error:
-            log.warning("git %s did not answer in %s: %s", arguments[0], directory, error)
+            told = "git %s did not answer within %.0f s in %s"
+            log.warning(told, arguments[0], error.timeout, directory)
             return None
         finally:
             git.kill()
