@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -91,11 +91,7 @@ async def test_what_was_exported_arrives_as_it_was(app: App, filled: str, other_
     imported = await app.transfers.import_records(file_of(*lines), other_id)
     assert sum(imported.added.values()) == len(lines)
     assert not any(imported.unchanged.values())
-    arrived = await exported(app, other_id)
-    for line in (*lines, *arrived):
-        if line["kind"] == "anchor":  # that repository is not indexed there
-            line["repository"] = None
-    assert arrived == lines
+    assert await exported(app, other_id) == lines
     async with app.enter(other_id, readonly=True) as here:
         rows = await here.tx.fetch_all("SELECT path FROM work_item ORDER BY length(path)")
         assert rows[1][0].startswith(rows[0][0])
@@ -106,6 +102,92 @@ async def test_importing_again_changes_nothing(app: App, filled: str) -> None:
     imported = await app.transfers.import_records(file_of(*lines), filled)
     assert not any(imported.added.values())
     assert sum(imported.unchanged.values()) == len(lines)
+    assert await exported(app, filled) == lines
+
+
+async def root_of(app: App, project_id: str) -> Path:
+    """The directory of the anchor's repository."""
+    [anchor] = [line for line in await exported(app, project_id) if line["kind"] == "anchor"]
+    return Path(anchor["repository"])
+
+
+async def as_it_is(app: App, project_id: str, root: Path) -> None:
+    """Leave the repository in whatever state it is."""
+
+
+async def indexed(app: App, project_id: str, root: Path) -> None:
+    await app.index(root, project_id)
+
+
+async def removed(app: App, project_id: str, root: Path) -> None:
+    await app.index(root, project_id)
+    await app.remove(root, project_id)
+
+
+async def edited(app: App, project_id: str, root: Path) -> None:
+    (root / "src/auth.py").write_text("# all is new\n")
+    await app.index(root, project_id)
+
+
+async def moved(app: App, project_id: str, root: Path) -> None:
+    (root / "src/auth.py").rename(root / "src/login.py")
+    await app.index(root, project_id)
+
+
+BEFORE = [as_it_is, removed, edited]
+BETWEEN = [as_it_is, indexed, removed, edited, moved]
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["same", "other"])
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("between", BETWEEN)
+async def test_importing_can_be_repeated_whatever_became_of_the_repository(
+    app: App,
+    filled: str,
+    other_id: str,
+    *,
+    is_other: bool,
+    before: Callable[..., Awaitable[None]],
+    between: Callable[..., Awaitable[None]],
+) -> None:
+    root = await root_of(app, filled)
+    await before(app, filled, root)
+    lines = await exported(app, filled)
+    project_id = other_id if is_other else filled
+    await app.transfers.import_records(file_of(*lines), project_id)
+    assert await exported(app, project_id) == lines
+    await between(app, project_id, root)
+    there = await exported(app, project_id)
+    assert [line["repository"] for line in there if line["kind"] == "anchor"] == [str(root)]
+    for again in (lines, there):
+        imported = await app.transfers.import_records(file_of(*again), project_id)
+        assert not any(imported.added.values())
+        assert sum(imported.unchanged.values()) == len(lines)
+        assert await exported(app, project_id) == there
+
+
+async def test_an_imported_anchor_follows_the_code_where_its_repository_is_indexed_later(
+    app: App, filled: str, other_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.transfers.import_records(file_of(*await exported(app, filled)), other_id)
+    root = await root_of(app, filled)
+    namesake = make_repo({"elsewhere/auth.py": "x = 1\n"}, "namesake")
+    await app.index(namesake, other_id)
+    await app.index(root, other_id)
+    (root / "src/auth.py").rename(root / "src/login.py")
+    await app.index(root, other_id)
+    [anchor] = [line for line in await exported(app, other_id) if line["kind"] == "anchor"]
+    assert (anchor["repository"], anchor["file"]) == (str(root), "src/login.py")
+    assert (anchor["state"], anchor["moved_from"]) == ("current", "src/auth.py")
+
+
+async def test_another_anchor_of_the_same_id_is_not_overwritten(
+    app: App, filled: str, other_id: str
+) -> None:
+    lines = await exported(app, filled)
+    [anchor] = [line for line in lines if line["kind"] == "anchor"]
+    with pytest.raises(InvalidInput, match="its id or place is taken"):
+        await app.transfers.import_records(file_of(anchor | {"commit": "b" * 40}), filled)
     assert await exported(app, filled) == lines
 
 

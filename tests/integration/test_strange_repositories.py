@@ -13,6 +13,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
+from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +71,7 @@ async def test_a_monorepo_with_repositories_inside_is_indexed_as_one_tree(
     run = (await app.index(root, project_id)).run
     assert run.status == "success"
     assert (await found_paths(app, project_id, "inner_beta"))[0] == "tools/inner/b.py"
-    assert (await found_paths(app, project_id, "in_what_looks_bare"))[0] == "bare/hook.py"
+    assert "bare/hook.py" not in await found_paths(app, project_id, "in_what_looks_bare")
     assert "tools/inner/c.py" not in await found_paths(app, project_id, "ignored_gamma")
     assert (await app.index(root, project_id)).run.files_indexed == 0
 
@@ -102,6 +103,34 @@ def embedded_settings(settings: Settings) -> Callable[..., Settings]:
         return Settings.load({"CODEBASE_MCP_DATA_DIR": str(settings.data_dir), **said})
 
     return load
+
+
+async def test_a_bare_repository_is_refused_and_nothing_of_it_is_found_in_what_holds_it(
+    app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = make_repo({"a.py": "def outer_alpha(): ...\n"})
+    git(root, "init", "-q", "--bare", "mirror.git")
+    (root / "mirror.git" / "config").write_text("[remote]\n\turl = https://hunter2@example.org\n")
+    with pytest.raises(InvalidInput, match="belongs to a bare git repository"):
+        await app.index(root / "mirror.git", project_id)
+    run = (await app.index(root, project_id)).run
+    assert (run.files_indexed, run.files_skipped) == (1, {"git_directory": 1})
+    assert await found_paths(app, project_id, "hunter2 remote url") == []
+
+
+async def test_a_run_is_partial_that_leaves_out_rules_until_they_are_short_enough(
+    app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = make_repo({"a.py": "a = 1\n", "private.py": "p = 1\n"})
+    (root / ".mcpignore").write_text("private.py\n" * 100_000)
+    run = (await app.index(root, project_id)).run
+    assert run.status == "partial"
+    assert run.errors == [
+        "Failed to process .mcpignore: Its rules are not applied, as it exceeds 1 MiB"
+    ]
+    (root / ".mcpignore").write_text("private.py\n")
+    run = (await app.index(root, project_id)).run
+    assert (run.status, run.files_removed) == ("success", 1)
 
 
 async def test_linked_worktrees_share_what_is_the_same(

@@ -23,7 +23,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.build import RunResult
-from codebase_mcp.source.git import records_of
+from codebase_mcp.source.git_directory import records_of
 from codebase_mcp.source.glance import Glance, Sight
 
 log = logging.getLogger(__name__)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
+from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.database.backup import BackupFacts
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
@@ -22,9 +22,9 @@ async def backup(options: argparse.Namespace, settings: Settings) -> int:
                 facts = await app.transfers.backup(file, project_id, identity_here(settings))
             size = partial.stat().st_size
     if options.json:
-        print(json.dumps({"file": options.output, "bytes": size, **_as_json(facts)}))
+        print_json({"file": options.output, "bytes": size, **_as_json(facts)}, indent=None)
     else:
-        print(f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)")
+        say(f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)")
     return 0
 
 
@@ -37,9 +37,9 @@ async def restore(options: argparse.Namespace, settings: Settings) -> int:
                 file, options.file, project_id, replace=options.replace
             )
     if options.json:
-        print(json.dumps(_as_json(facts)))
+        print_json(_as_json(facts), indent=None)
     else:
-        print(f"{_name(facts)}: {facts.rows} rows restored")
+        say(f"{_name(facts)}: {facts.rows} rows restored")
     return 0
 
 

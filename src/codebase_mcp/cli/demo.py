@@ -13,9 +13,10 @@ from typing import Any
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from rich.console import Console
+from rich.text import Text
 
 from codebase_mcp.cli.searching import show
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.settings import environment_for_child
 
 PROJECT = "demo"
@@ -33,7 +34,7 @@ GENERAL_QUESTIONS = (
 
 async def demo(repository: Path) -> None:
     """Index ``repository`` and print the answers to three questions about it."""
-    console = Console(highlight=False)
+    console = Terminal()
     started = time.monotonic()
     questions = GENERAL_QUESTIONS
     if (repository / "src" / "codebase_mcp").is_dir():
@@ -42,7 +43,7 @@ async def demo(repository: Path) -> None:
         sys.executable, ["-m", "codebase_mcp.cli.main"], env=environment_for_child()
     )
     async with Client(server) as client:
-        console.print(f"[bold]index_repository[/] {repository}")
+        console.print(Text.assemble(("index_repository", "bold"), f" {repository}"))
         arguments = {"repo_path": str(repository), "project_id": PROJECT}
         indexed = await _call(client, "index_repository", arguments)
         console.print(
@@ -51,7 +52,7 @@ async def demo(repository: Path) -> None:
             f"{indexed['duration_seconds']:.1f} s\n"
         )
         for question in questions:
-            console.print(f"[bold]search_code[/] {question}")
+            console.print(Text.assemble(("search_code", "bold"), f" {question}"))
             asked = {
                 "query": question,
                 "project_id": PROJECT,
@@ -61,7 +62,7 @@ async def demo(repository: Path) -> None:
             }
             show(await _call(client, "search_code", asked), console)
             console.print()
-    console.print(f"[dim]{time.monotonic() - started:.1f} s in all[/]")
+    console.print(f"{time.monotonic() - started:.1f} s in all", style="dim")
 
 
 async def _call(client: Client[Any], tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

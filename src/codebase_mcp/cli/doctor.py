@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import counted
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.projects.health import model_notices
@@ -52,15 +53,15 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
         async with app:
             checks += await _way(app)
     if options.json:
-        print(json.dumps([asdict(check) for check in checks], ensure_ascii=False, indent=2))
+        print_json([asdict(check) for check in checks])
     else:
-        console = Console(highlight=False)
+        console = Terminal()
         for check in checks:
-            mark = "[green]ok  [/]" if check.ok else "[red]FAIL[/]"
-            console.print(f"{mark} {check.name:9}", end=" ")
-            console.print(f"{check.found}  ({check.duration_s:.2f} s)", markup=False)
+            mark = ("ok  ", "green") if check.ok else ("FAIL", "red")
+            console.print(Text.assemble(mark, f" {check.name:9}"), end=" ")
+            console.print(f"{check.found}  ({check.duration_s:.2f} s)")
             if check.hint:
-                console.print(f"               {check.hint}", style="yellow", markup=False)
+                console.print(f"               {check.hint}", style="yellow")
     return 0 if all(check.ok for check in checks) else 1
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from codebase_mcp.app import App, IndexReport
 from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.evaluation_report import as_json, show
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.searching import patient
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.evaluation.corpus import Corpus
@@ -69,9 +68,9 @@ async def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     async with open_shell(patient(settings)) as shell:
         evaluation = await _evaluated(shell, corpus, questions, wish, hidden=options.json)
     if options.json:
-        print(json.dumps(as_json(evaluation), ensure_ascii=False, indent=2))
+        print_json(as_json(evaluation))
     else:
-        show(evaluation, wish.worst, Console(highlight=False))
+        show(evaluation, wish.worst, Terminal())
     return 0
 
 
@@ -127,10 +126,10 @@ def _save(options: argparse.Namespace, questions: Sequence[Question]) -> int:
     with appearing(options.save) as partial:
         partial.write_text(as_lines(questions), encoding="utf-8")
     if options.json:
-        print(json.dumps({"file": options.save, "queries": len(questions)}))
+        print_json({"file": options.save, "queries": len(questions)}, indent=None)
     else:
-        print(f"{len(questions)} queries in {options.save}")
-        print(f"Read and edit them, then: codebase-mcp eval {options.save}")
+        say(f"{len(questions)} queries in {options.save}")
+        say(f"Read and edit them, then: codebase-mcp eval {options.save}")
     return 0
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.evaluation.outcome import Comparison, Evaluation, Outcome, compared
 from codebase_mcp.evaluation.scoring import BUDGETS, CUTS, Figures, Score, Shown
 
@@ -35,7 +35,7 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def show(evaluation: Evaluation, worst: int, console: Console) -> None:
+def show(evaluation: Evaluation, worst: int, console: Terminal) -> None:
     """Print the figures, and the queries that did worst."""
     total = compared(evaluation.outcomes)
     head = f"  {total.ours.queries} queries on {evaluation.files:,} files"
@@ -50,7 +50,7 @@ def show(evaluation: Evaluation, worst: int, console: Console) -> None:
         console.print()
         console.print(_groups(evaluation))
     for note in _notes(evaluation):
-        console.print(note, style="yellow", markup=False)
+        console.print(note, style="yellow")
     lost = evaluation.worst(worst)
     if lost:
         console.print()
@@ -165,7 +165,7 @@ def _notes(evaluation: Evaluation) -> list[str]:
     return notes
 
 
-def _show_lost(outcome: Outcome, limit: int, console: Console) -> None:
+def _show_lost(outcome: Outcome, limit: int, console: Terminal) -> None:
     question, score = outcome.question, outcome.ours
     rank = f"rank {score.rank}" if score.rank else f"not among {limit}"
     console.print(Text.assemble((f"{score.ndcg:.2f}", "dim"), " ", (question.text, "bold")))
@@ -176,9 +176,9 @@ def _show_lost(outcome: Outcome, limit: int, console: Console) -> None:
     _dimly(console, f"     first  {first} ({grep})")
 
 
-def _dimly(console: Console, line: str) -> None:
+def _dimly(console: Terminal, line: str) -> None:
     # A path that is cut in two could not be copied.
-    console.print(line, markup=False, style="dim", soft_wrap=True)
+    console.print(line, style="dim", soft_wrap=True)
 
 
 def _with_interval(figures: Figures) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from codebase_mcp.printable import printable
 from codebase_mcp.settings import SETTINGS, Setting
 
 SEE_ALSO = "Every setting is a flag too: codebase-mcp settings --help lists them."
@@ -32,6 +33,10 @@ class SettingsParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._complete()
         return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong; it may name a file that a shell put in the place of ``*``."""
+        super().error(printable(message))
 
     def _complete(self) -> None:
         """Add the flags, once."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import cloned_source
+from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.dry_run import IndexForecast
 from codebase_mcp.index.forecast import Share
+from codebase_mcp.printable import printable_line
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
@@ -33,9 +34,9 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
             identity=identity_here(settings),
         )
     if options.json:
-        print(json.dumps(_as_json(found), ensure_ascii=False, indent=2))
+        print_json(_as_json(found))
     else:
-        _show(found, Console(highlight=False))
+        _show(found, Terminal())
     return 0
 
 
@@ -81,7 +82,7 @@ def _share(share: Share) -> dict[str, Any]:
     return {"path": share.path, "files": share.files, "bytes": share.bytes}
 
 
-def _show(found: IndexForecast, console: Console) -> None:
+def _show(found: IndexForecast, console: Terminal) -> None:
     forecast = found.forecast
     console.print(Text.assemble(("dry run", "bold"), "  ", (str(forecast.root), "dim")))
     console.print(
@@ -95,14 +96,14 @@ def _show(found: IndexForecast, console: Console) -> None:
     )
     if found.second_tier:
         words = f"{found.second_tier} embeds them later, in the background: that is not counted"
-        console.print(words, style="dim", markup=False)
+        console.print(words, style="dim")
     if forecast.needs_rebuild:
         words = "Another version of this program made the index: it needs --force, which counts all"
         console.print(words, style="yellow")
-    console.print(f"languages: {_counts(forecast.languages)}", style="dim", markup=False)
-    console.print(f"kinds: {_counts(forecast.kinds)}", style="dim", markup=False)
+    console.print(f"languages: {_counts(forecast.languages)}", style="dim")
+    console.print(f"kinds: {_counts(forecast.kinds)}", style="dim")
     if forecast.skipped:
-        console.print(f"skipped: {_counts(forecast.skipped)}", style="dim", markup=False)
+        console.print(f"skipped: {_counts(forecast.skipped)}", style="dim")
     for title, shares in (
         ("largest folders", forecast.largest_folders),
         ("largest files", forecast.largest_files),
@@ -110,9 +111,9 @@ def _show(found: IndexForecast, console: Console) -> None:
         if shares:
             console.print(_table(title, shares))
     for warning in found.repository.warnings:
-        console.print(warning, style="yellow", markup=False)
+        console.print(warning, style="yellow")
     for failure in forecast.failures[:MAX_FAILURES_SHOWN]:
-        console.print(str(failure), style="yellow", markup=False)
+        console.print(printable_line(str(failure)), style="yellow")
     if len(forecast.failures) > MAX_FAILURES_SHOWN:
         rest = len(forecast.failures) - MAX_FAILURES_SHOWN
         console.print(f"… and {rest} more (--json lists all)")

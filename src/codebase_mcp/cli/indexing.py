@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -28,10 +25,13 @@ from codebase_mcp.background.indexing import start_indexing
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
 from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.showing import counted
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.batches import Progress
 from codebase_mcp.index.queue import UNATTENDED
+from codebase_mcp.printable import printable_line
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number
@@ -94,19 +94,18 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
             "project_source": started.project_source,
             "status": job.status,
         }
-        print(json.dumps(content, ensure_ascii=False, indent=2))
-        return 0
-    console = Console(highlight=False)
-    console.print(f"Job {job.id} waits to index {job.root}", markup=False)
+        return print_json(content)
+    console = Terminal()
+    console.print(f"Job {job.id} waits to index {job.root}")
     if not started.is_attended:
-        console.print(f"{UNATTENDED}.", style="yellow", markup=False)
+        console.print(f"{UNATTENDED}.", style="yellow")
     return 0
 
 
 @contextmanager
 def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
     """A bar on standard error for as long as a run goes on, and what to tell it."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     with Bar(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -142,9 +141,9 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
             removed, shown = await app.remove(options.path, project, identity), options.path
     if options.json:
         repository_id = None if removed is None else str(removed)
-        print(json.dumps({"repository_id": repository_id, "status": "removed"}))
+        print_json({"repository_id": repository_id, "status": "removed"}, indent=None)
     else:
-        print(f"Removed {shown}")
+        say(f"Removed {shown}")
     return 0
 
 
@@ -188,7 +187,7 @@ def _print_json(report: IndexReport, source: Source) -> None:
         content["notice"] = run.notice
     if run.status != "success":
         content["errors"] = run.errors
-    print(json.dumps(content, ensure_ascii=False, indent=2))
+    print_json(content)
 
 
 def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
@@ -196,10 +195,10 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         _print_json(report, source)
         return
     run = report.run
-    console = Console(highlight=False)
+    console = Terminal()
     colour = {"success": "green", "partial": "yellow", "failed": "red"}[run.status]
     console.print(
-        f"[bold {colour}]{run.status}[/]  {escape(run.name)}  [dim]{escape(str(run.root))}[/]"
+        Text.assemble((run.status, f"bold {colour}"), f"  {run.name}  ", (str(run.root), "dim"))
     )
     console.print(
         f"{counted(run.files_indexed, 'file')} indexed, {run.files_unchanged} unchanged, "
@@ -210,18 +209,18 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         console.print(f"{counted(report.commits, 'commit')} of history")
     if source.remote is not None and source.clone is not None:
         at = source.clone.branch or source.clone.commit[:12]
-        console.print(f"fetched {source.remote.url} at {at}", style="dim", markup=False)
+        console.print(f"fetched {source.remote.url} at {at}", style="dim")
     if run.files_skipped:
         listed = ", ".join(f"{count} {reason}" for reason, count in run.files_skipped.items())
-        console.print(f"[dim]skipped: {listed}[/]")
+        console.print(f"skipped: {listed}", style="dim")
     repository = report.repository
     if repository.applied:
         console.print(f"{repository.context} sets {', '.join(repository.applied)}", style="dim")
     for warning in repository.warnings:
-        console.print(warning, style="yellow", markup=False)
+        console.print(warning, style="yellow")
     if run.notice:
-        console.print(in_commands(run.notice), style="yellow", markup=False)
+        console.print(in_commands(run.notice), style="yellow")
     for error in run.errors[:MAX_ERRORS_SHOWN]:
-        console.print(error, style="yellow", markup=False)
+        console.print(printable_line(error), style="yellow")
     if len(run.errors) > MAX_ERRORS_SHOWN:
         console.print(f"… and {len(run.errors) - MAX_ERRORS_SHOWN} more (--json lists all)")

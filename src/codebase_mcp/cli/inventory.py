@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from codebase_mcp.app import App, ProjectFacts
 from codebase_mcp.background.indexing import IndexingState, indexing_state
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, tier_of
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import UNATTENDED
 from codebase_mcp.index.trees import TreeState
@@ -41,9 +41,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         indexing = await indexing_state(app, project_id, identity=identity)
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
-        print(json.dumps(content, ensure_ascii=False, indent=2))
-        return 0
-    console = Console(highlight=False)
+        return print_json(content)
+    console = Terminal()
     if not repositories and not indexing.progress.is_indexing:
         console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
         return 0
@@ -51,9 +50,9 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         _show(repository, console, states.get(repository.id))
     _show_indexing(indexing, console)
     if tier is not None:
-        console.print(f"second tier: {in_words(tier)}", style="dim", markup=False)
+        console.print(f"second tier: {in_words(tier)}", style="dim")
     for notice in notices:
-        console.print(in_commands(notice), style="yellow", markup=False)
+        console.print(in_commands(notice), style="yellow")
     return 0
 
 
@@ -65,8 +64,7 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
     if options.project is not None:
         found = [p for p in found if p.project.project_id == wanted]
     if options.json:
-        print(json.dumps([_project_json(p) for p in found], ensure_ascii=False, indent=2))
-        return 0
+        return print_json([_project_json(p) for p in found])
     whole_path = Column("repository", overflow="fold")
     table = Table("project", whole_path, "files", "chunks", "indexed", box=None)
     for facts in found:
@@ -74,7 +72,7 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
         for repository in facts.repositories:
             table.add_row(
                 label,
-                escape(repository.root),
+                repository.root,
                 str(repository.files),
                 str(repository.chunks),
                 _time(repository),
@@ -82,13 +80,17 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
             label = ""
         if not facts.repositories:
             table.add_row(label, "—", "0", "0", "never")
-    Console(highlight=False).print(table)
+    Terminal().print(table)
     return 0
 
 
-def _show(repository: RepositoryFacts, console: Console, state: TreeState | None) -> None:
-    missing = "" if Path(repository.root).is_dir() else "  [yellow]directory is gone[/]"
-    console.print(f"[bold]{escape(repository.name)}[/]  [dim]{escape(repository.root)}[/]{missing}")
+def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | None) -> None:
+    missing = "" if Path(repository.root).is_dir() else "  directory is gone"
+    console.print(
+        Text.assemble(
+            (repository.name, "bold"), "  ", (repository.root, "dim"), (missing, "yellow")
+        )
+    )
     console.print(
         f"  {counted(repository.files, 'file')}, {counted(repository.chunks, 'chunk')}, "
         f"{repository.size / 1e6:.1f} MB, indexed {_time(repository)} "
@@ -99,23 +101,22 @@ def _show(repository: RepositoryFacts, console: Console, state: TreeState | None
     if repository.commits:
         console.print(f"  {counted(repository.commits, 'commit')} of history", style="dim")
     if state is not None and (note := NOTES.get(state.state)):
-        console.print(f"  {note.format(state.pending)}", style="yellow", markup=False)
+        console.print(f"  {note.format(state.pending)}", style="yellow")
     if repository.files_failed:
-        console.print(
-            f"  [yellow]{counted(repository.files_failed, 'file')} could not be indexed[/]"
-        )
+        failed = counted(repository.files_failed, "file")
+        console.print(f"  {failed} could not be indexed", style="yellow")
     if repository.files_skipped:
         listed = ", ".join(f"{n} {reason}" for reason, n in repository.files_skipped.items())
         console.print(f"  skipped: {listed}", style="dim")
 
 
-def _show_indexing(indexing: IndexingState, console: Console) -> None:
+def _show_indexing(indexing: IndexingState, console: Terminal) -> None:
     for one in indexing.repositories:
         if one.progress.is_indexing:
             how_far = "queued" if one.progress.queued else f"{one.progress.percent} % indexed"
-            console.print(f"{one.root}: {how_far}", markup=False)
+            console.print(f"{one.root}: {how_far}")
     if not indexing.is_attended:
-        console.print(f"{UNATTENDED}.", style="yellow", markup=False)
+        console.print(f"{UNATTENDED}.", style="yellow")
 
 
 def _time(repository: RepositoryFacts) -> str:

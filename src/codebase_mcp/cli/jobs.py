@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from rich.table import Column, Table
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import console, day
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.queue import UNATTENDED, IndexJob
@@ -37,11 +37,10 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
         workers = await app.jobs.workers()
     if options.json:
         content = {"jobs": [_as_json(job) for job in known], "workers": workers}
-        print(json.dumps(content, ensure_ascii=False, indent=2))
-        return 0
+        return print_json(content)
     _show(known)
     if any(job.is_pending for job in known) and not workers:
-        console.print(f"{UNATTENDED}.", style="yellow", markup=False)
+        console.print(f"{UNATTENDED}.", style="yellow")
     return 0
 
 
@@ -79,7 +78,7 @@ def _show(known: list[IndexJob]) -> None:
     console.print(table)
     for job in known:
         if job.error is not None and job.status != "done":
-            console.print(f"{job.id}: {job.error['message']}", style="yellow", markup=False)
+            console.print(f"{job.id}: {job.error['message']}", style="yellow")
 
 
 def _status(job: IndexJob) -> str:

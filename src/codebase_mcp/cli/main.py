@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import sys
@@ -29,6 +28,7 @@ from codebase_mcp.cli.flags import (
 )
 from codebase_mcp.cli.job_commands import add_job_commands
 from codebase_mcp.cli.model_arguments import add_model_command
+from codebase_mcp.cli.output import print_json, warn
 from codebase_mcp.cli.record_commands import add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError, InvalidInput
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         show_error(error, as_json=options.json)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        print("Interrupted; what was stored stays.", file=sys.stderr)
+        warn("Interrupted; what was stored stays.")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
@@ -233,14 +233,14 @@ def show_error(error: CodebaseError, *, as_json: bool) -> None:
     if error.hint:
         shape["hint"] = in_commands(shape["hint"])
     if as_json:
-        print(json.dumps({"error": shape}, ensure_ascii=False))
+        print_json({"error": shape}, indent=None)
         return
-    print(f"Error: {shape['message']}", file=sys.stderr)
+    warn(f"Error: {shape['message']}")
     for field in error.details.get("fields", ()):
         problem = field.get("message") or f"{field['field']}: {field['constraint']}"
-        print(f"  - {problem}", file=sys.stderr)
+        warn(f"  - {problem}")
     if error.hint:
-        print(f"Hint:  {shape['hint']}", file=sys.stderr)
+        warn(f"Hint:  {shape['hint']}")
 
 
 def _lazily(module: str, function: str) -> Command:

@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.text import Text
 
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import (
     console,
     day,
     open_desk,
     places,
-    print_json,
     short,
     show_anchors,
 )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from rich.console import Console
 from rich.table import Column, Table
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.connection import ProjectClaims
 from codebase_mcp.database.naming import grow_lock
 from codebase_mcp.database.projects import Project
@@ -46,18 +46,17 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
         }
         notices = model_notices(repositories, app.models)
     if options.json:
-        print(json.dumps(content, ensure_ascii=False, indent=2))
-        return 0
-    console = Console(highlight=False)
-    console.print(f"first tier:  {content['first_tier']}", markup=False)
-    console.print(f"second tier: {in_words(state)}", markup=False)
+        return print_json(content)
+    console = Terminal()
+    console.print(f"first tier:  {content['first_tier']}")
+    console.print(f"second tier: {in_words(state)}")
     if repositories:
         table = Table(Column("repository", overflow="fold"), "indexed with", box=None)
         for repository in repositories:
             table.add_row(repository.root, repository.profile.model)
         console.print(table)
     for notice in notices:
-        console.print(notice, style="yellow", markup=False)
+        console.print(notice, style="yellow")
     return 0
 
 
@@ -80,9 +79,9 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
             async with app.jobs.database.claims() as claims:
                 state = await _grown(app, project, named, claims, report)
     if options.json:
-        print(json.dumps(asdict(state), ensure_ascii=False, indent=2))
+        print_json(asdict(state))
     else:
-        Console(highlight=False).print(in_words(state), markup=False)
+        Terminal().print(in_words(state))
     return 0 if state.state == "complete" else 1
 
 
@@ -102,9 +101,9 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
             hint="codebase-mcp model shows which models it has.",
         )
     if options.json:
-        print(json.dumps({"status": "dropped"}))
+        print_json({"status": "dropped"}, indent=None)
     else:
-        Console(highlight=False).print("The second tier is dropped; searches use the first alone")
+        Terminal().print("The second tier is dropped; searches use the first alone")
     return 0
 
 

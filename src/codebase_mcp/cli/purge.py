@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.output import ask, print_json
 from codebase_mcp.cli.showing import counted
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.erasure import Target
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.purge import Purged
@@ -56,12 +56,11 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
             read_again = await app.erasure.is_read_again(target, purged, selection)
             warning = _READ_AGAIN[target.kind]
     if options.json:
-        content = _as_json(what, purged) | {"still_on_disk": on_disk, "read_again": read_again}
-        print(json.dumps(content, ensure_ascii=False, indent=2))
+        print_json(_as_json(what, purged) | {"still_on_disk": on_disk, "read_again": read_again})
     else:
         _show(what, purged)
         if read_again:
-            Console(highlight=False).print(warning, style="yellow")
+            Terminal().print(warning, style="yellow")
     return 0 if purged.is_complete else 1
 
 
@@ -84,7 +83,7 @@ def _confirm(what: str, options: argparse.Namespace) -> None:
         raise InvalidInput(
             f"This erases {what}: nobody is there to confirm it", hint="Pass --yes to mean it."
         )
-    print(f"Erase {what}, for good? [yes/no] ", end="", file=sys.stderr, flush=True)
+    ask(f"Erase {what}, for good? [yes/no]")
     if sys.stdin.readline().strip().lower() != "yes":
         raise InvalidInput("Nothing was erased", hint="Answer yes, or pass --yes.")
 
@@ -111,8 +110,8 @@ def _as_json(what: str, purged: Purged) -> dict[str, object]:
 
 
 def _show(what: str, purged: Purged) -> None:
-    console = Console(highlight=False)
-    console.print(f"Purged {what}", markup=False)
+    console = Terminal()
+    console.print(f"Purged {what}")
     table = Table("table", "rows before", "rows after", box=None)
     for name, before in purged.before.items():
         if before or purged.after[name]:
@@ -124,6 +123,6 @@ def _show(what: str, purged: Purged) -> None:
     if purged.kept:
         console.print("The same text stays, as other files show it:", style="yellow")
         for path in purged.kept[:MAX_SHOWN]:
-            console.print(f"  {path}", markup=False)
+            console.print(f"  {path}")
         if len(purged.kept) > MAX_SHOWN:
             console.print(f"  and {len(purged.kept) - MAX_SHOWN} more (--json lists all)")

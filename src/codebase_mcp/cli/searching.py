@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
+import re
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
 from codebase_mcp.cli.calling import open_shell
+from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.settings import DEFAULT, Settings
 
 # What a person should know about an index that is not ready.
@@ -29,6 +31,8 @@ CHECK_MS = 2_000
 
 # Of a long chunk a terminal shows the beginning.
 MAX_LINES_SHOWN = 16
+
+_LINE_END = re.compile("\r\n?")
 
 # Pygments' names where they differ from the grammars'.
 _LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text": "text"}
@@ -51,9 +55,9 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
     async with open_shell(patient(settings)) as shell:
         reply = await shell.call("search_code", arguments)
     if options.json:
-        print(json.dumps(reply, ensure_ascii=False, indent=2))
+        print_json(reply)
     else:
-        show(reply, Console(highlight=False))
+        show(reply, Terminal())
     return 0
 
 
@@ -63,26 +67,26 @@ def patient(settings: Settings) -> Settings:
     return settings if is_set else replace(settings, check_ms=CHECK_MS)
 
 
-def show(reply: dict[str, Any], console: Console) -> None:
+def show(reply: dict[str, Any], console: Terminal) -> None:
     """Print the results of a search for a person."""
     if not reply["results"]:
         console.print("Nothing in the code has to do with this.")
     for number, result in enumerate(reply["results"], 1):
         heading = Text.assemble(
             (f"{number}. ", "dim"),
-            (result["file_path"], "bold cyan"),
+            (printable_line(result["file_path"]), "bold cyan"),
             (f":{result['start_line']}-{result['end_line']}", "cyan"),
             (f"  {result['similarity_score']:.2f}", "green"),
-            (f"  {result['symbol']}" if result["symbol"] else "", "magenta"),
+            (f"  {printable_line(result['symbol'])}" if result["symbol"] else "", "magenta"),
         )
         console.print(heading)
         console.print(_snippet(result))
         for place in result.get("more_in_file", ()):
             label = f"   also {place['start_line']}-{place['end_line']}  {place['symbol'] or ''}"
-            console.print(label, style="dim", markup=False)
+            console.print(label, style="dim")
         if result.get("signals"):
             parts = (f"{name} {value:+.2f}" for name, value in result["signals"].items())
-            console.print("   " + ", ".join(parts), style="dim", markup=False)
+            console.print("   " + ", ".join(parts), style="dim")
         console.print()
     total = f"{'at least ' if reply.get('total_is_lower_bound') else ''}{reply['total_count']}"
     console.print(
@@ -94,18 +98,21 @@ def show(reply: dict[str, Any], console: Console) -> None:
         console.print(note.format(reply["index"]["files_pending"]), style="yellow")
 
 
-def _show_help(told: dict[str, Any], console: Console) -> None:
+def _show_help(told: dict[str, Any], console: Terminal) -> None:
     """Why the answer is weak, and what to ask instead."""
     for reason in told["reasons"]:
-        console.print(reason, style="dim", markup=False, soft_wrap=True)
+        console.print(reason, style="dim", soft_wrap=True)
     for word, near in told["nearest_words"].items():
-        console.print(f"  {word}: {', '.join(near)}", style="dim", markup=False)
-    console.print(told["hint"], style="yellow", markup=False, soft_wrap=True)
+        console.print(f"  {word}: {', '.join(near)}", style="dim")
+    console.print(told["hint"], style="yellow", soft_wrap=True)
 
 
 def _snippet(result: dict[str, Any]) -> Syntax:
     before, after = result["context_before"], result["context_after"]
-    lines = (before + result["content"] + after).rstrip("\n").split("\n")
+    # Escaped before it is cut to the width; a carriage return ends a line, as in editors.
+    code = printable(_LINE_END.sub("\n", before + result["content"] + after))
+    before = _LINE_END.sub("\n", before)
+    lines = code.rstrip("\n").split("\n")
     first = result["start_line"] - before.count("\n")
     return Syntax(
         "\n".join(lines[: MAX_LINES_SHOWN + before.count("\n")]),

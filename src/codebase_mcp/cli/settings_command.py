@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, shown
 from codebase_mcp.repository_settings import RepositorySettings, repository_at
 from codebase_mcp.settings import DEFAULT, SETTINGS, Setting, Settings, text_of
@@ -39,7 +38,7 @@ async def settings_command(options: argparse.Namespace, settings: Settings) -> i
     repository = repository_at(settings, root.resolve())
     rows = _rows(settings, repository, _project_in(root, settings))
     if options.json:
-        print(json.dumps(_as_json(rows, settings, repository), ensure_ascii=False, indent=2))
+        print_json(_as_json(rows, settings, repository))
     else:
         _print(rows, repository)
     return 0
@@ -97,7 +96,7 @@ def _plain(row: _Row) -> Any:
 
 
 def _print(rows: list[_Row], repository: RepositorySettings) -> None:
-    console = Console(highlight=False)
+    console = Terminal()
     if not console.is_terminal:
         console.width = _FILE_COLUMNS
     for section in dict.fromkeys(row.setting.section for row in rows):
@@ -109,10 +108,10 @@ def _print(rows: list[_Row], repository: RepositorySettings) -> None:
             if row.setting.section == section:
                 style = "dim" if row.source == DEFAULT else ""
                 cells = (row.setting.variable, row.text, row.source)
-                table.add_row(*map(escape, cells), style=style)
+                table.add_row(*cells, style=style)
         console.print(table)
         console.print()
     for warning in repository.warnings:
-        console.print(warning, style="yellow", markup=False)
+        console.print(warning, style="yellow")
     if repository.context is None:
         console.print(f"No {FILE_NAME} here or above.", style="dim")

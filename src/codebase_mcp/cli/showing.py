@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from codebase_mcp.cli.calling import Shell, open_shell
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.records.ids import Shown, whole_id
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
-console = Console(highlight=False)
+console = Terminal()
 
 _COLOURS = {
     "complete": "green", "completed": "green", "in-progress": "yellow", "active": "yellow",
@@ -65,12 +64,6 @@ def places(given: list[str] | None) -> list[dict[str, str]] | None:
         file, _, symbol = text.partition(":")
         found.append({"file": file} | ({"symbol": symbol} if symbol else {}))
     return found
-
-
-def print_json(reply: Mapping[str, Any]) -> int:
-    """A reply for programs."""
-    print(json.dumps(reply, ensure_ascii=False, indent=2))
-    return 0
 
 
 def counted(count: int, noun: str) -> str:

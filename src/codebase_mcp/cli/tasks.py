@@ -8,13 +8,13 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import (
     coloured,
     console,
     day,
     open_desk,
     places,
-    print_json,
     short,
     show_anchors,
 )

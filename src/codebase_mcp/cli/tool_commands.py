@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from codebase_mcp.cli.flags import SettingsParser, without_flags
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings import Settings
 
 
@@ -75,8 +75,7 @@ async def call(options: argparse.Namespace, settings: Settings) -> int:
 
     async with open_shell(settings) as shell:
         content = await shell.call(options.spec.name, options.values)
-    print(json.dumps(content, ensure_ascii=False, indent=2))
-    return 0
+    return print_json(content)
 
 
 def _entries(schema: dict[str, Any]) -> dict[str, Any] | None:

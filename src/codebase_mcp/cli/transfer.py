@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import tempfile
 from typing import BinaryIO
@@ -11,7 +10,9 @@ from typing import BinaryIO
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
+from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.showing import counted
+from codebase_mcp.printable import escaped_json
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
@@ -24,16 +25,16 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
     async with await App.open(settings) as app:
         if not options.output:
             async for line in app.transfers.export_records(project_id, identity):
-                print(line)
+                say(escaped_json(line))
             return 0
         with appearing(options.output) as partial, partial.open("w", encoding="utf-8") as file:
             async for line in app.transfers.export_records(project_id, identity):
                 file.write(line + "\n")
                 count += 1
     if options.json:
-        print(json.dumps({"file": options.output, "records": count}))
+        print_json({"file": options.output, "records": count}, indent=None)
     else:
-        print(f"{counted(count, 'record')} in {options.output}")
+        say(f"{counted(count, 'record')} in {options.output}")
     return 0
 
 
@@ -47,13 +48,12 @@ async def import_records(options: argparse.Namespace, settings: Settings) -> int
                 file, project_id, identity, dry_run=options.dry_run
             )
     if options.json:
-        print(json.dumps({"added": imported.added, "unchanged": imported.unchanged}))
-        return 0
+        return print_json({"added": imported.added, "unchanged": imported.unchanged}, indent=None)
     what = ", ".join(f"{n} {kind}" for kind, n in imported.added.items() if n) or "nothing"
-    print(f"{'Would import' if options.dry_run else 'Imported'}: {what}")
+    say(f"{'Would import' if options.dry_run else 'Imported'}: {what}")
     same = sum(imported.unchanged.values())
     if same:
-        print(f"{same} were here already")
+        say(f"{same} were here already")
     return 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from codebase_mcp.app import App
+from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.projects.context_file import shown
 from codebase_mcp.settings import Settings
 
@@ -18,9 +18,9 @@ async def trust(options: argparse.Namespace, settings: Settings) -> int:
         context, project = await app.resolver.confirm(directory)
     file, named = shown(context.path), context.project_id
     if options.json:
-        print(json.dumps({"file": file, "project_id": named, "trusted": project is not None}))
+        print_json({"file": file, "project_id": named, "trusted": project is not None}, indent=None)
     elif project is None:
-        print(f"{file} names {named}, which does not exist yet; codebase-mcp index makes it")
+        say(f"{file} names {named}, which does not exist yet; codebase-mcp index makes it")
     else:
-        print(f"{file} may name {named or 'the default workspace'} from now on")
+        say(f"{file} may name {named or 'the default workspace'} from now on")
     return 0

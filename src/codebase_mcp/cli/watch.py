@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from codebase_mcp.app import App
 from codebase_mcp.background.tree_watch import Followed
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.printable import printable_line
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.web.ending import Ending
@@ -86,7 +85,7 @@ class _Printer:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Terminal(stderr=True)
 
     def begin(self, roots: Collection[Path] | None) -> None:
         """Say what is followed."""
@@ -102,8 +101,7 @@ class _Printer:
     def tell(self, followed: Followed) -> None:
         """One update, or the failure of one."""
         if self._as_json:
-            print(json.dumps(_content(followed), ensure_ascii=False))
-            sys.stdout.flush()
+            print_json(_content(followed), indent=None)
             return
         when = f"{datetime.now().astimezone():%H:%M:%S}  {followed.root.name or followed.root}  "
         run = followed.run
@@ -117,10 +115,10 @@ class _Printer:
             None,
         )
         for error in run.errors:
-            self._print(f"          {error}", "yellow")
+            self._print(f"          {printable_line(error)}", "yellow")
 
     def _print(self, text: str, style: str | None) -> None:
-        self._console.print(text, style=style, markup=False, soft_wrap=True)
+        self._console.print(text, style=style, soft_wrap=True)
 
 
 def _content(followed: Followed) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
+from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import (
     Desk,
     coloured,
@@ -17,7 +18,6 @@ from codebase_mcp.cli.showing import (
     day,
     open_desk,
     places,
-    print_json,
     short,
     show_anchors,
 )

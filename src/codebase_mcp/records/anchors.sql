@@ -26,16 +26,17 @@ WHERE id IN (
 
 -- name: insert_anchors
 -- The places that a record is about, in their order.
-INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, file, symbol, commit,
+INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, file, symbol, commit,
                     start_line, end_line, hash, blob_id, is_missing, state, reason)
-SELECT n.id, %(kind)s, %(record_id)s, n.ordinal - 1, n.repository_id, n.file, n.symbol, n.commit,
-       n.start_line, n.end_line, n.hash, n.blob_id, n.is_missing, n.state, n.reason
+SELECT n.id, %(kind)s, %(record_id)s, n.ordinal - 1, n.repository_id, r.root, n.file, n.symbol,
+       n.commit, n.start_line, n.end_line, n.hash, n.blob_id, n.is_missing, n.state, n.reason
 FROM unnest(%(ids)s::uuid[], %(repositories)s::uuid[], %(files)s::text[], %(symbols)s::text[],
             %(commits)s::text[], %(starts)s::integer[], %(ends)s::integer[], %(hashes)s::bytea[],
             %(blobs)s::bigint[], %(missing)s::boolean[], %(states)s::text[], %(reasons)s::text[])
     WITH ORDINALITY
     AS n (id, repository_id, file, symbol, commit, start_line, end_line, hash, blob_id, is_missing,
-          state, reason, ordinal);
+          state, reason, ordinal)
+LEFT JOIN repository AS r ON r.id = n.repository_id;
 
 -- name: anchors_of
 -- The anchors of some records.

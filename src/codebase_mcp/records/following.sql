@@ -10,10 +10,12 @@ WHERE repository_id = %(repository_id)s AND view = %(view)s AND active;
 
 -- name: affected
 -- The anchors whose file is gone or has another text than when they were last looked at; if
--- anything changed, also those that were missing, and those that are in no repository yet.
-SELECT a.id, a.repository_id, a.file, a.symbol, a.start_line, a.end_line, a.hash, a.blob_id,
+-- anything changed, also those that were missing, and those that are in no repository yet. One whose
+-- repository lay where this one does is in this one.
+SELECT a.id, coalesce(a.repository_id, r.id), a.file, a.symbol, a.start_line, a.end_line, a.hash, a.blob_id,
        a.is_missing, a.state, a.reason, a.moved_from, f.blob_id, b.hash
 FROM anchor AS a
+LEFT JOIN repository AS r ON r.id = %(repository_id)s AND r.root = a.root
 LEFT JOIN file AS f ON f.path = a.file AND f.snapshot_id = (
     SELECT s.id
     FROM snapshot AS s
@@ -122,6 +124,7 @@ CROSS JOIN LATERAL (
 -- Where anchors are now.
 UPDATE anchor AS a
 SET repository_id = n.repository_id,
+    root = coalesce((SELECT r.root FROM repository AS r WHERE r.id = n.repository_id), a.root),
     file = n.file,
     symbol = n.symbol,
     start_line = n.start_line,

@@ -38,6 +38,10 @@ class Line(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    def is_of(self, other: Line) -> bool:
+        """Whether both are of one record that nobody has changed between them."""
+        return self == other
+
 
 class HeaderLine(Line):
     kind: Literal["header"]
@@ -187,6 +191,13 @@ class AnchorLine(Line):
     reason: str | None = None
     moved_from: str | None = None
     created_at: AwareDatetime
+
+    def is_of(self, other: Line) -> bool:
+        """The place itself follows the code, wherever index runs find it."""
+        return isinstance(other, AnchorLine) and self._named() == other._named()
+
+    def _named(self) -> tuple[object, ...]:
+        return self.id, self.record_kind, self.record_id, self.ordinal, self.commit, self.created_at
 
 
 # In the order in which they can be stored: what is named comes before what names it.

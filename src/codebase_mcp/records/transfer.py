@@ -2,7 +2,8 @@
 
 Export streams one line after another from one state of the database. Import reads a file twice:
 first every line is checked by itself, then all are stored in one transaction, kind by kind. What is
-there already, word for word, is passed over; anything else that cannot be stored refuses the file.
+there already, word for word, is passed over, and so is an anchor that has followed the code since;
+anything else that cannot be stored refuses the file.
 """
 
 from __future__ import annotations
@@ -226,7 +227,8 @@ async def _store(
     same = 0
     for identity in left:
         number, line = lines[identity]
-        if present.get(identity) == line:
+        there = present.get(identity)
+        if there is not None and there.is_of(line):
             same += 1
         else:
             contents.add(number, f"{kind} {identity}: {_REFUSED[kind]}")

@@ -114,12 +114,11 @@ LIMIT %(limit)s;
 -- The places that records are about, as lines.
 SELECT to_json(a.created_at) #>> '{}', a.id::text, json_build_object(
     'kind', 'anchor', 'id', a.id, 'record_kind', a.record_kind, 'record_id', a.record_id,
-    'ordinal', a.ordinal, 'repository', r.root, 'file', a.file, 'symbol', a.symbol,
+    'ordinal', a.ordinal, 'repository', a.root, 'file', a.file, 'symbol', a.symbol,
     'commit', a.commit, 'start_line', a.start_line, 'end_line', a.end_line,
     'hash', encode(a.hash, 'hex'), 'state', a.state, 'reason', a.reason,
     'moved_from', a.moved_from, 'created_at', a.created_at)::text
 FROM anchor AS a
-LEFT JOIN repository AS r ON r.id = a.repository_id
 WHERE (a.created_at, a.id) > (%(after)s::timestamptz, %(after_id)s::uuid)
   AND (%(ids)s::text[] IS NULL OR a.id = ANY(%(ids)s::uuid[]))
 ORDER BY a.created_at, a.id
@@ -258,11 +257,11 @@ RETURNING id::text;
 
 -- name: import_anchor
 -- Places of records that are there; in a repository of the same root, if it is indexed here.
-INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, file, symbol, commit,
+INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, file, symbol, commit,
                     start_line, end_line, hash, state, reason, moved_from, created_at)
-SELECT line.id, line.record_kind, line.record_id, line.ordinal, r.id, line.file, line.symbol,
-       line.commit, line.start_line, line.end_line, decode(line.hash, 'hex'), line.state,
-       line.reason, line.moved_from, line.created_at
+SELECT line.id, line.record_kind, line.record_id, line.ordinal, r.id, line.repository, line.file,
+       line.symbol, line.commit, line.start_line, line.end_line, decode(line.hash, 'hex'),
+       line.state, line.reason, line.moved_from, line.created_at
 FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
     id uuid, record_kind text, record_id uuid, ordinal integer, repository text, file text,
     symbol text, commit text, start_line integer, end_line integer, hash text, state text,

@@ -46,14 +46,18 @@ class _File:
 class Attributes:
     """The attribute files in some directories of a tree; each is read once.
 
-    Paths are relative to ``top``, with forward slashes; ``top`` itself is ``b""``.
+    Paths are relative to ``top``, with forward slashes; ``top`` itself is ``b""``. ``too_large``
+    collects where those lie that are not applied for their size.
     """
 
-    def __init__(self, top: bytes, directories: Iterable[bytes]) -> None:
+    def __init__(
+        self, top: bytes, directories: Iterable[bytes], too_large: list[bytes] | None = None
+    ) -> None:
         self._files: dict[bytes, _File] = {}
         for directory in directories:
             lead = directory + b"/" if directory else b""
-            text = read_ignore_file(b"%s/%s%s" % (top, lead, FILE_NAME.encode()))
+            location = b"%s/%s%s" % (top, lead, FILE_NAME.encode())
+            text = read_ignore_file(location, too_large=too_large)
             if text and _MENTION.search(text):
                 generated, vendored = (
                     parse_rules(_lines(text, n)) for n in (_GENERATED, _VENDORED)

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import shutil
-import stat
 import subprocess
 import tempfile
 import threading
@@ -22,12 +21,15 @@ from pathlib import Path
 from typing import IO
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.ignore import read_ignore_file
+from codebase_mcp.source.git_directory import common_dir, git_dir_of, work_tree_of
+from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
 
 log = logging.getLogger(__name__)
 
-# Long enough for a million files on a slow disk; a pipe posing as .gitignore would block for ever.
+# Long enough for a million files on a slow disk.
 TIME_LIMIT_S = 30.0
+# After so long it is looked whether git waits for ever, at a pipe posing as .gitignore.
+_PATIENCE_S = 1.0
 
 # Whatever the repository's configuration says, these decide: each names a program otherwise.
 _HARMLESS = (
@@ -114,31 +116,6 @@ class GitFiles:
         return not (self.tracked or self.untracked or self.nested)
 
 
-def work_tree_of(directory: Path) -> Path | None:
-    """The top of the work tree that the directory lies in, found without git.
-
-    Git's own search would also take a directory that only looks like a bare repository. A ``.git``
-    further up counts only if it belongs to us or to the owner of the directory: anybody can put
-    one into a shared folder such as the one for temporary files.
-    """
-    try:
-        owners = {directory.stat().st_uid, os.geteuid()}
-        for top in (directory, *directory.parents):
-            git_dir = _git_dir(top)
-            if git_dir and (top == directory or (top / ".git").lstat().st_uid in owners):
-                return top
-    except OSError as error:
-        log.warning("Cannot look for a git repository at %s: %s", directory, error)
-    return None
-
-
-def in_git_directory(directory: Path) -> bool:
-    """Whether the directory belongs to git's own records rather than to a work tree."""
-    inside = [place for place in (directory, *directory.parents) if place.name == ".git"]
-    top = work_tree_of(directory) if inside else None
-    return top is not None and top / ".git" in inside
-
-
 def list_with_git(
     directory: Path, top: Path, paths: Sequence[bytes] | None = None
 ) -> GitFiles | None:
@@ -201,8 +178,8 @@ def commit_at_head(root: Path, top: Path) -> str | None:
 
 def shallow_commits(top: Path) -> frozenset[str]:
     """The commits at which a shallow clone ends: those before them are not there."""
-    git_dir = _git_dir(top)
-    place = _common_dir(git_dir) / "shallow" if git_dir else None
+    git_dir = git_dir_of(top)
+    place = common_dir(git_dir) / "shallow" if git_dir else None
     text = read_ignore_file(os.fsencode(place), follow=True) if place else None
     return frozenset((text or b"").decode("ascii", "replace").split())
 
@@ -278,29 +255,28 @@ def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
     git.kill()
 
 
-def standard_excludes(directory: Path, top: Path | None) -> list[bytes]:
+def standard_excludes(
+    directory: Path, top: Path | None, too_large: list[bytes] | None = None
+) -> list[bytes]:
     """The contents of the global excludes file and of ``.git/info/exclude``, weakest first."""
     locations = [_global_excludes(directory, top)]
-    git_dir = _git_dir(top) if top else None
+    git_dir = git_dir_of(top) if top else None
     if git_dir:
-        locations.append(_common_dir(git_dir) / "info" / "exclude")
-    texts = (read_ignore_file(os.fsencode(place), follow=True) for place in locations)
+        locations.append(common_dir(git_dir) / "info" / "exclude")
+    texts = (
+        read_ignore_file(os.fsencode(place), follow=True, too_large=too_large)
+        for place in locations
+    )
     return [text for text in texts if text]
 
 
 def deciding_files(directory: Path, top: Path | None) -> list[Path]:
     """The files outside a tree that decide, beside its ignore files, what of it git lists."""
     found = [_global_excludes(directory, top)]
-    git_dir = _git_dir(top) if top else None
+    git_dir = git_dir_of(top) if top else None
     if git_dir:
-        found += [git_dir / "index", _common_dir(git_dir) / "info" / "exclude"]
+        found += [git_dir / "index", common_dir(git_dir) / "info" / "exclude"]
     return found
-
-
-def records_of(directory: Path) -> Path | None:
-    """Where git keeps its records of the work tree that the directory lies in."""
-    top = work_tree_of(directory)
-    return _git_dir(top) if top else None
 
 
 def _global_excludes(directory: Path, top: Path | None) -> Path:
@@ -317,31 +293,6 @@ def _word(answer: tuple[bytes, bytes] | None) -> str | None:
     return answer[0].strip().decode("utf-8", "backslashreplace") or None if answer else None
 
 
-def _git_dir(top: Path) -> Path | None:
-    """The git directory of a work tree's top, through the ``.git`` file of a linked one."""
-    entry = top / ".git"
-    try:
-        mode = entry.stat().st_mode
-    except OSError:
-        return None
-    if stat.S_ISDIR(mode):
-        return entry if os.path.lexists(entry / "HEAD") else None
-    pointer = _first_line(entry)
-    if not pointer.startswith(b"gitdir: "):
-        return None
-    return top / os.fsdecode(pointer.removeprefix(b"gitdir: "))
-
-
-def _common_dir(git_dir: Path) -> Path:
-    """Where linked work trees keep what they share."""
-    return git_dir / os.fsdecode(_first_line(git_dir / "commondir") or b".")
-
-
-def _first_line(location: Path) -> bytes:
-    text = read_ignore_file(os.fsencode(location), follow=True) or b""
-    return text.split(b"\n", 1)[0].rstrip(b"\r")
-
-
 def _git(
     directory: Path, top: Path | None, *arguments: str, may_fail: bool = False
 ) -> tuple[bytes, bytes] | None:
@@ -355,27 +306,63 @@ def _git(
         return None
     place = [f"--git-dir={top / '.git'}", f"--work-tree={top}"] if top else ["--git-dir=/dev/null"]
     try:
-        done = subprocess.run(
+        git = subprocess.Popen(
             [program, *_HARMLESS, *place, *arguments],
             cwd=directory,
             env=_environment(),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-    except subprocess.TimeoutExpired:
-        log.warning("git %s took over %.0f s in %s", arguments[0], TIME_LIMIT_S, directory)
-        return None
     except OSError as error:
         log.warning("git cannot be started in %s: %s", directory, error)
         return None
-    if done.returncode == 0:
-        return done.stdout, done.stderr
+    with git:
+        try:
+            # Of our commands only this one reads ignore files.
+            reads_rules = arguments[0] == "ls-files"
+            output, complaints = _answer(git, directory, top if reads_rules else None)
+        except subprocess.TimeoutExpired as error:
+            told = "git %s did not answer within %.0f s in %s"
+            log.warning(told, arguments[0], error.timeout, directory)
+            return None
+        finally:
+            git.kill()
+    if git.returncode == 0:
+        return output, complaints
     if not may_fail:
-        complaint = done.stderr.decode("utf-8", "backslashreplace").strip()
+        complaint = complaints.decode("utf-8", "backslashreplace").strip()
         log.warning("git %s failed in %s: %s", arguments[0], directory, complaint)
     return None
+
+
+def _answer(git: subprocess.Popen[bytes], directory: Path, top: Path | None) -> tuple[bytes, bytes]:
+    """What git says, unless it takes too long or waits at a pipe that poses as an ignore file.
+
+    ``top`` is the work tree whose ignore files it reads, if any.
+
+    Raises:
+        subprocess.TimeoutExpired: it is still running.
+    """
+    try:
+        return git.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        if top is not None and _has_pipe_for_rules(directory, top):
+            raise
+    return git.communicate(timeout=TIME_LIMIT_S)
+
+
+def _has_pipe_for_rules(directory: Path, top: Path) -> bool:
+    """Whether git waits for ever at what should tell it what to ignore."""
+    above = [place for place in directory.parents if place.is_relative_to(top)]
+    places = [_global_excludes(directory, top), *(place / ".gitignore" for place in above)]
+    if any(is_pipe_or_device(place) for place in places):
+        return True
+    for here, folders, files in os.walk(directory):
+        if ".gitignore" in files and is_pipe_or_device(Path(here, ".gitignore")):
+            return True
+        folders[:] = [name for name in folders if name != ".git"]
+    return False
 
 
 def start_for_clone(

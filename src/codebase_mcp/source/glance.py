@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.git import deciding_files, standard_excludes, work_tree_of
+from codebase_mcp.source.git import deciding_files, standard_excludes
+from codebase_mcp.source.git_directory import is_git_directory, work_tree_of
 from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.survey import Survey, way_down
@@ -244,7 +245,10 @@ class Glance:
             return False
         if path in self._folders:  # on the way to what is kept
             return True
-        return name not in INSTALLED and not self._ignores(path, folder, is_dir=True)
+        if name in INSTALLED or self._ignores(path, folder, is_dir=True):
+            return False
+        location = self._survey.at(path)
+        return is_repository(location) or not is_git_directory(location)
 
     def _is_wanted(self, path: bytes, name: bytes, folder: _Folder) -> bool:
         if name in _RULES or path in self._kept:

@@ -20,8 +20,8 @@ from codebase_mcp.source.git import (
     commit_at_head,
     git_pieces,
     shallow_commits,
-    work_tree_of,
 )
+from codebase_mcp.source.git_directory import work_tree_of
 from codebase_mcp.source.survey import shown
 
 # What is kept of one commit. The import of a whole vendor tree says little about single files.

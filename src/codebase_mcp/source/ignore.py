@@ -12,6 +12,7 @@ import re
 import stat
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from codebase_mcp.source.glob import is_literal, translate
 
@@ -105,10 +106,13 @@ def chain_ignores(chain: Chain, path: bytes, *, is_dir: bool) -> bool:
     return False
 
 
-def read_ignore_file(location: bytes, *, follow: bool = False) -> bytes | None:
+def read_ignore_file(
+    location: bytes, *, follow: bool = False, too_large: list[bytes] | None = None
+) -> bytes | None:
     """The content of an ignore file, or None where there is none to read.
 
-    As in git a link inside the tree is not followed. A pipe or device is never waited for.
+    As in git a link inside the tree is not followed. A pipe or device is never waited for. A file
+    that is too large is not read, and its location added to those ``too_large``.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -120,18 +124,39 @@ def read_ignore_file(location: bytes, *, follow: bool = False) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             return None
         if status.st_size > MAX_IGNORE_BYTES:
-            log.warning("%s is too large for an ignore file: not applied", os.fsdecode(location))
+            if too_large is None:
+                log.warning("%s is too large to be applied", os.fsdecode(location))
+            else:
+                too_large.append(location)
             return None
         return file.read(MAX_IGNORE_BYTES)
+
+
+def is_pipe_or_device(location: Path) -> bool:
+    """Whether who opens this might wait for ever, or read without end."""
+    try:
+        mode = location.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 class IgnoreFiles:
     """All ignore files of one name below ``top``; each is read once, when first asked about.
 
     Paths are relative to ``top``, with forward slashes; the directory ``top`` itself is ``b""``.
+    ``too_large`` collects where those lie that are not applied for their size.
     """
 
-    def __init__(self, top: bytes, name: bytes, *, outermost: Chain = ()) -> None:
+    def __init__(
+        self,
+        top: bytes,
+        name: bytes,
+        *,
+        outermost: Chain = (),
+        too_large: list[bytes] | None = None,
+    ) -> None:
+        self._too_large = too_large
         self._top = top
         self._name = name
         self._chains: dict[bytes, Chain] = {}
@@ -152,7 +177,8 @@ class IgnoreFiles:
             directory = directory[: max(directory.rfind(b"/"), 0)]
         for below in reversed(unknown):
             prefix = below + b"/" if below else b""
-            text = read_ignore_file(b"%s/%s%s" % (self._top, prefix, self._name))
+            location = b"%s/%s%s" % (self._top, prefix, self._name)
+            text = read_ignore_file(location, too_large=self._too_large)
             if text:
                 chain = (*chain, (len(prefix), parse_rules(text)))
             self._chains[below] = chain

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
+from codebase_mcp.source.git_directory import git_directory_around
 from codebase_mcp.values import require_storable
 
 MAX_PATH_CHARS = 4_096
@@ -14,7 +15,8 @@ def resolve_root(repo_path: str) -> Path:
     """The real directory that a path names.
 
     Raises:
-        InvalidInput: empty, too long, relative, no Unicode, missing, or no directory.
+        InvalidInput: empty, too long, relative, no Unicode, missing, no directory, or a directory
+            of git's own records.
         PermissionDenied: we may not read it.
     """
     path = Path(repo_path)
@@ -37,6 +39,7 @@ def resolve_root(repo_path: str) -> Path:
             message = f"Repository path must be a directory: {repo_path}"
             raise _bad_path(repo_path, message, "a directory", hint=f"Try {path.parent}")
         next(root.iterdir(), None)
+        records = git_directory_around(root)
     except FileNotFoundError:
         message = f"Repository path does not exist: {repo_path}"
         raise _bad_path(repo_path, message, "an existing directory") from None
@@ -49,7 +52,19 @@ def resolve_root(repo_path: str) -> Path:
     except (OSError, RuntimeError) as error:  # a loop of links, a name too long, …
         message = f"Repository path cannot be read: {repo_path} ({error})"
         raise _bad_path(repo_path, message, "a readable directory") from None
+    if records is not None:
+        raise _of_git(repo_path, records)
     return root
+
+
+def _of_git(value: str, records: Path) -> InvalidInput:
+    """The error for a directory that holds what git keeps, not the files of a work tree."""
+    own = next((place for place in (records, *records.parents) if place.name == ".git"), None)
+    if own is not None:
+        message = f"Repository path lies inside a .git directory: {value}"
+        return _bad_path(value, message, "a work tree", hint=f"Try {own.parent}")
+    message = f"Repository path belongs to a bare git repository, which has no files: {value}"
+    return _bad_path(value, message, "a work tree", hint="Clone it, and index the clone.")
 
 
 def _bad_path(value: str, message: str, rule: str, hint: str | None = None) -> InvalidInput:

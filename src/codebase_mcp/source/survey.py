@@ -16,9 +16,11 @@ from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.attributes import FILE_NAME, NOTHING, Attributes
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.extent import Extent, parents
-from codebase_mcp.source.ignore import IgnoreFiles, Rules, parse_rules
+from codebase_mcp.source.ignore import MAX_IGNORE_BYTES, IgnoreFiles, Rules, parse_rules
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Selection
+
+NOT_APPLIED = f"Its rules are not applied, as it exceeds {MAX_IGNORE_BYTES >> 20} MiB"
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Survey:
     ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the way from the
     top of the work tree to the root. ``extent`` is what is asked about. ``pending`` are the
     directories still to be listed, each by its own rules: the root, and the repositories inside.
+    ``not_applied`` are the locations of ignore and attribute files that are too large.
     """
 
     root: Path
@@ -39,7 +42,9 @@ class Survey:
     files: dict[str, SourceFile] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
+    not_applied: list[bytes] = field(default_factory=list)
     _start: bytes = field(init=False)
+    _with_attributes: set[bytes] = field(default_factory=set)
     _patterns: list[tuple[bytes, Rules]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,6 +86,9 @@ class Survey:
     def _take_file(self, raw: bytes, status: os.stat_result) -> None:
         path = shown(raw)
         traits = classify(path)
+        folder, _, name = raw.rpartition(b"/")
+        if name == FILE_NAME.encode():
+            self._with_attributes.add(folder)
         if traits.is_binary:
             self.skip("binary")
         elif path in self.files:
@@ -103,14 +111,13 @@ class Survey:
 
     def _apply_attributes(self) -> None:
         """Let the repository say which files are generated or vendored, and which are not."""
-        if self.extent.within(b"") is None:
-            named = [path for path in self.files if path.endswith(FILE_NAME)]
-            found = {os.path.dirname(self._raw(path)) for path in named}  # noqa: PTH120 - bytes
-        else:
-            found = {folder for path in self.files for folder in parents(self._raw(path))}
+        found = set(self._with_attributes)
+        if self.extent.within(b"") is not None:
+            found |= {folder for path in self.files for folder in parents(self._raw(path))}
         above = set(parents(self.prefix)) if self.prefix else set()
         top = self._start[: len(self._start) - len(self.prefix)].rstrip(b"/")
-        attributes = Attributes(top, above | {(self.prefix + f).rstrip(b"/") for f in found})
+        inside = {(self.prefix + folder).rstrip(b"/") for folder in found}
+        attributes = Attributes(top, above | inside, self.not_applied)
         if not attributes:
             return
         for path, file in self.files.items():
@@ -136,9 +143,19 @@ class Survey:
     def _raw(self, path: str) -> bytes:
         return os.fsencode(self.files[path].location)[len(self._start) :]
 
+    def _fail_not_applied(self) -> None:
+        """Name the files whose rules were left out, each once; below the root by its path there."""
+        is_whole = self.extent.within(b"") is None
+        for location in sorted(set(self.not_applied)):
+            path = location.removeprefix(self._start)
+            if is_whole or (path != location and self.extent.covers(path)):
+                self.failures = [one for one in self.failures if one.path != shown(path)]
+                self.fail(path, NOT_APPLIED)
+
     def listing(self) -> Listing:
         """The account in its final form, sorted by path."""
         self._apply_attributes()
+        self._fail_not_applied()
         return Listing(
             self.root,
             tuple(self.files[path] for path in sorted(self.files)),

@@ -16,11 +16,10 @@ from pathlib import Path
 
 from codebase_mcp.model import Listing
 from codebase_mcp.source.extent import Extent, parents
-from codebase_mcp.source.git import (
-    GitFiles,
-    in_git_directory,
-    list_with_git,
-    standard_excludes,
+from codebase_mcp.source.git import GitFiles, list_with_git, standard_excludes
+from codebase_mcp.source.git_directory import (
+    git_directory_around,
+    is_git_directory,
     work_tree_of,
 )
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
@@ -48,13 +47,14 @@ def list_files(
     itself, since somebody asked for it. Where only some ``paths`` are asked about, files or
     directories relative to the root, only these are looked at.
     """
-    if in_git_directory(root):
+    if git_directory_around(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
     prefix = way_down(outer, root)
-    own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
+    too_large: list[bytes] = []
+    own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore", too_large=too_large)
     extent = Extent() if paths is None else Extent(map(os.fsencode, paths))
-    survey = Survey(root, selection, own_rules, prefix, extent)
+    survey = Survey(root, selection, own_rules, prefix, extent, not_applied=too_large)
     while survey.pending:
         _list_tree(survey, survey.pending.pop())
     return survey.listing()
@@ -64,8 +64,9 @@ def _list_tree(survey: Survey, tree: bytes) -> None:
     """List a directory by its own rules: the root, or a repository inside."""
     directory = Path(os.fsdecode(survey.at(tree)))
     top = work_tree_of(directory)
-    if top is None:
-        _walk(survey, tree, directory, None)
+    if top is None or (tree and top != directory):
+        # The latter git takes for a repository inside, whose records are not its own.
+        _walk(survey, tree, directory, top)
         return
     paths = _wanted(survey, tree)
     found = list_with_git(directory, top, paths)
@@ -79,7 +80,7 @@ def _list_tree(survey: Survey, tree: bytes) -> None:
 
 
 def _wanted(survey: Survey, tree: bytes) -> list[bytes] | None:
-    """What git is asked about in a tree: of what lies in a repository inside, that alone."""
+    """What git is asked about in a tree: of what it takes for a repository inside, that alone."""
     paths = survey.extent.within(tree)
     if paths is None:
         return None
@@ -87,7 +88,8 @@ def _wanted(survey: Survey, tree: bytes) -> list[bytes] | None:
     wanted = set()
     for path in paths:
         ways = reversed([way for way in parents(path) if way])
-        wanted.add(next((way for way in ways if is_repository(survey.at(lead + way))), path))
+        inside = (way for way in ways if os.path.lexists(survey.at(lead + way) + b"/.git"))
+        wanted.add(next(inside, path))
     return sorted(wanted)
 
 
@@ -137,7 +139,7 @@ def _take_submodule(survey: Survey, path: bytes, directory: _Directory) -> None:
 
 def _take_path(survey: Survey, path: bytes, standing: _Standing) -> None:
     directory = standing.of(_parent(path))
-    if directory is _Directory.ABSENT:
+    if directory is _Directory.ABSENT or not survey.extent.covers(path):
         return
     if directory is _Directory.IGNORED or survey.ignores(path, is_dir=False):
         survey.skip("ignored")
@@ -158,7 +160,7 @@ class _Directory(Enum):
 
     OPEN = auto()
     IGNORED = auto()  # by .mcpignore
-    ABSENT = auto()  # a link took its place, or it is another version control's
+    ABSENT = auto()  # a link took its place, or it holds the records of a version control
 
 
 class _Standing:
@@ -186,6 +188,9 @@ class _Standing:
             return _Directory.ABSENT
         if self._survey.ignores(directory, is_dir=True):
             return _Directory.IGNORED
+        if is_git_directory(self._survey.at(directory)):
+            self._survey.skip("git_directory")
+            return _Directory.ABSENT
         return _Directory.OPEN
 
 
@@ -196,8 +201,10 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
     """
     outer = top or directory
     prefix = way_down(outer, directory)
-    excludes: Chain = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
-    rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes)
+    too_large = survey.not_applied
+    texts = standard_excludes(directory, top, too_large)
+    excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
+    rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes, too_large=too_large)
     lead = len(tree) + 1 if tree else 0
     waiting = [tree]
     while waiting:
@@ -217,6 +224,8 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
                 _take_entry(survey, path, entry)
             elif is_repository(entry.path):
                 survey.pending.append(path)
+            elif is_git_directory(entry.path):
+                survey.skip("git_directory")
             else:
                 waiting.append(path)
 
@@ -242,6 +251,7 @@ def _take_entry(survey: Survey, path: bytes, entry: os.DirEntry[bytes]) -> None:
 
 
 def is_repository(location: bytes) -> bool:
+    """Whether a directory is the top of a work tree."""
     if not os.path.lexists(location + b"/.git"):
         return False
     directory = Path(os.fsdecode(location))

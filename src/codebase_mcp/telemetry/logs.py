@@ -6,7 +6,6 @@ wrote it: a driver's message, a URL, a traceback.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from codebase_mcp.printable import printable, printable_json
 from codebase_mcp.telemetry import tracing
 
 HIDDEN = "***"
@@ -85,7 +85,7 @@ class TextFormatter(logging.Formatter):
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._redact(super().format(record))
+        return printable(self._redact(super().format(record)))
 
 
 class JsonFormatter(logging.Formatter):
@@ -109,7 +109,7 @@ class JsonFormatter(logging.Formatter):
         elif record.exc_text:
             line["traceback"] = record.exc_text
         hidden = {k: self._redact(v) if isinstance(v, str) else v for k, v in line.items()}
-        return json.dumps(hidden, ensure_ascii=False, default=str)
+        return printable_json(hidden, default=str)
 
 
 def configure(

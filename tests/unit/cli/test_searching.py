@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from rich.console import Console
-
 from codebase_mcp.cli.searching import show
+from codebase_mcp.cli.terminal import Terminal
 
 EMPTY: dict[str, Any] = {
     "results": [],
@@ -18,8 +17,9 @@ EMPTY: dict[str, Any] = {
 
 
 def shown(reply: dict[str, Any]) -> list[str]:
-    text = io.StringIO()
-    show(reply, Console(file=text, highlight=False, width=60))
+    terminal, text = Terminal(), io.StringIO()
+    terminal.file, terminal.width = text, 60
+    show(reply, terminal)
     return text.getvalue().splitlines()
 
 

@@ -11,6 +11,7 @@ import pytest
 from codebase_mcp.model import FileKind
 from codebase_mcp.source.attributes import Attributes
 from codebase_mcp.source.read import SourceText, read_source
+from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
@@ -116,6 +117,12 @@ def test_that_a_generated_file_is_too_large_is_no_failure(repository: Path) -> N
     listing = list_files(repository)
     assert [failure.path for failure in listing.failures] == ["b.py"]
     assert listing.skipped == {"too_large": 1}
+
+
+def test_attributes_count_though_their_file_is_too_large_to_be_listed(repository: Path) -> None:
+    write(repository, {"a.py": "x = 1\n", ".gitattributes": "a.py linguist-generated\n" * 9})
+    (file,) = list_files(repository, Selection(max_file_bytes=100)).files
+    assert (file.path, file.kind) == ("a.py", "generated")
 
 
 def test_attributes_that_are_no_plain_file_are_not_read(repository: Path) -> None:

@@ -39,7 +39,10 @@ ASKED = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=["plain", "git", "nested", "submodule", "subdirectory", "ignored"])
+KINDS = ["plain", "git", "nested", "impostor", "records", "submodule", "subdirectory", "ignored"]
+
+
+@pytest.fixture(params=KINDS)
 def root(tree: Path, git: Git, request: pytest.FixtureRequest) -> Path:
     """The same files in trees of several kinds."""
     kind = request.param
@@ -57,6 +60,11 @@ def root(tree: Path, git: Git, request: pytest.FixtureRequest) -> Path:
     if kind == "nested":
         git(root / "inner", "init")
         (root / "inner/k/.gitignore").write_text("l.py\n")
+    if kind == "impostor":
+        git(tree, "init", "other")
+        (root / "inner/.git").write_text(f"gitdir: {tree / 'other/.git'}\n")
+    if kind == "records":
+        git(root / "inner", "init", "--bare")
     if kind == "submodule":
         other = tree / "other"
         other.mkdir()

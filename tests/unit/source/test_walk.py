@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.model import FileFailure, FileKind, Listing
+from codebase_mcp.source.ignore import MAX_IGNORE_BYTES
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.survey import NOT_APPLIED
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
@@ -408,6 +410,35 @@ def test_a_broken_index_is_said_and_the_disk_is_walked(
     (repository / ".git" / "index").write_bytes(b"DIRC nonsense")
     assert paths_in(repository) == [".gitignore", "a.py"]
     assert "git ls-files failed" in caplog.text
+
+
+@BOTH
+@pytest.mark.parametrize("max_file_bytes", [1_000, 9 << 20])
+@pytest.mark.parametrize("name", [".mcpignore", "sub/.mcpignore", ".gitattributes"])
+def test_rules_that_are_too_long_to_be_applied_are_named(
+    either: Path, inside_git: bool, max_file_bytes: int, name: str
+) -> None:
+    write(either, "a.py", "sub/b.py")
+    write(either, name, content="*.py\n" * (MAX_IGNORE_BYTES // 5 + 1))
+    selection = Selection(max_file_bytes)
+    listing = list_files(either, selection)
+    assert {"a.py", "sub/b.py"} <= {*paths_of(listing)}
+    assert listing.failures == (FileFailure(name, NOT_APPLIED),)
+    # Asked about elsewhere, it is known from the listing of the whole.
+    assert list_files(either, selection, ["a.py", "sub/b.py"]).failures == ()
+    assert list_files(either, selection, [name]).failures == listing.failures
+
+
+def test_rules_of_git_that_are_too_long_for_a_walk_are_named(tree: Path, home: Path) -> None:
+    excludes = home / ".config" / "git" / "ignore"
+    for place in (tree / ".gitignore", excludes):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("*.py\n" * (MAX_IGNORE_BYTES // 5 + 1))
+    write(tree, "a.py")
+    listing = list_files(tree)
+    assert "a.py" in paths_of(listing)
+    assert {failure.path for failure in listing.failures} == {".gitignore", str(excludes)}
+    assert {failure.reason for failure in listing.failures} == {NOT_APPLIED}
 
 
 @BOTH

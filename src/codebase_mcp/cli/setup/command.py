@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -13,22 +12,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
+from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.setup.apply import apply
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch
 from codebase_mcp.cli.setup.edit import Refused
 from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.plan import Change, Planner, Unfit, Wish
 from codebase_mcp.cli.setup.receipts import Receipts
+from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import DEFAULT_TOOLSETS, Settings, environment_for_child
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-console = Console(highlight=False, soft_wrap=True)
+console = Terminal(soft_wrap=True)
 
 
 async def setup(options: argparse.Namespace, settings: Settings) -> int:
@@ -45,7 +45,7 @@ async def setup(options: argparse.Namespace, settings: Settings) -> int:
     if not options.json:
         _show(planner.changes)
     if needed and not options.dry_run and not _confirmed(options):
-        print("Nothing was changed.", file=sys.stderr)
+        warn("Nothing was changed.")
         return 1
     copies: dict[Path, Path | None] = {}
     if not options.dry_run:
@@ -54,7 +54,7 @@ async def setup(options: argparse.Namespace, settings: Settings) -> int:
         except Unfit as unfit:
             raise _refusal([str(unfit)]) from None
     if options.json:
-        print(json.dumps(_as_json(planner.changes, copies), ensure_ascii=False, indent=2))
+        print_json(_as_json(planner.changes, copies))
     elif needed and not options.dry_run:
         _report(needed, copies, clients, is_removal=options.remove)
     return 0
@@ -191,13 +191,12 @@ def _list(planner: Planner, machine: Machine, *, as_json: bool) -> int:
         for client in CLIENTS
     ]
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False, indent=2))
-        return 0
+        return print_json(rows)
     for row in sorted(rows, key=lambda row: not row["installed"]):
         seen = "found" if row["installed"] else "-"
         state = {"yes": "set up", "no": "-"}.get(str(row["configured"]), str(row["configured"]))
-        console.print(f"{row['client']:15} {seen:6} {state:7} {row['file']}", markup=False)
-    print(
+        console.print(f"{row['client']:15} {seen:6} {state:7} {row['file']}")
+    say(
         "\ncodebase-mcp setup CLIENT… sets one up, --all those that were found; --remove undoes it."
     )
     return 0
@@ -210,7 +209,7 @@ def _show(changes: list[Change]) -> None:
             state = "new file"
         elif change.is_needed and change.after is None:
             state = "file goes"
-        console.print(f"{change.path}{f'  ({state})' if state else ''}", style="bold", markup=False)
+        console.print(f"{change.path}{f'  ({state})' if state else ''}", style="bold")
         for line in change.diff():
             style = {"+": "green", "-": "red"}.get(line[:1], "dim")
             console.print(Text(f"  {line}", style=style))
@@ -226,11 +225,9 @@ def _report(
     for change in needed:
         copy = copies.get(change.path)
         kept = f"  (before: {copy})" if copy else ""
-        console.print(
-            f"{'removed from' if is_removal else 'written'} {change.path}{kept}", markup=False
-        )
+        console.print(f"{'removed from' if is_removal else 'written'} {change.path}{kept}")
     for client in clients if not is_removal else ():
-        console.print(f"{client.title}: {client.afterwards}", markup=False)
+        console.print(f"{client.title}: {client.afterwards}")
 
 
 def _as_json(changes: list[Change], copies: dict[Path, Path | None]) -> list[dict[str, Any]]:

@@ -1,0 +1,29 @@
+"""What a person or a program is told in a line; none of it steers the terminal that it ends in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from codebase_mcp.printable import printable, printable_json
+
+
+def say(text: str) -> None:
+    """Tell a person, on standard output."""
+    print(printable(text))
+
+
+def warn(text: str) -> None:
+    """Tell a person, on standard error."""
+    print(printable(text), file=sys.stderr)
+
+
+def ask(question: str) -> None:
+    """Put a question to a person, on standard error; the answer comes after it in its line."""
+    print(printable(question), end=" ", file=sys.stderr, flush=True)
+
+
+def print_json(content: Any, *, indent: int | None = 2) -> int:
+    """Answer a program, on standard output; the exit status of whoever does nothing else."""
+    print(printable_json(content, indent=indent), flush=True)
+    return 0

@@ -1,0 +1,144 @@
+"""Where does git keep its records of a directory, and are they this directory's own?
+
+Found without git, whose own search would also take a directory that only looks like a bare
+repository. A ``.git`` is a stranger's: one that leads to another repository's records would bring
+that one's commits and file names into our index.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from pathlib import Path
+
+from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
+
+log = logging.getLogger(__name__)
+
+# What git opens in its records whatever it is asked; at a pipe it would wait.
+_ALWAYS_OPENED = (
+    *("HEAD", "index", "config", "config.worktree", "commondir", "packed-refs", "shallow"),
+    *("info/exclude", "info/grafts", "info/sparse-checkout", "objects/info/alternates"),
+)
+_CORE = re.compile(
+    rb"^[ \t]*\[core\](.*?)(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
+_WORK_TREE = re.compile(
+    rb"^[ \t]*worktree[ \t]*=[ \t]*(.*?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE
+)
+
+
+def work_tree_of(directory: Path) -> Path | None:
+    """The top of the work tree that the directory lies in.
+
+    A ``.git`` further up counts only if it belongs to us or to the owner of the directory: anybody
+    can put one into a shared folder such as the one for temporary files.
+    """
+    try:
+        owners = {directory.stat().st_uid, os.geteuid()}
+        for top in (directory, *directory.parents):
+            if git_dir_of(top) and (top == directory or (top / ".git").lstat().st_uid in owners):
+                return top
+    except OSError as error:
+        log.warning("Cannot look for a git repository at %s: %s", directory, error)
+    return None
+
+
+def git_directory_around(directory: Path) -> Path | None:
+    """The directory of git's own records that this one is or lies in; None in a work tree.
+
+    What looks like one further up counts under the same condition as a ``.git`` does.
+    """
+    owners = {directory.stat().st_uid, os.geteuid()}
+    for place in (directory, *directory.parents):
+        if git_dir_of(place):
+            return None
+        if place.name == ".git":
+            return place
+        if is_git_directory(os.fsencode(place)) and (
+            place == directory or (place / "HEAD").lstat().st_uid in owners
+        ):
+            return place
+    return None
+
+
+def is_git_directory(location: bytes) -> bool:
+    """Whether a directory has what git's records consist of, whatever it is called."""
+    return (
+        os.path.lexists(location + b"/HEAD")
+        and os.path.isdir(location + b"/objects")  # noqa: PTH112 - Path has no bytes
+        and os.path.isdir(location + b"/refs")  # noqa: PTH112 - Path has no bytes
+    )
+
+
+def records_of(directory: Path) -> Path | None:
+    """Where git keeps its records of the work tree that the directory lies in."""
+    top = work_tree_of(directory)
+    return git_dir_of(top) if top else None
+
+
+def git_dir_of(top: Path) -> Path | None:
+    """The git directory of a work tree's top; None where there is none, or another repository's.
+
+    Elsewhere than in ``.git`` itself it has to know the work tree, as those of linked work trees
+    and of submodules do.
+    """
+    entry = top / ".git"
+    try:
+        mode = entry.lstat().st_mode
+        git_dir = entry if stat.S_ISDIR(mode) else _target(entry, mode)
+        if git_dir is None or not os.path.lexists(git_dir / "HEAD"):
+            return None
+        if any(is_pipe_or_device(git_dir / name) for name in _ALWAYS_OPENED):
+            return None
+        shares = os.path.lexists(git_dir / "commondir")
+        if stat.S_ISDIR(mode):
+            is_own = not shares
+        elif shares:
+            is_own = _is_linked(git_dir, entry)
+        else:
+            is_own = _is_configured(git_dir, top)
+    except OSError:
+        return None
+    return git_dir if is_own else None
+
+
+def common_dir(git_dir: Path) -> Path:
+    """Where linked work trees keep what they share."""
+    return git_dir / os.fsdecode(_first_line(git_dir / "commondir") or b".")
+
+
+def _target(entry: Path, mode: int) -> Path | None:
+    """Where a ``.git`` that is a link or a file leads to."""
+    if entry.is_dir():
+        return entry.resolve()
+    pointer = _first_line(entry)
+    if not pointer.startswith(b"gitdir: "):
+        return None
+    return entry.parent / os.fsdecode(pointer.removeprefix(b"gitdir: "))
+
+
+def _is_linked(git_dir: Path, entry: Path) -> bool:
+    """Whether a repository has made the work tree: its records of it lie among its own."""
+    back = git_dir / os.fsdecode(_first_line(git_dir / "gitdir"))
+    return git_dir.resolve().parent == common_dir(
+        git_dir
+    ).resolve() / "worktrees" and back.samefile(entry)
+
+
+def _is_configured(git_dir: Path, top: Path) -> bool:
+    """Whether the records name the work tree, as those of a submodule do."""
+    found = None
+    for name in ("config", "config.worktree"):
+        text = read_ignore_file(os.fsencode(git_dir / name), follow=True) or b""
+        for section in _CORE.findall(text):
+            for value in _WORK_TREE.findall(section):
+                found = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
+    return found is not None and (git_dir / os.fsdecode(found)).samefile(top)
+
+
+def _first_line(location: Path) -> bytes:
+    text = read_ignore_file(os.fsencode(location), follow=True) or b""
+    return text.split(b"\n", 1)[0].rstrip(b"\r")
