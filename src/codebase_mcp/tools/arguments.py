@@ -119,7 +119,10 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
 def _checked(name: str, schema: Mapping[str, Any], value: Any, rule: Rule | None) -> Any:
     errors = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: str(e.path))
     if rule is not None and not any(_is_type_error(error) for error in errors):
-        return rule(value)
+        fitting = rule(value)
+        if isinstance(value, str):  # NUL is for the rule to judge
+            require_storable(name, value.replace("\0", ""))
+        return fitting
     if errors:
         raise _problem(name, value, errors[0])
     require_storable(name, value)
