@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.source.remote import is_remote, masked
 
 MAX_PATH_CHARS = 4_096
 
@@ -21,6 +22,11 @@ def resolve_root(repo_path: str) -> Path:
     if len(repo_path) > MAX_PATH_CHARS:
         message = f"Repository path must be at most {MAX_PATH_CHARS} characters"
         raise _bad_path(repo_path[:200], message, f"1..{MAX_PATH_CHARS} characters")
+    if is_remote(repo_path):
+        url = masked(repo_path)
+        message = f"Repository path must be a directory, not a URL: {url}"
+        hint = "codebase-mcp index URL fetches a repository."
+        raise _bad_path(url, message, "an absolute path", hint=hint)
     if "\0" in repo_path:
         raise _bad_path(repo_path, "Repository path must not hold a NUL character", "no NUL")
     if not path.is_absolute():

@@ -119,6 +119,8 @@ SECRETS = ("postgresql://alice:p%40ss-w0rd@db.example.org/app", "sk-test-0123456
         "headers {'authorization': 'Basic p@ss-w0rd+of+another'}",
         "conninfo host=db password=p@ss-w0rd dbname=app",
         "url https://x.example?api_key=p@ss-w0rd&a=1",
+        "GET http://bob:p@ss/p@ss-w0rd@proxy/",
+        "GET http://sk-test@proxy/",
     ],
 )
 def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str) -> None:
@@ -132,6 +134,23 @@ def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str
     assert "***" in written
     for secret in ("p@ss-w0rd", "p%40ss-w0rd", "sk-test"):
         assert secret not in written
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql://u:hunter2@Secret9@host/d", "failed to resolve host 'Secret9@host'"),
+        ("postgresql://u:Secret9/hunter2@host/d", 'invalid port "Secret9"'),
+        ("postgresql://u:12/Secret9@host/d", 'database "Secret9@host/d" does not exist'),
+        ("postgresql://Secret9:p@host/d", 'authentication failed for user "Secret9"'),
+        ("postgresql://Secr%65t9:p@host/d", "Benutzer »Secret9« existiert nicht"),
+        ("http://hunter2:Secret9@proxy/", "refused: Secret9"),
+    ],
+)
+def test_no_piece_of_a_urls_user_information_reaches_the_log(url: str, message: str) -> None:
+    shown = logs.Redactor([url])(message)
+    assert "Secret9" not in shown
+    assert logs.HIDDEN in shown
 
 
 @pytest.mark.parametrize(
