@@ -69,6 +69,8 @@ class Settings:
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
     http_workers: int
+    http_connections: int
+    http_timeout_s: float
     project: str | None
     ignore_patterns: tuple[str, ...]
     include_submodules: bool

@@ -51,6 +51,8 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "sse": ("on", True, "perhaps"),
     "allowed_hosts": ("a, b,,a", ("a", "b"), None),
     "allowed_origins": ("http://a", ("http://a",), None),
+    "http_connections": ("7", 7, "0"),
+    "http_timeout_s": ("0.5", 0.5, "0"),
     "http_workers": ("2", 2, "65"),
     "project": ("my-app", "my-app", "My App"),
     "ignore_patterns": ("*.log, target/", ("*.log", "target/"), "x\n" * 1001),

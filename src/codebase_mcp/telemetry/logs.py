@@ -36,6 +36,7 @@ _CREDENTIALS = (
     ),
 )  # fmt: skip
 _LEAST_SECRET_CHARS = 4
+_REMEMBERED_FAULTS = 256
 _QUOTES = "\"'«»“”„"
 
 _fields: ContextVar[Mapping[str, object]] = ContextVar("log_fields", default={})  # noqa: B039
@@ -98,6 +99,32 @@ def _user_info(secret: str) -> str:
     return secret.partition("://")[2].rpartition("@")[0]
 
 
+class OncePerSecond(logging.Filter):
+    """Lets a fault that repeats itself through once a second, and then says how often it came.
+
+    Only what is the same word for word: each unforeseen error has an id of its own to be found by.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        fault = (record.name, record.levelno, f"{record.msg} {record.args}")
+        logged_at, left_out = self._seen.pop(fault, (0.0, 0))
+        if record.created - logged_at < 1:
+            self._seen[fault] = (logged_at, left_out + 1)
+            return False
+        self._seen[fault] = (record.created, 0)
+        if len(self._seen) > _REMEMBERED_FAULTS:
+            del self._seen[next(iter(self._seen))]
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more of these before)"
+        return True
+
+
 class TextFormatter(logging.Formatter):
     """A line for people."""
 
@@ -140,6 +167,7 @@ def configure(
     redact = Redactor(secrets)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
+    handler.addFilter(OncePerSecond())
     root = logging.getLogger()
     for earlier in root.handlers[:]:
         root.removeHandler(earlier)

@@ -166,6 +166,28 @@ def test_what_is_no_credential_is_left_alone(text: str) -> None:
     assert logs.Redactor(SECRETS)(text) == text
 
 
+def test_a_fault_is_logged_once_a_second_and_counted(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    log = logging.getLogger("codebase_mcp.test")
+    times = [(100.0, "full"), (100.2, "full"), (100.3, "late"), (100.9, "full"), (101.1, "full")]
+    for created, fault in times:
+        record = log.makeRecord(log.name, logging.ERROR, "", 0, "it is %s", (fault,), None)
+        record.created = created
+        log.handle(record)
+    assert [line["message"] for line in lines(capsys)] == [
+        "it is full",
+        "it is late",
+        "it is full (2 more of these before)",
+    ]
+
+
+def test_what_is_no_fault_is_logged_each_time(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    for _ in range(3):
+        logging.getLogger("codebase_mcp.test").info("looked")
+    assert len(lines(capsys)) == 3
+
+
 def test_logging_twice_writes_once(capsys: Stderr) -> None:
     logs.configure("INFO", "json")
     logs.configure("INFO", "json")
