@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings_rules import HTTP_URL
 from codebase_mcp.settings_table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS, Setting
 
 __all__ = ["DEFAULT_TOOLSETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
@@ -68,6 +69,8 @@ class Settings:
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
     http_workers: int
+    http_connections: int
+    http_timeout_s: float
     project: str | None
     ignore_patterns: tuple[str, ...]
     include_submodules: bool
@@ -125,9 +128,13 @@ class Settings:
         return self.embedding_provider or ("ollama" if self.ollama_url else "static")
 
     def secrets(self) -> list[str]:
-        """What no log may show."""
-        values = (getattr(self, setting.name) for setting in SETTINGS if setting.is_secret)
-        return [value for value in values if value]
+        """What no log may show: what is secret, and addresses with a user or a password."""
+        values = ((setting, getattr(self, setting.name)) for setting in SETTINGS)
+        return [
+            value
+            for setting, value in values
+            if value and (setting.is_secret or (setting.rule is HTTP_URL and "@" in value))
+        ]
 
     def __repr__(self) -> str:
         """Only what may be shown."""
@@ -151,8 +158,8 @@ def text_of(setting: Setting, value: Any) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A text in which no address holds a user's name and password."""
-    return re.sub(r"//[^/@\s]*@", f"//{HIDDEN}@", text)
+    """A text in which no address, also a malformed one, holds a user's name and password."""
+    return re.sub(r"(?<=//)\S*@|(?<!\S)(?!\S*//)\S*:\S*@", f"{HIDDEN}@", text)
 
 
 def wrong_settings(problems: list[Problem], then: str = "start again") -> InvalidInput:

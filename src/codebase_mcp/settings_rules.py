@@ -140,6 +140,8 @@ def _http_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError
+    if "@" in parts.path + parts.query + parts.fragment:  # a password with a / before it
+        raise ValueError
     return text.rstrip("/")
 
 

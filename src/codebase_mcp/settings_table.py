@@ -350,6 +350,22 @@ SETTINGS = (
         section="Server",
     ),
     Setting(
+        "http_connections",
+        "CODEBASE_MCP_HTTP_CONNECTIONS",
+        lambda: 1000,
+        whole_number(1, 100_000),
+        "Connections that each of them holds open; at most half of the descriptors it may have.",
+        section="Server",
+    ),
+    Setting(
+        "http_timeout_s",
+        "CODEBASE_MCP_HTTP_TIMEOUT",
+        lambda: 30.0,
+        above_zero("seconds", 3600),
+        "Seconds that a client may take to send a request's head, its body, and to read on.",
+        section="Server",
+    ),
+    Setting(
         "project",
         "CODEBASE_MCP_PROJECT",
         lambda: None,

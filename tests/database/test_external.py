@@ -252,14 +252,34 @@ async def test_statements_are_prepared_unless_a_pooler_stands_between(
         ("postgresql://h/d?pgbouncer=false", ("postgresql://h/d", False)),
         ("postgresql:///d?host=/var/run", ("postgresql:///d?host=/var/run", False)),
         ("host=h dbname=d", ("host=h dbname=d", False)),
+        ("postgresql://u:p%40%2F@h1:1,h2/d", ("postgresql://u:p%40%2F@h1:1,h2/d", False)),
+        ("postgresql://u:p?#@[::1]/d", ("postgresql://u:p?#@[::1]/d", False)),
+        ("postgresql:///d?user=a@b", ("postgresql:///d?user=a@b", False)),
     ],
 )
 async def test_urls_of_other_programs_are_understood(url: str, expected: tuple[str, bool]) -> None:
     assert read_url(url) == expected
 
 
-@pytest.mark.parametrize("url", ["mysql://u:secret-word@h/d", "postgresql://u:secret-word@h/d?x=1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://u:secret-word@h/d",
+        "postgresql://u:secret-word@h/d?x=1",
+        "postgresql://u:a@secret-word@h/d",
+        "postgresql://u:secret-word/b@h/d",
+        "postgresql://u:1/secret-word@h/d",
+        "postgresql://u:a@b/secret-word@h/d",
+        "postgresql://u:a?b@secret-word@h/d",
+        "postgresql://u:a?b/secret-word@h/d",
+        "postgresql://u:secret-word/d",
+        "postgresql://u:%zzsecret-word@h/d",
+        "postgresql://secret-word/x@h/d",
+    ],
+)
 async def test_a_url_that_is_not_understood_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(DatabaseUnavailable, match="DATABASE_URL is not understood") as caught:
         await Database.open(External(url))
     assert "secret-word" not in str(caught.value.as_dict())
+    assert "write @ as %40" in str(caught.value.hint)
+    assert caught.value.__cause__ is None

@@ -58,6 +58,8 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "sse": ("on", True, "perhaps"),
     "allowed_hosts": ("a, b,,a", ("a", "b"), None),
     "allowed_origins": ("http://a", ("http://a",), None),
+    "http_connections": ("7", 7, "0"),
+    "http_timeout_s": ("0.5", 0.5, "0"),
     "http_workers": ("2", 2, "65"),
     "project": ("my-app", "my-app", "My App"),
     "ignore_patterns": ("*.log, target/", ("*.log", "target/"), "x\n" * 1001),
@@ -232,9 +234,26 @@ def test_nothing_that_prints_settings_shows_a_secret() -> None:
     assert "ollama_url='http://…@h/v1'" in repr(settings)
 
 
-def test_a_wrong_address_is_shown_without_its_password() -> None:
-    [problem] = wrong({"OLLAMA_BASE_URL": f"ftp://me:{PASSWORD}@h"})
-    assert problem["value"] == "ftp://…@h"
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"ftp://me:{PASSWORD}@h", "ftp://…@h"),
+        (f"http://me:a/{PASSWORD}@h:1", "http://…@h:1"),
+        (f"http://me:12/{PASSWORD}@h:1", "http://…@h:1"),
+        (f"http://me:12?{PASSWORD}@h", "http://…@h"),
+        (f"me:{PASSWORD}@h:1", "…@h:1"),
+        (f"http:/me:{PASSWORD}@h", "…@h"),
+    ],
+)
+def test_a_wrong_address_is_shown_without_its_password(address: str, shown: str) -> None:
+    [problem] = wrong({"OLLAMA_BASE_URL": address})
+    assert problem["value"] == shown
+
+
+def test_addresses_with_a_password_are_secrets_to_the_log() -> None:
+    url = f"http://user:{PASSWORD}@h/v1"
+    settings = Settings.load({"OLLAMA_BASE_URL": url, "OPENAI_BASE_URL": "http://h/v1"})
+    assert settings.secrets() == [url]
 
 
 def test_api_keys_have_no_flag_and_flags_of_addresses_say_what_is_better() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO, Any
 
 import httpx2
@@ -135,6 +137,62 @@ def start(environment: dict[str, str]) -> Iterator[Callable[..., Program]]:
         ):
             assert line, "the server ended before it said where it is"
         return Program(process, found[1])
+
+    yield start
+    for process in started:
+        stop(process)
+
+
+class Stdio:
+    """A server on stdio, spoken to line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def say(self, **message: Any) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", **message}))
+
+    def write(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        heard: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return heard
+
+    def greet(self) -> None:
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        self.say(id=1, method="initialize", params=hello)
+        assert self.hear()["id"] == 1
+        self.say(method="notifications/initialized")
+
+    def index(self, root: Path, project_id: str) -> None:
+        """Begin an index run, and wait until it is under way."""
+        arguments = {"repo_path": str(root), "project_id": project_id}
+        call = {"name": "index_repository", "arguments": arguments, "_meta": {"progressToken": 7}}
+        self.say(id=2, method="tools/call", params=call)
+        assert self.hear()["method"] == "notifications/progress"
+
+
+@pytest.fixture
+def stdio(environment: dict[str, str]) -> Iterator[Callable[..., Stdio]]:
+    """Start a server on stdio."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> Stdio:
+        pipe = subprocess.PIPE
+        command = [*COMMAND, *arguments]
+        process = subprocess.Popen(
+            command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+        started.append(process)
+        return Stdio(process)
 
     yield start
     for process in started:

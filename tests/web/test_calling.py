@@ -26,7 +26,8 @@ from codebase_mcp.errors import (
     ProjectNotFound,
     ShuttingDown,
 )
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.web.answers import error_answer
 from codebase_mcp.web.calling import MAX_BODY_BYTES
 from codebase_mcp.web.http import make_asgi_app
@@ -166,6 +167,17 @@ async def test_text_that_is_none_is_quoted_back_unharmed(http: httpx2.AsyncClien
     answer = await http.post("/tools/search_code", content=body, headers=JSON)
     assert answer.status_code == 400
     assert r"\udfff" in answer.text
+
+
+async def test_no_text_parameter_of_any_tool_takes_half_a_surrogate_pair(
+    http: httpx2.AsyncClient,
+) -> None:
+    for spec in tools_of(TOOLSETS):
+        for name, schema in spec.input_schema()["properties"].items():
+            if "string" in json.dumps(schema.get("type") or schema.get("anyOf")):
+                body = json.dumps({name: "\ud800"})
+                answer = await http.post(f"/tools/{spec.name}", content=body, headers=JSON)
+                assert answer.status_code in (400, 403, 404), (spec.name, name, answer.text)
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])

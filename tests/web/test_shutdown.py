@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import signal
 import socket
@@ -18,7 +17,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from mcp import MCPError
-from tests.web.conftest import COMMAND, Hold, Program, serving, stop
+from tests.web.conftest import Hold, Program, Stdio, serving
 
 from codebase_mcp.app import App
 from codebase_mcp.settings import Settings
@@ -162,59 +161,6 @@ async def test_streams_that_wait_for_news_hold_nothing_up(start: Start) -> None:
     assert await ended(program.process) == (0, "")
     await newer.close()
     await older.close()
-
-
-class Stdio:
-    """A server on stdio, spoken to line by line."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-
-    def say(self, **message: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        self.process.stdin.flush()
-
-    def hear(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        heard: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return heard
-
-    def greet(self) -> None:
-        hello = {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"},
-        }
-        self.say(id=1, method="initialize", params=hello)
-        assert self.hear()["id"] == 1
-        self.say(method="notifications/initialized")
-
-    def index(self, root: Path, project_id: str) -> None:
-        """Begin an index run, and wait until it is under way."""
-        arguments = {"repo_path": str(root), "project_id": project_id}
-        call = {"name": "index_repository", "arguments": arguments, "_meta": {"progressToken": 7}}
-        self.say(id=2, method="tools/call", params=call)
-        assert self.hear()["method"] == "notifications/progress"
-
-
-@pytest.fixture
-def stdio(environment: dict[str, str]) -> Any:
-    """Start a server on stdio."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str) -> Stdio:
-        pipe = subprocess.PIPE
-        command = [*COMMAND, *arguments]
-        process = subprocess.Popen(
-            command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-        )
-        started.append(process)
-        return Stdio(process)
-
-    yield start
-    for process in started:
-        stop(process)
 
 
 async def test_on_stdio_a_call_under_way_finishes_after_the_input_has_closed(

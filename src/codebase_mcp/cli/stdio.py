@@ -1,30 +1,42 @@
-"""How does a server on stdio end? Its calls finish first, then it sees the end of its input."""
+"""How is a server on stdio read, and how does it end?
+
+Every line gets a reply, also one that no message can be read from. When the input ends, calls
+finish first, then the server sees that end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import anyio
+from fastmcp.server.context import reset_transport, set_transport
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+
+from codebase_mcp.cli.unreadable import refusal_of
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.ending import REPLY_S, Ending
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
+    from mcp.shared._stream_protocols import WriteStream
+    from mcp_types import JSONRPCError
 
 _STDIN = 0
-_PIECE_BYTES = 1 << 16
 
 
 async def serve_stdio(server: FastMCP[None], holder: AppHolder, ending: Ending) -> None:
     """Serve until the input ends, or the process is told to end."""
     relay = StdinRelay(ending)
-    relay.start()
+    relay.put_in_place()
     closing = asyncio.create_task(_close_input(relay, holder, ending))
     try:
-        await server.run_stdio_async(show_banner=False)
+        await _serve(server, relay)
     except* BrokenPipeError:
         pass  # the client has gone, and with it whoever would read a reply
     finally:
@@ -32,12 +44,25 @@ async def serve_stdio(server: FastMCP[None], holder: AppHolder, ending: Ending) 
         ending.begin()
 
 
+async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
+    """What FastMCP does on stdio; by itself it lets nobody else reply."""
+    token = set_transport("stdio")
+    try:
+        async with server._lifespan_manager(), stdio_server() as (messages, replies):
+            relay.start(replies)
+            protocol = server._mcp_server
+            await protocol.run(messages, replies, protocol.create_initialization_options())
+    finally:
+        reset_transport(token)
+
+
 class StdinRelay:
-    """Standard input by way of a pipe.
+    """Standard input by way of a pipe, line by line.
 
     The library reads it in a thread that nothing can interrupt, and breaks off all calls when it
     ends. With a pipe between, its end is ours to bring about: late, when the client has closed it
-    while calls are under way, and early, when a signal came.
+    while calls are under way, and early, when a signal came. Lines that the library would drop
+    without a word do not get into the pipe; they are answered here.
     """
 
     def __init__(self, ending: Ending) -> None:
@@ -46,13 +71,16 @@ class StdinRelay:
         self._source = -1
         self._sink = -1
 
-    def start(self) -> None:
+    def put_in_place(self) -> None:
         """Put the pipe where the standard input was."""
         self._source = os.dup(_STDIN)
         end, self._sink = os.pipe()
         os.dup2(end, _STDIN)
         os.close(end)
-        threading.Thread(target=self._copy, name="stdin", daemon=True).start()
+
+    def start(self, replies: WriteStream[SessionMessage]) -> None:
+        """Pass on what comes in from now on."""
+        threading.Thread(target=self._copy, args=(replies,), name="stdin", daemon=True).start()
 
     def close(self) -> None:
         """Let the reader see the end."""
@@ -62,12 +90,29 @@ class StdinRelay:
         os.dup2(nowhere, self._sink)
         os.close(nowhere)
 
-    def _copy(self) -> None:
-        while piece := os.read(self._source, _PIECE_BYTES):
-            while piece:
-                piece = piece[os.write(self._sink, piece) :]
-        with suppress(RuntimeError):  # the loop has ended already
+    def _copy(self, replies: WriteStream[SessionMessage]) -> None:
+        with suppress(RuntimeError), open(self._source, "rb") as lines:  # noqa: PTH123 - a number
+            for line in lines:
+                refusal = refusal_of(line.decode(errors="replace"))
+                if refusal is not None:
+                    self._reply(refusal, replies)
+                    continue
+                # The library takes a carriage return for the end of a line; in JSON it is a blank.
+                piece = line.replace(b"\r", b" ")
+                while piece:
+                    piece = piece[os.write(self._sink, piece) :]
             self._loop.call_soon_threadsafe(self._ending.begin)
+
+    def _reply(self, refusal: JSONRPCError, replies: WriteStream[SessionMessage]) -> None:
+        """Send an error, in its turn.
+
+        Raises:
+            RuntimeError: the loop has ended.
+        """
+        sending = replies.send(SessionMessage(refusal))
+        closed = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+        with suppress(*closed, concurrent.futures.CancelledError):  # the server ends
+            asyncio.run_coroutine_threadsafe(sending, self._loop).result()
 
 
 async def _close_input(relay: StdinRelay, holder: AppHolder, ending: Ending) -> None:

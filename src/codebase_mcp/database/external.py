@@ -128,8 +128,9 @@ def read_url(url: str, variable: str = "DATABASE_URL") -> tuple[str, bool]:
     ``postgresql+asyncpg://`` and its like, as other programs write it, mean the same server.
 
     Raises:
-        DatabaseUnavailable: it is no URL of a PostgreSQL; it is not repeated, as it may hold a
-            password.
+        DatabaseUnavailable: it is no URL of a PostgreSQL, or one of which a piece of the password
+            would be taken for a host, a port or a database, and so be named in errors. It is not
+            repeated.
     """
     address, mark, query = url.partition("?")
     address = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", address)
@@ -137,11 +138,21 @@ def read_url(url: str, variable: str = "DATABASE_URL") -> tuple[str, bool]:
     flags = [option for option in options if option.partition("=")[0] == "pgbouncer"]
     kept = [option for option in options if option not in flags]
     conninfo = address + ("?" + "&".join(kept) if kept else "")
-    try:
-        conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:
+    if not _is_understood(conninfo):
         raise DatabaseUnavailable(
             f"PostgreSQL database unavailable: {variable} is not understood",
-            hint="It looks like postgresql://user:password@host:5432/database.",
-        ) from None
+            hint="It looks like postgresql://user:password@host:5432/database; in a password write"
+            " @ as %40, / as %2F, : as %3A and ? as %3F.",
+        )
     return conninfo, any(flag.partition("=")[2] not in ("false", "0", "no") for flag in flags)
+
+
+def _is_understood(url: str) -> bool:
+    """Does libpq read the URL as whoever wrote it meant it?"""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return False
+    path = url.partition("?")[0].partition("://")[2].partition("/")[2]
+    host, port = str(parts.get("host", "")), str(parts.get("port", ""))
+    return "@" not in path and "@" not in host and re.fullmatch(r"[0-9,]*", port) is not None

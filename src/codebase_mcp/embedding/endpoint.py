@@ -73,7 +73,7 @@ class Endpoint:
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if api_key is not None:
             self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
-        self._secrets = tuple(filter(None, (api_key, url.password)))
+        self._secrets = tuple(filter(None, (api_key, url.username, url.password)))
         self._timeout_s = timeout_s
         # The environment's proxy must never see what is meant for this machine.
         self._is_loopback = is_loopback(url.host)
@@ -189,7 +189,8 @@ def _parsed(base_url: str) -> httpx2.URL:
         url = httpx2.URL(base_url)
     except (httpx2.InvalidURL, ValueError):
         url = httpx2.URL()
-    if url.scheme not in ("http", "https") or not url.host:
+    # An @ behind the host: what was taken for a host and a port is a user and half a password.
+    if url.scheme not in ("http", "https") or not url.host or "@" in url.path:
         raise EmbeddingUnavailable(
             "The address of the embedding service is none",
             hint="It reads like http://127.0.0.1:11434 or https://api.openai.com/v1.",

@@ -22,6 +22,8 @@ _DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "file": None}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|:)")
 # user@host:path, as scp writes it; without a user it could be anybody's file name.
 _SCP = re.compile(r"(?P<user>[^/@:\s]+)@(?P<host>\[[^\]]+\]|[^/@:\s]+):(?P<path>.+)", re.DOTALL)
+# A name and a password that nobody would give a directory, whatever is wrong with the rest.
+_CREDENTIALS = re.compile(r"(?![/.~])[^@]*:.*@", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:]+(?:%25\w+)?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
@@ -53,12 +55,12 @@ class Remote:
 
 def is_remote(text: str) -> bool:
     """Whether this is meant as a URL rather than as a path."""
-    return _URL.match(text) is not None or _SCP.fullmatch(text) is not None
+    return any((_URL.match(text), _SCP.fullmatch(text), _CREDENTIALS.match(text)))
 
 
 def masked(text: str) -> str:
     """A URL, or what is left of one, without what may be a password in it."""
-    text = re.sub(r"(?<=://).*@", "…@", text, flags=re.DOTALL)
+    text = re.sub(r"(?<=://).*@|\A[^@]*:.*@", "…@", text, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?…", text, flags=re.DOTALL)[:200]
 
 
@@ -75,6 +77,8 @@ def parse_remote(text: str) -> Remote:
     scp = None if _URL.match(text) else _SCP.fullmatch(text)
     if scp is not None:
         return _scp_remote(text, scp)
+    if not _URL.match(text):
+        raise _refused(text, "This is no URL")
     return _url_remote(text)
 
 
@@ -106,6 +110,8 @@ def _url_remote(text: str) -> Remote:
             raise _refused(text, "A file:// URL names no host: file:///path/to/repository")
         return _remote(text, scheme, "localhost", None, parts.path, url=f"file://{parts.path}")
     _check_host(text, host)
+    if "@" in parts.path:  # the host may be a user, and the path hold half of a password
+        raise _refused(text, "In a URL write @ as %40, and / in a password as %2F")
     user, password = _credentials(text, parts)
     if scheme == "ssh":
         if password is not None:

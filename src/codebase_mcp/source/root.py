@@ -6,6 +6,7 @@ from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
 from codebase_mcp.source.git_directory import git_directory_around
+from codebase_mcp.source.remote import is_remote, masked
 from codebase_mcp.values import require_storable
 
 MAX_PATH_CHARS = 4_096
@@ -25,6 +26,11 @@ def resolve_root(repo_path: str) -> Path:
     if len(repo_path) > MAX_PATH_CHARS:
         message = f"Repository path must be at most {MAX_PATH_CHARS} characters"
         raise _bad_path(repo_path[:200], message, f"1..{MAX_PATH_CHARS} characters")
+    if is_remote(repo_path):
+        url = masked(repo_path)
+        message = f"Repository path must be a directory, not a URL: {url}"
+        hint = "codebase-mcp index URL fetches a repository."
+        raise _bad_path(url, message, "an absolute path", hint=hint)
     if "\0" in repo_path:
         raise _bad_path(repo_path, "Repository path must not hold a NUL character", "no NUL")
     require_storable("repo_path", repo_path)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from codebase_mcp.printable import printable, printable_json
 from codebase_mcp.telemetry import tracing
@@ -26,7 +26,7 @@ _LIBRARIES = ("fastmcp", "mcp", "uvicorn", "uvicorn.access", "uvicorn.error")
 
 # What looks like a credential wherever it comes from: a URL's, a header's, a connection string's.
 _CREDENTIALS = (
-    (re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]+@"), f"{HIDDEN}@"),
+    (re.compile(r"(?<=://)[^\s\"'<>]*@"), f"{HIDDEN}@"),
     (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?\w+\s+)[^\s\"',]+"), rf"\1{HIDDEN}"),
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}"), rf"\1{HIDDEN}"),
     (
@@ -36,6 +36,8 @@ _CREDENTIALS = (
     ),
 )  # fmt: skip
 _LEAST_SECRET_CHARS = 4
+_REMEMBERED_FAULTS = 256
+_QUOTES = "\"'«»“”„"
 
 _fields: ContextVar[Mapping[str, object]] = ContextVar("log_fields", default={})  # noqa: B039
 
@@ -54,27 +56,73 @@ class Redactor:
     """Takes credentials out of a text: those that the settings hold, and what looks like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = sorted({part for secret in secrets for part in _parts(secret)}, key=len)
-        # The longest first: a password may be a piece of its URL.
-        self._known = re.compile("|".join(map(re.escape, reversed(known)))) if known else None
+        secrets = list(secrets)
+        parts = {part for secret in secrets for part in _parts(secret)}
+        users = _any_of({user for secret in secrets for user in _users(secret)})
+        self._patterns = [
+            *((re.compile(known), HIDDEN) for known in _any_of(parts)),
+            # The name of a user may be any word, so it is hidden where a message quotes it.
+            *((re.compile(rf"(?<=[{_QUOTES}])({user})(?=[{_QUOTES}])"), HIDDEN) for user in users),
+            *_CREDENTIALS,
+        ]
 
     def __call__(self, text: str) -> str:
-        if self._known is not None:
-            text = self._known.sub(HIDDEN, text)
-        for pattern, replacement in _CREDENTIALS:
+        for pattern, replacement in self._patterns:
             text = pattern.sub(replacement, text)
         return text
 
 
+def _any_of(texts: Collection[str]) -> Iterator[str]:
+    """A pattern for all of them, the longest first, as one may be a piece of another; or none."""
+    if texts:
+        yield "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+
+
 def _parts(secret: str) -> Iterator[str]:
-    """A secret as it may turn up: as it is, and of a URL the password, quoted or not."""
-    try:
-        password = urlsplit(secret).password if "://" in secret else None
-    except ValueError:
-        password = None
-    for part in (secret, password, unquote(password or "")):
-        if part and len(part) >= _LEAST_SECRET_CHARS:
+    """A secret as it may turn up: as it is, and of a URL the password, quoted or not.
+
+    And the pieces of a password: whoever misreads the URL takes them for a host or a port.
+    """
+    _, _, password = _user_info(secret).partition(":")
+    for part in (secret, password, unquote(password), *re.split(r"[@:/?#]", password)):
+        if len(part) >= _LEAST_SECRET_CHARS:
             yield part
+
+
+def _users(secret: str) -> Iterator[str]:
+    user, _, _ = _user_info(secret).partition(":")
+    yield from filter(None, (user, unquote(user)))
+
+
+def _user_info(secret: str) -> str:
+    """What stands before the host of a URL, however it is written; empty for what is none."""
+    return secret.partition("://")[2].rpartition("@")[0]
+
+
+class OncePerSecond(logging.Filter):
+    """Lets a fault that repeats itself through once a second, and then says how often it came.
+
+    Only what is the same word for word: each unforeseen error has an id of its own to be found by.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        fault = (record.name, record.levelno, f"{record.msg} {record.args}")
+        logged_at, left_out = self._seen.pop(fault, (0.0, 0))
+        if record.created - logged_at < 1:
+            self._seen[fault] = (logged_at, left_out + 1)
+            return False
+        self._seen[fault] = (record.created, 0)
+        if len(self._seen) > _REMEMBERED_FAULTS:
+            del self._seen[next(iter(self._seen))]
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more of these before)"
+        return True
 
 
 class TextFormatter(logging.Formatter):
@@ -119,6 +167,7 @@ def configure(
     redact = Redactor(secrets)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
+    handler.addFilter(OncePerSecond())
     root = logging.getLogger()
     for earlier in root.handlers[:]:
         root.removeHandler(earlier)

@@ -110,7 +110,10 @@ def _names_alone(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _kept(name: str, value: Any, rule: Rule | None) -> Any:
     """The value to use in place of one that the schema allows."""
     if rule is not None:
-        return rule(value)
+        fitting = rule(value)
+        if isinstance(value, str):  # NUL is for the rule to judge
+            require_storable(name, value.replace("\0", ""))
+        return fitting
     require_storable(name, value)
     return value
 

@@ -28,6 +28,7 @@ from codebase_mcp.projects.identity import Identity
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
+from codebase_mcp.tools.discretion import discreet, private_folders
 from codebase_mcp.tools.reply import failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
 from codebase_mcp.tools.toolset import Caller, ToolSpec
@@ -83,7 +84,8 @@ class AppHolder:
 
     ``keeps_sessions`` is False where several processes answer at one address: what a client said
     to one of them the others do not know. ``beside`` is what a server does while nobody calls: it
-    begins when the product is open and ends before it closes.
+    begins when the product is open and ends before it closes. ``settings`` say which folders
+    callers from elsewhere are not told.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class AppHolder:
         *,
         keeps_sessions: bool = True,
         beside: Beside | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.calls = RunningCalls()
+        self._settings = settings
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
         self._process = Identity(f"process {uuid4()}", directory or Path.cwd())
@@ -117,6 +121,7 @@ class AppHolder:
             settings.project_dir,
             keeps_sessions=settings.http_workers == 1,
             beside=beside,
+            settings=settings,
         )
 
     async def get(self) -> App:
@@ -142,7 +147,13 @@ class AppHolder:
             CodebaseError: what the contract names.
         """
         call = call_tool(spec, arguments, self.get, identity, report_progress)
-        return await self.calls.run(call)
+        try:
+            return await self.calls.run(call)
+        except CodebaseError as error:
+            if identity is self._process or self._settings is None:
+                raise
+            folders = private_folders(self._settings)
+            raise discreet(error, arguments, folders) from error
 
     def identity_of(self, context: Context) -> Identity:
         """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""

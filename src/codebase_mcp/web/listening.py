@@ -9,6 +9,8 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,9 +18,16 @@ from starlette.applications import Starlette
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.web.connections import BoundedProtocol, Limits
 from codebase_mcp.web.ending import REPLY_S, Ending
 from codebase_mcp.web.streams import EndableStreams
 
+# Longer than clients and proxies keep a connection that nobody uses (httpx 5 s, nginx 60 s): who
+# closes first must not be the server, for a request may be on its way.
+KEEP_ALIVE_S = 75
+# Connections taken in at a time, before any is looked at: too many at once would use up the
+# descriptors. asyncio tries as often when none is left, and logs each failure.
+_ACCEPTED_AT_ONCE = 16
 # Once nothing is under way, connections close at once; this is for a peer that does not read.
 _CLOSE_S = 1
 _BACKLOG = 2048
@@ -64,6 +73,9 @@ async def serve_http(
         server_header=False,
         lifespan="on",
         ws="none",
+        http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, limits=Limits.of(settings))),
+        timeout_keep_alive=KEEP_ALIVE_S,
+        backlog=_ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=_CLOSE_S,
     )
     server = _Server(config, holder, streams, ending.drain_s)
@@ -90,6 +102,11 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals are the process's, which may serve more than HTTP."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)  # as before: only the system keeps more than it hands over
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listener in self.servers:

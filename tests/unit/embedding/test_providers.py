@@ -134,6 +134,7 @@ async def test_a_service_is_opened_without_being_asked(
         (ModelChoice("ollama", base_url="http://[::1"), "address"),
         (ModelChoice("ollama", base_url="http://host:port"), "address"),
         (ModelChoice("ollama", base_url="ftp://host"), "address"),
+        (ModelChoice("ollama", base_url="http://me:12/sk-a@host"), "address"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once_without_telling_secrets(

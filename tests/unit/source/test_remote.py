@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.remote import is_remote, masked, parse_remote
+from codebase_mcp.source.root import resolve_root
 
 
 @pytest.mark.parametrize(
@@ -144,10 +145,21 @@ def test_what_git_should_not_fetch_is_refused(text: str) -> None:
         "ftp://me:s3cret@host/org/repo",
         "https://me:s3 cret@host/org/repo",
         "https://host/org/repo?private_token=s3cret",
+        "https://me:12/s3cret@host/org/repo",
+        "https://me:s3@ss/w@host/org/repo",
+        "https://s3/cret@host/org/repo",
+        "s3me:s3cret@host:org/repo",
+        "https:/me:s3cret@host/org/repo",
+        "https:me:s3cret@host/org/repo",
+        "https//me:s3cret@host/org/repo",
     ],
 )
 def test_a_password_shows_up_nowhere(text: str) -> None:
+    assert is_remote(text)
     assert "s3" not in masked(text)
+    with pytest.raises(InvalidInput) as caught:
+        resolve_root(text)
+    assert "s3" not in str(caught.value.as_dict())
     try:
         remote = parse_remote(text)
     except InvalidInput as error:

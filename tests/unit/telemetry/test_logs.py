@@ -119,6 +119,8 @@ SECRETS = ("postgresql://alice:p%40ss-w0rd@db.example.org/app", "sk-test-0123456
         "headers {'authorization': 'Basic p@ss-w0rd+of+another'}",
         "conninfo host=db password=p@ss-w0rd dbname=app",
         "url https://x.example?api_key=p@ss-w0rd&a=1",
+        "GET http://bob:p@ss/p@ss-w0rd@proxy/",
+        "GET http://sk-test@proxy/",
     ],
 )
 def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str) -> None:
@@ -135,6 +137,23 @@ def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str
 
 
 @pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql://u:hunter2@Secret9@host/d", "failed to resolve host 'Secret9@host'"),
+        ("postgresql://u:Secret9/hunter2@host/d", 'invalid port "Secret9"'),
+        ("postgresql://u:12/Secret9@host/d", 'database "Secret9@host/d" does not exist'),
+        ("postgresql://Secret9:p@host/d", 'authentication failed for user "Secret9"'),
+        ("postgresql://Secr%65t9:p@host/d", "Benutzer »Secret9« existiert nicht"),
+        ("http://hunter2:Secret9@proxy/", "refused: Secret9"),
+    ],
+)
+def test_no_piece_of_a_urls_user_information_reaches_the_log(url: str, message: str) -> None:
+    shown = logs.Redactor([url])(message)
+    assert "Secret9" not in shown
+    assert logs.HIDDEN in shown
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "indexed 12 files of http://localhost:3000/mcp in 3 s",
@@ -145,6 +164,28 @@ def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str
 )
 def test_what_is_no_credential_is_left_alone(text: str) -> None:
     assert logs.Redactor(SECRETS)(text) == text
+
+
+def test_a_fault_is_logged_once_a_second_and_counted(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    log = logging.getLogger("codebase_mcp.test")
+    times = [(100.0, "full"), (100.2, "full"), (100.3, "late"), (100.9, "full"), (101.1, "full")]
+    for created, fault in times:
+        record = log.makeRecord(log.name, logging.ERROR, "", 0, "it is %s", (fault,), None)
+        record.created = created
+        log.handle(record)
+    assert [line["message"] for line in lines(capsys)] == [
+        "it is full",
+        "it is late",
+        "it is full (2 more of these before)",
+    ]
+
+
+def test_what_is_no_fault_is_logged_each_time(capsys: Stderr) -> None:
+    logs.configure("INFO", "json")
+    for _ in range(3):
+        logging.getLogger("codebase_mcp.test").info("looked")
+    assert len(lines(capsys)) == 3
 
 
 def test_logging_twice_writes_once(capsys: Stderr) -> None:

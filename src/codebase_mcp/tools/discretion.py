@@ -1,0 +1,61 @@
+"""What does a caller on another machine learn from an error? Not what only its operator can use.
+
+Folders of the server and lines of its database's log are in the log instead.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Collection, Mapping
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebase_mcp.errors import CodebaseError
+
+if TYPE_CHECKING:
+    from codebase_mcp.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+HIDDEN = "…"
+
+
+def private_folders(settings: Settings) -> list[str]:
+    """Folders of the server: of its data and model, and where it was started; the longest first."""
+    from codebase_mcp.database.placement import SYSTEM_FOLDER  # noqa: PLC0415 - for errors alone
+
+    data, model = settings.data_dir, Path(settings.embedding_model or "").expanduser()
+    folders = {data, Path(os.path.realpath(data)), SYSTEM_FOLDER, Path.cwd()}
+    if model.is_absolute():
+        folders.add(model)
+    named = (str(folder) for folder in folders if folder.parent != folder)
+    return sorted(named, key=len, reverse=True)
+
+
+def discreet(
+    error: CodebaseError, arguments: Mapping[str, Any], folders: Collection[str]
+) -> CodebaseError:
+    """The error without logs and without these folders, but for those that the caller named."""
+    said = json.dumps(arguments, ensure_ascii=False, default=str)
+    private = [folder for folder in folders if folder not in said]
+    told = copy(error)
+    told.message, told.hint = _without(private, error.message), _without(private, error.hint)
+    told.details = _without(private, {k: v for k, v in error.details.items() if k != "log"})
+    # A mistake of the caller's is no fault to look into, and holds what the caller said.
+    if told.as_dict() != error.as_dict() and error.type != "InvalidInput":
+        _log.warning("a caller was told less than this: %s", error.as_dict())
+    return told
+
+
+def _without(private: Collection[str], value: Any) -> Any:
+    if isinstance(value, str):
+        for folder in private:
+            value = value.replace(folder, HIDDEN)
+    elif isinstance(value, dict):
+        return {key: _without(private, inner) for key, inner in value.items()}
+    elif isinstance(value, list):
+        return [_without(private, inner) for inner in value]
+    return value

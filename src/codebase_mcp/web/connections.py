@@ -1,0 +1,139 @@
+"""How long may a client take, and how many may be connected?
+
+uvicorn waits for the rest of a request for ever and takes in any number of connections, until no
+descriptor is left and nobody gets an answer. Here a client has a limited time for each part of a
+request and for reading the response, and where all places are taken, who keeps the server waiting
+longest loses the place to a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from codebase_mcp.errors import InternalError
+from codebase_mcp.settings import Settings
+from codebase_mcp.web.answers import UNAVAILABLE, error_answer
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+# Answered also where every other request is refused: a restart would help nobody.
+ALIVE = "/health/live"
+
+Part = Literal["head", "body", "response"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many connections there may be, and how long each part of an exchange may take."""
+
+    connections: int
+    timeout_s: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """What the settings say, and at most half of the descriptors that the process may have."""
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = settings.http_connections
+        if descriptors != resource.RLIM_INFINITY:
+            most = min(most, descriptors // 2)
+        return cls(most, settings.http_timeout_s)
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection among a limited number, with a time limit for what its client has to do."""
+
+    def __init__(self, *, limits: Limits, **options: Any) -> None:
+        super().__init__(**options)
+        self._limits = limits
+        self._part: Part | None = None
+        self._since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._whole_app = self.app
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+        if len(self.connections) > self._limits.connections:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._set_timer(None)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._since = self.loop.time()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Give the client its time for what it has to do next; more of the same gets no more."""
+        part = self._missing()
+        if part != self._part:
+            self._part, self._since = part, self.loop.time()
+            self._set_timer(part)
+
+    def _missing(self) -> Part | None:
+        """What the client still has to send, or to take; None if nothing, or nothing yet."""
+        if self.flow.write_paused:
+            return "response"
+        if self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]:
+            return None  # between two requests, which uvicorn limits
+        if self.conn.their_state is h11.IDLE:
+            return "head"
+        return "body" if self.conn.their_state is h11.SEND_BODY else None
+
+    def _set_timer(self, part: Part | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if part is not None:
+            self._timer = self.loop.call_later(self._limits.timeout_s, self.transport.abort)
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited for its client longest, if any does."""
+        others = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self]
+        others = [other for other in others if not other.transport.is_closing()]
+        if len(others) < self._limits.connections:
+            return
+        waiting = [other for other in others if other._is_waiting]
+        if waiting:
+            min(waiting, key=lambda other: other._since).transport.abort()
+        else:
+            self.app = self._answer_few
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Is it the client's turn?"""
+        return self._part in ("head", "body") or self.timeout_keep_alive_task is not None
+
+    async def _answer_few(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The one question that is answered where every place is taken by a call."""
+        if scope["path"] == ALIVE or len(self.connections) <= self._limits.connections:
+            await self._whole_app(scope, receive, send)
+            return
+        error = InternalError(
+            f"All {self._limits.connections} connections of the server are in use",
+            hint="Try again, or raise CODEBASE_MCP_HTTP_CONNECTIONS.",
+        )
+        answer = error_answer(error, UNAVAILABLE)
+        answer.headers["Connection"] = "close"
+        await answer(scope, receive, send)
