@@ -53,7 +53,7 @@ from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.projects.workflow import WorkflowClient
 from codebase_mcp.records.following import refresh_anchors
-from codebase_mcp.records.notes import Note, fit_notes, notes_on
+from codebase_mcp.records.notes import Note, notes_on
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
 from codebase_mcp.search.candidates import Filters
@@ -346,9 +346,6 @@ class App:
             if with_notes:
                 async with self._database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
-        if request.max_chars is not None:
-            notes, is_cut = fit_notes(notes, answer.hits, request.max_chars)
-            answer = replace(answer, truncated=answer.truncated or is_cut)
         latency_ms = (time.perf_counter() - started) * 1000
         return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_)
 

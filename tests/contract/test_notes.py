@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -227,11 +228,13 @@ async def test_notes_keep_to_the_budget_of_the_reply(call: Any, notebook: Notebo
         await notebook.add("task", f"{n} " + "word " * 30, Place(symbol="enqueue"))
     arguments = {"query": "enqueue", "project_id": notebook.project_id, "with_notes": True}
     whole = await call.ok("search_code", **arguments, limit=1)
-    size = sum(len(str(value)) for value in whole["results"][0].values())
+    size = len(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
     assert "truncated" not in await call.ok(
-        "search_code", **arguments, limit=1, max_chars=size + 2_000
+        "search_code", **arguments, limit=1, max_chars=size + 100
     )
-    small = await call.ok("search_code", **arguments, limit=1, max_chars=size - 500)
+    [result] = whole["results"]
+    context = len(result["context_before"] + result["context_after"])
+    small = await call.ok("search_code", **arguments, limit=1, max_chars=size - context - 400)
     assert small["truncated"] is True
     assert 1 <= len(small["results"][0]["notes"]) < 5
     assert small["results"][0]["content"] == whole["results"][0]["content"]

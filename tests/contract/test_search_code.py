@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client
 
 from codebase_mcp.app import App
 
@@ -147,15 +149,38 @@ async def test_context_lines_surround_the_chunk(
     assert hit["context_after"] == "".join(lines[hit["end_line"] : hit["end_line"] + 3])
 
 
-async def test_max_chars_drops_context_first_and_says_so(call: Any, indexed: str) -> None:
-    arguments = {"query": "parse json authenticate", "project_id": indexed}
+async def test_max_chars_bounds_the_whole_reply_and_takes_context_first(
+    client: Client[Any], call: Any, crowded: str
+) -> None:
+    arguments = {"query": "how is the session cookie signed", "project_id": crowded, "limit": 50}
     whole = await call.ok("search_code", **arguments)
+    size = len(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
     assert "truncated" not in whole
-    small = await call.ok("search_code", **arguments, max_chars=900)
-    assert small["truncated"] is True
-    assert 1 <= len(small["results"]) < len(whole["results"])
-    assert small["results"][0]["file_path"] == whole["results"][0]["file_path"]
-    assert small["total_count"] == whole["total_count"]
+    assert "truncated" not in await call.ok("search_code", **arguments, max_chars=size + 100)
+    for budget in (200, 500, 900, 2_000, 5_000, size - 200):
+        result = await client.call_tool("search_code", {**arguments, "max_chars": budget})
+        assert len(result.content[0].text) <= budget
+        small = result.structured_content
+        assert small == json.loads(result.content[0].text)
+        assert small["truncated"] is True
+        assert small["total_count"] == whole["total_count"]
+        for ours, theirs in zip(small["results"], whole["results"], strict=False):
+            assert theirs["content"].startswith(ours["content"])
+            assert ours["end_line"] == ours["start_line"] + ours["content"].count("\n") - 1
+    assert len(small["results"]) == len(whole["results"])
+    assert small["results"][-1]["context_before"] == ""
+    assert small["results"][0]["context_after"] == whole["results"][0]["context_after"]
+
+
+async def test_max_chars_bounds_help_and_the_brief_form_too(
+    client: Client[Any], indexed: str
+) -> None:
+    for arguments in (
+        {"query": "museum opening hours on Sunday", "project_id": indexed},
+        {"query": "authenticate user", "collection": indexed, "limit": 100},
+    ):
+        result = await client.call_tool("search_code", {**arguments, "max_chars": 200})
+        assert len(result.content[0].text) <= 200
 
 
 async def test_explain_names_the_signals(call: Any, indexed: str) -> None:

@@ -9,15 +9,12 @@ from uuid import UUID
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.records.anchors import AnchorState, RecordKind
-from codebase_mcp.search.hits import Hit, chars_of
+from codebase_mcp.search.hits import Hit
 
 _SQL = load_queries("codebase_mcp.records", "notes.sql")
 
 MAX_NOTES = 5
 _TITLE_CHARS = 100
-
-# What a note costs beside its texts: names, numbers, an id and punctuation of its JSON.
-_OVERHEAD_CHARS = 220
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +60,3 @@ def short_title(text: str) -> str:
         return line
     head, _, _ = line[: _TITLE_CHARS + 1].rpartition(" ")
     return (head or line[:_TITLE_CHARS]) + "…"
-
-
-def fit_notes(
-    notes: Sequence[tuple[Note, ...]], hits: Sequence[Hit], max_chars: int
-) -> tuple[list[tuple[Note, ...]], bool]:
-    """What of the notes a budget of characters leaves beside the hits, and whether any was cut."""
-    room = max_chars - sum(map(chars_of, hits))
-    kept = []
-    is_cut = False
-    for of_hit in notes:
-        fitting = []
-        for note in of_hit:
-            texts = (note.title, note.symbol, note.reason)
-            room -= _OVERHEAD_CHARS + sum(len(text) for text in texts if text)
-            is_cut = is_cut or room < 0
-            if not is_cut:
-                fitting.append(note)
-        kept.append(tuple(fitting))
-    return kept, is_cut

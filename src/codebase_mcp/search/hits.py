@@ -202,50 +202,6 @@ def other_places(file: ScoredFile) -> list[ChosenChunk]:
     return good_chunks(file, _ALSO_GOOD)[1 : 1 + _MORE_PLACES]
 
 
-def fit(hits: Sequence[Hit], max_chars: int) -> tuple[list[Hit], bool]:
-    """The hits cut to a budget of characters, and whether anything was cut.
-
-    Context goes first, from the last hit upwards; then whole hits from the end; of a first hit
-    that alone is too long, lines at its end.
-    """
-    kept = list(hits)
-    total = sum(chars_of(hit) for hit in kept)
-    cut = total > max_chars
-    for position in range(len(kept) - 1, -1, -1):
-        if total <= max_chars:
-            break
-        bare = replace(kept[position], context_before="", context_after="")
-        total -= chars_of(kept[position]) - chars_of(bare)
-        kept[position] = bare
-    while len(kept) > 1 and total > max_chars:
-        total -= chars_of(kept.pop())
-    if kept and total > max_chars:
-        kept[0] = _shortened(kept[0], max_chars)
-    return kept, cut
-
-
-# What a hit costs beside its text: names, numbers and punctuation of its JSON.
-_OVERHEAD_CHARS = 350
-
-
-def chars_of(hit: Hit) -> int:
-    """About how many characters a hit takes in a reply."""
-    texts = (hit.content, hit.context_before, hit.context_after, hit.file_path)
-    return _OVERHEAD_CHARS + sum(map(len, texts))
-
-
-def _shortened(hit: Hit, max_chars: int) -> Hit:
-    room = max(max_chars - _OVERHEAD_CHARS - len(hit.file_path), 0)
-    lines: list[str] = []
-    for line in split_lines(hit.content):
-        if lines and room < len(line):
-            break
-        lines.append(line[: max(room, 0)] if not lines else line)
-        room -= len(line)
-    end = hit.start_line + max(len(lines), 1) - 1
-    return replace(hit, content="".join(lines), end_line=end)
-
-
 def _place(chunk: ChosenChunk, text: StoredText) -> Place:
     lines = text.chunks[chunk.ordinal]
     return Place(lines.start_line, lines.end_line, lines.symbol, chunk.score)

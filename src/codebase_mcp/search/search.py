@@ -49,7 +49,6 @@ from codebase_mcp.search.hits import (
     choose,
     count_chunks,
     first_lines,
-    fit,
     make_hits,
     other_places,
 )
@@ -79,22 +78,20 @@ class Request:
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
-    max_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The hits, best first, and how many chunks there are above the floor in all.
 
-    ``truncated`` says that the hits were cut to the request's budget of characters. ``second_tier``
-    is None where the project has no vectors of a stronger model, or none is configured. ``respelt``
-    says which words of the question, in lower case, were taken for which others.
+    ``second_tier`` is None where the project has no vectors of a stronger model, or none is
+    configured. ``respelt`` says which words of the question, in lower case, were taken for which
+    others.
     """
 
     hits: list[Hit]
     total_count: int
     total_is_lower_bound: bool
-    truncated: bool
     snapshots: tuple[ScopedSnapshot, ...]
     second_tier: Literal["used", "away"] | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
@@ -168,12 +165,10 @@ class Searcher:
         )
         total = count_chunks(scored)
         self._tend(project, scope)
-        kept, truncated = fit(hits, request.max_chars) if request.max_chars else (hits, False)
         return Answer(
-            hits=kept,
+            hits=hits,
             total_count=min(total, COUNT_LIMIT),
             total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
-            truncated=truncated,
             snapshots=scope.snapshots,
             second_tier=_second_tier(scope, entered.asked),
             respelt=entered.respelt,

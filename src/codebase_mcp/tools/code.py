@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import Names, NoteReply, ProjectId, note_replies
+from codebase_mcp.tools.fields import Names, ProjectId
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
     check_directory,
@@ -21,7 +21,7 @@ from codebase_mcp.tools.rules import (
     check_repo_path,
     check_repository_id,
 )
-from codebase_mcp.tools.search_help import HelpReply, help_reply
+from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 # A client that shows progress, or that drops silent calls, hears from us at least so often.
@@ -210,7 +210,8 @@ class SearchCode(Arguments):
         int | None,
         Field(
             ge=200,
-            description="Budget for the reply: context lines go first, then the last results.",
+            description="Budget for the whole reply as it is sent: context lines go first, then "
+            "the last results.",
         ),
     ] = None
     context_lines: Annotated[
@@ -225,107 +226,6 @@ class SearchCode(Arguments):
             "note whose state is needs_review was written about code that has since changed."
         ),
     ] = False
-
-
-class OtherPlace(BaseModel):
-    """Another good place in the file of a result."""
-
-    start_line: int
-    end_line: int
-    symbol: str | None
-    score: float
-
-
-class SameText(BaseModel):
-    """Where else the very same text stands."""
-
-    repository_id: UUID
-    file_path: str
-    start_line: int
-    end_line: int
-
-
-class CodeResult(BaseModel):
-    """A chunk of a file, as it was indexed. Lines are 1-based and inclusive."""
-
-    chunk_id: UUID
-    file_path: str = Field(description="Relative to the repository's root.")
-    content: str
-    start_line: int
-    end_line: int
-    similarity_score: float = Field(
-        ge=0,
-        le=1,
-        description="0.9 and above excellent, 0.8 good, 0.7 fair, 0.6 weak, below poor.",
-    )
-    context_before: str
-    context_after: str
-    repository_id: UUID
-    language: str
-    symbol: str | None
-    kind: str
-    file_kind: str
-    more_in_file: list[OtherPlace] = Field(default=[])
-    also_at: list[SameText] = Field(default=[])
-    signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
-    notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
-
-
-class BriefResult(BaseModel):
-    """A result as callers that name a collection get it."""
-
-    file: str
-    content: str
-    relevance_score: float
-    line_number: int
-    notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
-
-
-class RepositoryName(BaseModel):
-    name: str
-    root: str
-
-
-class IndexState(BaseModel):
-    """How far the results can be relied upon."""
-
-    state: Literal[
-        "ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"
-    ] = Field(
-        description="ready: equal to the files as they were at checked_at, up to a second ago; "
-        "unchecked: could not be compared with them in time, or they are not on this machine; "
-        "stale: files have changed that are not indexed yet; outdated: made by an earlier version "
-        "of this program, so words and names answer until it is made anew in the background; "
-        "incomplete: the last run broke off; indexing: a run is going on; absent: no repository "
-        "here has the repository_id."
-    )
-    files_pending: int = Field(description="Known not to be in the index as they are now.")
-    files_failed: int
-    files_skipped: int
-    indexed_at: str | None
-    checked_at: str | None = Field(description="When it was last compared with the files.")
-
-
-class SearchReply(Reply):
-    results: list[CodeResult | BriefResult] = Field(default=[])
-    total_count: int = Field(default=0, description="Matching chunks in all, whatever the limit.")
-    total_is_lower_bound: bool = False
-    project_id: str | None = None
-    schema_name: str = ""
-    latency_ms: float = 0.0
-    project_source: str = Field(default="", description="Where the project came from.")
-    repositories: dict[str, RepositoryName] = Field(default={})
-    index: IndexState | None = None
-    truncated: bool = Field(default=False, description="Cut to max_chars.")
-    second_tier: Literal["used", "away"] | None = Field(
-        default=None,
-        description="Where a stronger embedding model is configured: whether it took part.",
-    )
-    help: HelpReply | None = Field(
-        default=None, description="Present when nothing is found, or nothing better than poor."
-    )
-    count: int = Field(default=0, description="For callers that name a collection.")
-    query_time_ms: int = Field(default=0, description="For callers that name a collection.")
 
 
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
@@ -373,7 +273,6 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         limit=arguments.limit,
         context_lines=arguments.context_lines,
         explain=arguments.explain,
-        max_chars=arguments.max_chars,
     )
     report = await caller.app.search(
         arguments.query,
@@ -383,89 +282,8 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         with_notes=arguments.with_notes,
         with_help=True,
     )
-    reply = _brief_reply(report) if is_brief else _full_reply(report)
-    if report.help is not None:
-        reply.help = help_reply(report.help)
-    if arguments.with_notes:
-        for result, notes in zip(reply.results, report.notes, strict=True):
-            result.notes = note_replies(notes)
-    return reply
-
-
-def _full_reply(report: Any) -> SearchReply:
-    answer = report.answer
-    reply = SearchReply(
-        results=[_result(hit) for hit in answer.hits],
-        total_count=answer.total_count,
-        project_id=report.project.project_id,
-        schema_name=report.project.schema_name,
-        latency_ms=round(report.latency_ms, 2),
-        project_source=report.project_source,
-        repositories={
-            str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
-        },
-        index=_index_state(report.index),
-    )
-    if answer.total_is_lower_bound:
-        reply.total_is_lower_bound = True
-    if answer.truncated:
-        reply.truncated = True
-    if answer.second_tier is not None:
-        reply.second_tier = answer.second_tier
-    return reply
-
-
-def _brief_reply(report: Any) -> SearchReply:
-    results: list[CodeResult | BriefResult] = [
-        BriefResult(
-            file=hit.file_path,
-            content=hit.content,
-            relevance_score=hit.similarity_score,
-            line_number=hit.start_line,
-        )
-        for hit in report.answer.hits
-    ]
-    return SearchReply(results=results, count=len(results), query_time_ms=round(report.latency_ms))
-
-
-def _result(hit: Any) -> CodeResult:
-    result = CodeResult(
-        chunk_id=hit.chunk_id,
-        file_path=hit.file_path,
-        content=hit.content,
-        start_line=hit.start_line,
-        end_line=hit.end_line,
-        similarity_score=hit.similarity_score,
-        context_before=hit.context_before,
-        context_after=hit.context_after,
-        repository_id=hit.repository_id,
-        language=hit.language,
-        symbol=hit.symbol,
-        kind=hit.kind,
-        file_kind=hit.file_kind,
-    )
-    if hit.more_in_file:
-        result.more_in_file = [
-            OtherPlace.model_validate(place, from_attributes=True) for place in hit.more_in_file
-        ]
-    if hit.also_at:
-        result.also_at = [
-            SameText.model_validate(place, from_attributes=True) for place in hit.also_at
-        ]
-    if hit.signals:
-        result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
-    return result
-
-
-def _index_state(truth: Any) -> IndexState:
-    return IndexState(
-        state=truth.state,
-        files_pending=truth.files_pending,
-        files_failed=truth.files_failed,
-        files_skipped=truth.files_skipped,
-        indexed_at=truth.indexed_at.isoformat() if truth.indexed_at else None,
-        checked_at=truth.checked_at.isoformat() if truth.checked_at else None,
-    )
+    reply = brief_reply(report) if is_brief else full_reply(report)
+    return reply if arguments.max_chars is None else fit(reply, arguments.max_chars)
 
 
 CODE = Toolset(

@@ -76,7 +76,10 @@ def unforeseen(error: BaseException) -> InternalError:
     )
 
 
+def as_text(content: dict[str, Any]) -> str:
+    """A reply as it is sent, compact."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
 def _text(content: dict[str, Any]) -> TextContent:
-    return TextContent(
-        type="text", text=json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    )
+    return TextContent(type="text", text=as_text(content))

@@ -19,7 +19,6 @@ from codebase_mcp.search.hits import (
     chunk_id_of,
     count_chunks,
     first_lines,
-    fit,
     make_hits,
 )
 from codebase_mcp.search.ranking import Candidate, Definition, Evidence, RankedFile
@@ -116,22 +115,6 @@ def test_the_chunk_that_defines_what_is_asked_for_counts_among_the_others() -> N
 def test_a_chunk_keeps_its_id_as_long_as_its_text() -> None:
     assert chunk_id_of("a") == chunk_id_of("a") != chunk_id_of("b")
     assert chunk_id_of("a").version == 8
-
-
-def test_a_budget_takes_context_first_then_the_tail_then_lines() -> None:
-    files = [make_file(f"f{n}", 0.9, n, words={0: 1.0}) for n in range(1, 4)]
-    hits = hits_of(files, {n: TEXT.replace("line", f"row{n}") for n in range(1, 4)})
-    assert fit(hits, 100_000) == (hits, False)
-    full = sum(350 + len(h.content) + len(h.context_after) + 2 for h in hits)
-    bare, cut = fit(hits, full - 1)
-    assert cut
-    assert [bool(hit.context_after) for hit in bare] == [True, True, False]
-    fewer, _ = fit(hits, 900)
-    assert [hit.file_path for hit in fewer] == ["f1", "f2"]
-    [short], _ = fit(hits, 400)
-    assert hits[0].content.startswith(short.content)
-    assert 0 < len(short.content) < len(hits[0].content)
-    assert short.end_line == short.start_line + short.content.count("\n") - 1
 
 
 @given(st.text("ab\n\r", max_size=12), st.integers(0, 8))

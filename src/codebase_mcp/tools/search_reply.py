@@ -1,0 +1,259 @@
+"""What does a client get back from a search? The documents' JSON, within a budget of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.tools.fields import NoteReply, note_replies
+from codebase_mcp.tools.reply import Reply, as_text
+from codebase_mcp.tools.search_help import HelpReply, help_reply
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import SearchReport
+    from codebase_mcp.freshness import IndexTruth
+    from codebase_mcp.search.hits import Hit
+
+
+class OtherPlace(BaseModel):
+    """Another good place in the file of a result."""
+
+    start_line: int
+    end_line: int
+    symbol: str | None
+    score: float
+
+
+class SameText(BaseModel):
+    """Where else the very same text stands."""
+
+    repository_id: UUID
+    file_path: str
+    start_line: int
+    end_line: int
+
+
+class CodeResult(BaseModel):
+    """A chunk of a file, as it was indexed. Lines are 1-based and inclusive."""
+
+    chunk_id: UUID
+    file_path: str = Field(description="Relative to the repository's root.")
+    content: str
+    start_line: int
+    end_line: int
+    similarity_score: float = Field(
+        ge=0,
+        le=1,
+        description="0.9 and above excellent, 0.8 good, 0.7 fair, 0.6 weak, below poor.",
+    )
+    context_before: str
+    context_after: str
+    repository_id: UUID
+    language: str
+    symbol: str | None
+    kind: str
+    file_kind: str
+    more_in_file: list[OtherPlace] = Field(default=[])
+    also_at: list[SameText] = Field(default=[])
+    signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
+    notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
+
+
+class BriefResult(BaseModel):
+    """A result as callers that name a collection get it."""
+
+    file: str
+    content: str
+    relevance_score: float
+    line_number: int
+    notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
+
+
+class RepositoryName(BaseModel):
+    name: str
+    root: str
+
+
+class IndexState(BaseModel):
+    """How far the results can be relied upon."""
+
+    state: Literal[
+        "ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"
+    ] = Field(
+        description="ready: equal to the files as they were at checked_at, up to a second ago; "
+        "unchecked: could not be compared with them in time, or they are not on this machine; "
+        "stale: files have changed that are not indexed yet; outdated: made by an earlier version "
+        "of this program, so words and names answer until it is made anew in the background; "
+        "incomplete: the last run broke off; indexing: a run is going on; absent: no repository "
+        "here has the repository_id."
+    )
+    files_pending: int = Field(description="Known not to be in the index as they are now.")
+    files_failed: int
+    files_skipped: int
+    indexed_at: str | None
+    checked_at: str | None = Field(description="When it was last compared with the files.")
+
+
+class SearchReply(Reply):
+    results: list[CodeResult | BriefResult] = Field(default=[])
+    total_count: int = Field(default=0, description="Matching chunks in all, whatever the limit.")
+    total_is_lower_bound: bool = False
+    project_id: str | None = None
+    schema_name: str = ""
+    latency_ms: float = 0.0
+    project_source: str = Field(default="", description="Where the project came from.")
+    repositories: dict[str, RepositoryName] = Field(default={})
+    index: IndexState | None = None
+    truncated: bool = Field(default=False, description="Cut to max_chars.")
+    second_tier: Literal["used", "away"] | None = Field(
+        default=None,
+        description="Where a stronger embedding model is configured: whether it took part.",
+    )
+    help: HelpReply | None = Field(
+        default=None, description="Present when nothing is found, or nothing better than poor."
+    )
+    count: int = Field(default=0, description="For callers that name a collection.")
+    query_time_ms: int = Field(default=0, description="For callers that name a collection.")
+
+
+def full_reply(report: SearchReport) -> SearchReply:
+    """The reply as the documents describe it."""
+    answer = report.answer
+    results: list[CodeResult | BriefResult] = [_result(hit) for hit in answer.hits]
+    reply = SearchReply(
+        results=results,
+        total_count=answer.total_count,
+        project_id=report.project.project_id,
+        schema_name=report.project.schema_name,
+        latency_ms=round(report.latency_ms, 2),
+        project_source=report.project_source,
+        repositories={
+            str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
+        },
+        index=_index_state(report.index),
+    )
+    if answer.total_is_lower_bound:
+        reply.total_is_lower_bound = True
+    if answer.second_tier is not None:
+        reply.second_tier = answer.second_tier
+    return _with_more(reply, report)
+
+
+def brief_reply(report: SearchReport) -> SearchReply:
+    """The reply for callers that name a collection."""
+    results: list[CodeResult | BriefResult] = [
+        BriefResult(
+            file=hit.file_path,
+            content=hit.content,
+            relevance_score=hit.similarity_score,
+            line_number=hit.start_line,
+        )
+        for hit in report.answer.hits
+    ]
+    reply = SearchReply(results=results, count=len(results), query_time_ms=round(report.latency_ms))
+    return _with_more(reply, report)
+
+
+def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
+    """With help and with notes, where they were asked for."""
+    if report.help is not None:
+        reply.help = help_reply(report.help)
+    for result, notes in zip(reply.results, report.notes, strict=False):
+        result.notes = note_replies(notes)
+    return reply
+
+
+def fit(reply: SearchReply, max_chars: int) -> SearchReply:
+    """A reply cut so that the JSON that is sent has at most so many characters.
+
+    Context lines go first, from the last result upwards, then notes, then whole results from the
+    end, of the last one that is left its further places and then its last lines; at the very end
+    what is told beside the results.
+    """
+    if _chars(reply) <= max_chars:
+        return reply
+    cut = reply.model_copy(deep=True)
+    cut.truncated = True
+    for _ in _cuts(cut):
+        if _chars(cut) <= max_chars:
+            break
+    return cut
+
+
+def _cuts(reply: SearchReply) -> Iterator[None]:
+    """Makes a reply shorter, a step each time it is asked for one."""
+    results = reply.results
+    for result in reversed(results):
+        if isinstance(result, CodeResult):
+            result.context_before = result.context_after = ""
+            yield
+    for result in reversed(results):
+        while result.notes:
+            result.notes.pop()
+            yield
+    while len(results) > 1:
+        results.pop()
+        yield
+    for result in list(results):
+        for extra in ("more_in_file", "also_at", "signals", "notes"):
+            result.model_fields_set.discard(extra)
+        yield
+        lines = result.content.splitlines(keepends=True)
+        while len(lines) > 1:
+            lines.pop()
+            result.content = "".join(lines)
+            if isinstance(result, CodeResult):
+                result.end_line = result.start_line + len(lines) - 1
+            yield
+        results.clear()
+        yield
+    for beside in ("help", "repositories", "index", "project_source", "latency_ms", "schema_name"):
+        reply.model_fields_set.discard(beside)
+        yield
+
+
+def _chars(reply: SearchReply) -> int:
+    return len(as_text(reply.model_dump(mode="json", exclude_unset=True)))
+
+
+def _result(hit: Hit) -> CodeResult:
+    result = CodeResult(
+        chunk_id=hit.chunk_id,
+        file_path=hit.file_path,
+        content=hit.content,
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+        similarity_score=hit.similarity_score,
+        context_before=hit.context_before,
+        context_after=hit.context_after,
+        repository_id=hit.repository_id,
+        language=hit.language,
+        symbol=hit.symbol,
+        kind=hit.kind,
+        file_kind=hit.file_kind,
+    )
+    if hit.more_in_file:
+        result.more_in_file = [
+            OtherPlace.model_validate(place, from_attributes=True) for place in hit.more_in_file
+        ]
+    if hit.also_at:
+        result.also_at = [
+            SameText.model_validate(place, from_attributes=True) for place in hit.also_at
+        ]
+    if hit.signals:
+        result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
+    return result
+
+
+def _index_state(truth: IndexTruth) -> IndexState:
+    return IndexState(
+        state=truth.state,
+        files_pending=truth.files_pending,
+        files_failed=truth.files_failed,
+        files_skipped=truth.files_skipped,
+        indexed_at=truth.indexed_at.isoformat() if truth.indexed_at else None,
+        checked_at=truth.checked_at.isoformat() if truth.checked_at else None,
+    )
