@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from itertools import accumulate, takewhile
+from math import isfinite
 from typing import Any, ClassVar
 
 # Together below 4 KB.
@@ -151,6 +152,8 @@ def _with_short_texts(value: Any) -> Any:
         return [_with_short_texts(entry) for entry in value]
     if isinstance(value, dict):
         return {_short(name): _with_short_texts(part) for name, part in value.items()}
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no such numbers
     return value
 
 

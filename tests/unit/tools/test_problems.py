@@ -185,3 +185,10 @@ def test_every_list_that_clients_may_send_has_a_limit() -> None:
             lists += 1
             assert "maxItems" in part, part
     assert lists > 10
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_json_has_not_is_repeated_as_text(number: float) -> None:
+    error = refusal("search_code", {"query": "x", "limit": number}).as_dict()
+    assert error["details"]["value"] == str(number)
+    json.dumps(error, allow_nan=False)
