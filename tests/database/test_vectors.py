@@ -66,7 +66,7 @@ async def plan_of(tx: Transaction, name: str, profile: Profile, sealed: int, **m
         "EXPLAIN " + statement,  # type: ignore[arg-type]
         vector=vector,
         limit=10,
-        **more,
+        **({"hidden": "{}"} | more),
     )
     return "\n".join(row[0] for row in rows)
 
@@ -136,7 +136,7 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
             sealed = await sealed_of(tx, profile)
             statement = sized(_SEARCH["meaning_sealed"], profile.dimension, profile.id, sealed)
             for _ in range(7):  # from the sixth time on the statement is prepared
-                found = await tx.fetch_all(statement, vector=vector, limit=10)
+                found = await tx.fetch_all(statement, vector=vector, limit=10, hidden="{}")
             assert 7 in {blob_id for blob_id, _, _ in found}
 
 
@@ -154,7 +154,9 @@ async def test_a_small_model_beside_a_large_one_is_compared_exactly(
         assert await near_indexes(tx, large)
         assert not await near_indexes(tx, small)
         vector = await nearest_to(tx, small, 7)
-        found = await tx.fetch_all(sized(_SEARCH["meaning"], 8, small.id), vector=vector, limit=300)
+        found = await tx.fetch_all(
+            sized(_SEARCH["meaning"], 8, small.id), vector=vector, limit=300, hidden="{}"
+        )
         assert len(found) == 100
 
 
@@ -175,7 +177,7 @@ async def test_vectors_too_long_for_an_index_are_all_compared(
         assert not await near_indexes(tx, long)
         vector = await nearest_to(tx, long, 7)
         found = await tx.fetch_all(
-            sized(_SEARCH["meaning"], dimension, long.id), vector=vector, limit=401
+            sized(_SEARCH["meaning"], dimension, long.id), vector=vector, limit=401, hidden="{}"
         )
     assert {blob_id for blob_id, _, _ in found} == {7}
 
