@@ -15,6 +15,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from fastmcp import Context, FastMCP
+from fastmcp.exceptions import NotFoundError
 from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool, ToolResult
@@ -237,10 +238,10 @@ class UnknownTools(Middleware):
         context: MiddlewareContext[CallToolRequestParams],
         call_next: CallNext[CallToolRequestParams, ToolResult],
     ) -> ToolResult:
-        name = context.message.name
-        if name not in self._here:
-            return failure(unknown_tool(name, self._here))
-        return await call_next(context)
+        try:
+            return await call_next(context)
+        except NotFoundError:  # only the library looks tools up: ours raise none
+            return failure(unknown_tool(context.message.name, self._here))
 
 
 async def call_tool(
