@@ -67,7 +67,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: a chunk of a file, with its surroundings."""
+    """One answer: a chunk of a file with its surroundings, or a definition.
+
+    Of a definition ``matching_lines`` are the numbers of its own lines, the best first.
+    """
 
     chunk_id: UUID
     repository_id: UUID
@@ -85,6 +88,7 @@ class Hit:
     more_in_file: tuple[Place, ...] = ()
     also_at: tuple[Location, ...] = ()
     signals: Mapping[str, float] = field(default_factory=dict)
+    matching_lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
@@ -28,6 +29,7 @@ from codebase_mcp.search.candidates import (
     array_literal,
     counted_terms,
     find_candidates,
+    inverse_frequencies,
     load_frequencies,
     load_scope,
 )
@@ -40,6 +42,13 @@ from codebase_mcp.search.confidence import (
     proofs_of,
     similarity,
 )
+from codebase_mcp.search.definition_hits import (
+    ReadText,
+    distinct_files,
+    make_definition_hits,
+    strongest_chunks,
+)
+from codebase_mcp.search.definitions import Enclosing, Weights
 from codebase_mcp.search.hits import (
     ChosenChunk,
     Hit,
@@ -72,17 +81,22 @@ MOST_DOUBTFUL = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How much to show, of which files."""
+    """How much to show, of which files.
+
+    ``by_definition`` shows each file once, by the definition that answers best, whole, instead of
+    by chunks with lines around.
+    """
 
     filters: Filters = field(default_factory=Filters)
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
+    by_definition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The hits, best first, and how many chunks there are above the floor in all.
+    """The hits, best first, and how many chunks, and texts, there are above the floor in all.
 
     ``second_tier`` is None where the project has no vectors of a stronger model, or none is
     configured. ``respelt`` says which words of the question, in lower case, were taken for which
@@ -90,6 +104,7 @@ class Answer:
     """
 
     hits: list[Hit]
+    file_count: int
     total_count: int
     total_is_lower_bound: bool
     snapshots: tuple[ScopedSnapshot, ...]
@@ -157,21 +172,36 @@ class Searcher:
             tx, scope = entered.tx, entered.scope
             ranking, found = await _rank(entered)
             scored = _above_floor(ranking, scope.snapshots)
-            chosen = choose(scored, request.limit)
-            with step("texts"):
-                texts = await _load_texts(tx, chosen, request.context_lines)
-        hits = make_hits(
-            chosen, texts, context_lines=request.context_lines, explain=request.explain
-        )
+            files = distinct_files(scored)
+            if request.by_definition:
+                weights = await self._weights(entered)
+                hits = await _definition_hits(tx, files[: request.limit], weights, request)
+            else:
+                hits = await _chunk_hits(tx, scored, request)
         total = count_chunks(scored)
         self._tend(project, scope)
         return Answer(
             hits=hits,
+            file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
             total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
             snapshots=scope.snapshots,
             second_tier=_second_tier(scope, entered.asked),
             respelt=entered.respelt,
+        )
+
+    async def _weights(self, entered: _Entered) -> Weights:
+        """What the lines of a file are held against."""
+        query, scope = entered.query, entered.scope
+        asked = next((one for one in entered.asked if one.profile in scope.profiles), None)
+        expansion = inverse_frequencies(scope.lent, scope.frequencies)
+        return Weights(
+            inverse_frequencies((t.id for t in query.terms if t.spoken), scope.frequencies),
+            {term: scope.lent[term] * weight for term, weight in expansion.items()},
+            self._models.first_embedder
+            if asked is None
+            else await self._models.of_index(asked.profile),
+            None if asked is None else asked.vector,
         )
 
     def _tend(self, project: Project, scope: Scope) -> None:
@@ -335,6 +365,50 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
         if file.candidate.evidence.chunk_count
         and (proof.lead >= LEAST_LEAD or file.coverage >= SAYS_ALL)
     ]
+
+
+async def _chunk_hits(tx: Transaction, files: Sequence[ScoredFile], request: Request) -> list[Hit]:
+    chosen = choose(files, request.limit)
+    with step("texts"):
+        texts = await _load_texts(tx, chosen, request.context_lines)
+    return make_hits(chosen, texts, context_lines=request.context_lines, explain=request.explain)
+
+
+async def _definition_hits(
+    tx: Transaction, copies: Sequence[Sequence[ScoredFile]], weights: Weights, request: Request
+) -> list[Hit]:
+    with step("texts"):
+        texts = await _load_definitions(tx, [files[0] for files in copies])
+    return make_definition_hits(copies, texts, weights, explain=request.explain)
+
+
+async def _load_definitions(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, ReadText]:
+    """The texts of some files, with the strongest chunks of each and what is defined there."""
+    wanted = [(f.ranked.candidate.blob_id, n) for f in files for n in strongest_chunks(f)]
+    if not wanted:
+        return {}
+    places = {
+        "blobs": array_literal(blob_id for blob_id, _ in wanted),
+        "ordinals": array_literal(ordinal for _, ordinal in wanted),
+    }
+    blobs = array_literal({blob_id for blob_id, _ in wanted})
+    chunks, definitions, texts = await tx.fetch_last(
+        [
+            (_SQL["chunks"], places),
+            (_SQL["enclosing"], places),
+            (_SQL["texts"], {"blobs": blobs}),
+        ]
+    )
+    chunks_of: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
+    for blob_id, ordinal, *place in chunks:
+        chunks_of[blob_id][ordinal] = StoredChunk(*place)
+    defined: dict[int, list[Enclosing]] = defaultdict(list)
+    for blob_id, *definition in definitions:
+        defined[blob_id].append(Enclosing(*definition))
+    return {
+        blob_id: ReadText(split_lines(text), chunks_of[blob_id], tuple(defined[blob_id]))
+        for blob_id, text in texts
+    }
 
 
 async def _load_texts(

@@ -339,6 +339,15 @@ SELECT c.blob_id, c.ordinal, c.start_line, c.end_line, c.symbol, c.kind
 FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
 JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal;
 
+-- name: enclosing
+-- The definitions that share a line with one of some chunks, outer ones first.
+SELECT DISTINCT s.blob_id, s.qualified, s.kind, s.start_line, s.end_line, s.depth
+FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
+JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal
+JOIN symbol AS s ON s.blob_id = c.blob_id
+    AND s.start_line <= c.end_line AND s.end_line >= c.start_line
+ORDER BY s.blob_id, s.depth, s.start_line;
+
 -- name: texts
 -- The texts themselves.
 SELECT id, text

@@ -1,0 +1,1 @@
+"""What does a reader get, and what does it cost?"""

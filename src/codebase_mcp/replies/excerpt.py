@@ -1,0 +1,65 @@
+"""Which lines of a definition are worth showing? Pure: lines and a budget in, places out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+# Around a matching line so many are shown with it.
+AROUND = 2
+
+# A signature that goes on is shown up to here.
+_SIGNATURE_LINES = 4
+_SIGNATURE_ENDS = (":", "{", "=", "=>", "(", "do", "then", ";")
+
+# Leaving out fewer lines than this saves nothing: the mark takes one.
+_LEAST_GAP = 2
+
+# A longer line is cut: minified code has lines of megabytes.
+MAX_LINE_CHARS = 160
+
+
+def excerpt(
+    lines: Sequence[str], matching: Sequence[int], *, most_lines: int, most_chars: int
+) -> list[int]:
+    """The places (0-based, ascending) of the lines to show.
+
+    All, if they fit; else the signature and the lines that match best (``matching``, best first),
+    each with what is around it, as far as lines and characters last.
+    """
+    end = max((place for place, line in enumerate(lines) if line.strip()), default=-1) + 1
+    costs = [min(len(line.rstrip()), MAX_LINE_CHARS) + 6 for line in lines[:end]]
+    if end <= most_lines and sum(costs) <= most_chars:
+        return list(range(end))
+    shown = set(range(min(_signature(lines), end)))
+    wanted = [place for place in matching if place < end] or list(range(end))
+    for place in wanted:
+        around = range(max(place - AROUND, 0), min(place + AROUND + 1, end))
+        more = _closed(shown | set(around))
+        if len(more) > most_lines or sum(costs[place] for place in more) > most_chars:
+            break
+        shown = more
+    if not matching or len(shown) <= _signature(lines):  # at least the beginning
+        for place in range(end):
+            if len(shown) >= most_lines or sum(costs[p] for p in shown | {place}) > most_chars:
+                break
+            shown.add(place)
+    return sorted(shown)
+
+
+def _closed(places: set[int]) -> set[int]:
+    """With the gaps that are too small to be left out."""
+    found = set(places)
+    ordered = sorted(places)
+    for first, second in itertools.pairwise(ordered):
+        if 1 < second - first <= _LEAST_GAP:
+            found.update(range(first + 1, second))
+    return found
+
+
+def _signature(lines: Sequence[str]) -> int:
+    """How many lines the head of a definition takes."""
+    for place, line in enumerate(lines[:_SIGNATURE_LINES]):
+        if line.rstrip().endswith(_SIGNATURE_ENDS):
+            return place + 1
+    return min(1, len(lines))

@@ -1,0 +1,89 @@
+"""Searches by definition: each file once, by the function, class or section that answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codebase_mcp.app import App
+from codebase_mcp.replies.text import search_text
+from codebase_mcp.search.search import Request
+
+LONG = "".join(f"        total += self.rates[{n}] * days\n" for n in range(60))
+FILES = {
+    "src/hotel.py": "import datetime\n\nLIMIT = 30\n\n\n"
+    'class Hotel:\n    """Rooms and guests."""\n\n'
+    "    def price_of_stay(self, days):\n"
+    '        """What a guest pays, by the rates of the season."""\n'
+    f"        total = 0\n{LONG}        return total\n\n"
+    "    def check_out(self, guest):\n"
+    '        """Say goodbye and free the room."""\n'
+    "        guest.room.is_free = True\n",
+    "docs/guide.md": "# Guide\n\nWelcome.\n\n## Checking out\n\nGuests leave by eleven.\n\n"
+    "## Breakfast\n\nFrom seven.\n",
+    "copy/hotel.py": "",
+}
+FILES["copy/hotel.py"] = FILES["src/hotel.py"]
+BY_DEFINITION = Request(by_definition=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "symbol", "first", "last"),
+    [
+        ("what does a guest pay by the season", "Hotel.price_of_stay", 9, 72),
+        ("check_out", "Hotel.check_out", 74, 76),
+    ],
+)
+async def test_a_hit_is_the_definition_that_holds_the_place_with_its_true_range(
+    app: App,
+    make_repo: Callable[..., Path],
+    project_id: str,
+    query: str,
+    symbol: str,
+    first: int,
+    last: int,
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    report = await app.search(query, project_id, BY_DEFINITION)
+    hit = next(hit for hit in report.answer.hits if hit.file_path.endswith("hotel.py"))
+    assert (hit.symbol, hit.start_line, hit.end_line) == (symbol, first, last)
+    assert hit.content == "".join(FILES["src/hotel.py"].splitlines(keepends=True)[first - 1 : last])
+    assert set(hit.matching_lines) <= set(range(first, last + 1))
+    assert len(hit.also_at) == 1
+    assert report.answer.file_count == len(report.answer.hits)
+
+
+async def test_in_a_document_it_is_the_section(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    report = await app.search("when is breakfast", project_id, BY_DEFINITION)
+    hit = report.answer.hits[0]
+    assert (hit.file_path, hit.symbol, hit.start_line) == ("docs/guide.md", "Guide.Breakfast", 9)
+
+
+async def test_no_place_is_named_twice(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    report = await app.search("guest", project_id, BY_DEFINITION)
+    for hit in report.answer.hits:
+        ranges = sorted(
+            [(hit.start_line, hit.end_line)]
+            + [(place.start_line, place.end_line) for place in hit.more_in_file]
+        )
+        assert all(first[1] < second[0] for first, second in itertools.pairwise(ranges))
+
+
+async def test_the_reply_of_a_search_is_short_and_true(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    root = make_repo(FILES)
+    await app.index(root, project_id)
+    (root / "src/hotel.py").write_text(FILES["src/hotel.py"].replace("goodbye", "farewell"))
+    text = search_text(await app.search("check_out", project_id, BY_DEFINITION))
+    assert "Say farewell" in text
+    assert len(text) < 1_000

@@ -1,0 +1,153 @@
+"""What a reader gets from a search, and what it costs."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from codebase_mcp.app import SearchReport
+from codebase_mcp.database.projects import Project
+from codebase_mcp.freshness import IndexTruth
+from codebase_mcp.replies.text import search_text
+from codebase_mcp.search.help import Help
+from codebase_mcp.search.hits import Hit, Location, Place
+from codebase_mcp.search.search import Answer
+
+REPOSITORY = uuid.uuid4()
+BODY = "".join(f"    step_{n} = run(step_{n - 1})\n" for n in range(1, 40))
+
+
+def make_hit(path: str, score: float, **more: Any) -> Hit:
+    content = more.pop("content", f"def {path[4:-3]}(self):\n{BODY}")
+    first = more.pop("first", 101)
+    lines = content.count("\n")
+    return Hit(
+        chunk_id=uuid.uuid4(),
+        repository_id=REPOSITORY,
+        file_path=path,
+        language="python",
+        file_kind="code",
+        content=content,
+        start_line=first,
+        end_line=first + lines - 1,
+        symbol=more.pop("symbol", path[4:-3]),
+        kind="function",
+        similarity_score=score,
+        context_before="",
+        context_after="",
+        matching_lines=tuple(first + n for n in (20, 30, 10, 37, 5)),
+        **more,
+    )
+
+
+def report_of(
+    *hits: Hit, files: int | None = None, state: str = "ready", **more: Any
+) -> SearchReport:
+    answer = Answer(list(hits), files or len(hits), len(hits), False, ())
+    truth = IndexTruth(state, 2, 0, 0, None, None)  # type: ignore[arg-type]
+    project = Project("shop", "project_shop", datetime.now(UTC))
+    return SearchReport(answer, project, "explicit", truth, 5.0, **more)
+
+
+def blocks(text: str) -> list[list[str]]:
+    """The lines of each result."""
+    found: list[list[str]] = []
+    for line in text.split("\n"):
+        if line[:1].isdigit() and ". " in line[:4]:
+            found.append([])
+        if found:
+            found[-1].append(line)
+    return found
+
+
+def test_a_result_is_a_heading_and_lines_as_they_stand_in_the_file() -> None:
+    hit = make_hit(
+        "src/sessions.py",
+        0.98,
+        symbol="Store.open",
+        content='def open(self):\n    """It\'s \\"raw\\"."""\n\treturn 1\n',
+        first=307,
+        more_in_file=(Place(335, 379, "Store.save", 0.97), Place(20, 24, None, 0.5)),
+    )
+    assert search_text(report_of(hit)) == (
+        "1. src/sessions.py:307-309  0.98  Store.open\n"
+        "307  def open(self):\n"
+        '308      """It\'s \\"raw\\"."""\n'
+        "309  \treturn 1\n"
+        "   also 335-379 Store.save 0.97, 20-24 0.50"
+    )
+
+
+def test_what_is_left_out_of_a_definition_is_counted() -> None:
+    text = search_text(report_of(make_hit("src/pay.py", 0.95)))
+    assert "101  def pay(self):" in text
+    assert "\n  …   [7 lines]\n109  " in text
+    assert "121      step_20 = run(step_19)" in text
+    assert "\n108  " not in text
+
+
+def test_behind_a_cliff_a_line_each_and_no_more_than_five() -> None:
+    sure = make_hit("src/pay.py", 0.95)
+    others = [make_hit(f"src/other{n}.py", 0.2) for n in range(9)]
+    first, *rest = blocks(search_text(report_of(sure, *others, files=40)))
+    assert len(first) > 5
+    assert len(rest) == 5
+    assert all(len(block) == 1 for block in rest[:-1])
+    assert rest[-1][1:] == ["[34 more files: limit, max_chars, directory]"]
+
+
+def test_of_several_about_as_good_each_has_some_lines() -> None:
+    hits = [make_hit(f"src/pay{n}.py", 0.8 - n / 50) for n in range(4)]
+    found = blocks(search_text(report_of(*hits)))
+    assert all(any("def pay" in line for line in block) for block in found)
+    assert len(found[0]) > len(found[1])
+
+
+def test_a_poor_result_is_shown_without_code_unless_it_is_the_first() -> None:
+    found = blocks(search_text(report_of(*(make_hit(f"src/x{n}.py", 0.2) for n in range(3)))))
+    assert len(found[0]) > 1
+    assert [len(block) for block in found[1:]] == [1, 1]
+
+
+@pytest.mark.parametrize("budget", [200, 500, 1_000, 2_000, 4_000])
+def test_a_reply_keeps_to_its_budget_and_shows_one_result_at_least(budget: int) -> None:
+    hits = [make_hit(f"src/pay{n}.py", 0.9 - n / 50, content=BODY * 9) for n in range(10)]
+    text = search_text(report_of(*hits, files=99), budget)
+    assert len(text) <= budget
+    assert text.startswith("1. src/pay0.py:")
+
+
+def test_more_room_shows_more() -> None:
+    report = report_of(*(make_hit(f"src/pay{n}.py", 0.9 - n / 50) for n in range(4)))
+    assert len(search_text(report, 4_000)) > 1.3 * len(search_text(report, 2_000))
+
+
+def test_what_limits_an_answer_comes_first() -> None:
+    hit = make_hit("src/pay.py", 0.95)
+    assert search_text(report_of(hit, state="stale")).startswith(
+        "Index: 2 files changed since.\n1. "
+    )
+    report = report_of(hit)
+    report = replace(report, answer=replace(report.answer, respelt={"recieve": "receive"}))
+    assert search_text(report).startswith('Read "recieve" as "receive".\n1. ')
+
+
+def test_nothing_found_says_what_to_do_next() -> None:
+    help_ = Help(("No word of the question occurs in this code.",), {}, {}, None, "Try: image.")
+    assert search_text(report_of(help=help_)) == (
+        "Nothing found. Try: image.\nNo word of the question occurs in this code."
+    )
+
+
+def test_the_same_text_elsewhere_is_named() -> None:
+    hit = make_hit("src/pay.py", 0.9, also_at=(Location(REPOSITORY, "copy/pay.py", 101, 140),))
+    assert "   same text: copy/pay.py" in search_text(report_of(hit))
+
+
+def test_what_would_steer_a_terminal_is_escaped() -> None:
+    hit = make_hit("src/a\x1b[2J.py", 0.9, content="x = '\x1b[31m'\n")
+    assert "\x1b" not in search_text(report_of(hit))
