@@ -7,7 +7,7 @@ REPO ?= .
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-second-tier bench-http clean
+.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,9 @@ bench-memory: $(VENV)/dev ## Measure how well memory is found again
 
 bench-quality: $(VENV)/dev ## Measure the answers (EVAL=evaluation REPOS=trees [EVERYDAY=trees] ARGS="--json OUT")
 	$(BIN)/python benchmarks/quality.py --eval "$(EVAL)" --repos-dir "$(REPOS)" $(if $(EVERYDAY),--everyday-dir "$(EVERYDAY)") $(ARGS)
+
+bench-tokens: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure what is read until the answer (EVAL= REPOS= EVERYDAY= as above)
+	$(BIN)/python benchmarks/tokens.py --semble $(SEMBLE)/bin/python $(if $(EVAL),--eval "$(EVAL)" --repos-dir "$(REPOS)") $(if $(EVERYDAY),--everyday-dir "$(EVERYDAY)") $(ARGS)
 
 bench-second-tier: $(VENV)/dev ## Measure what a stronger model adds and costs (MODEL=folder EVERYDAY=trees)
 	$(BIN)/python benchmarks/second_tier.py --model "$(MODEL)" --everyday-dir "$(EVERYDAY)" $(ARGS)
