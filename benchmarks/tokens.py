@@ -43,7 +43,6 @@ from tokens_run import (
     merged,
     our_replies,
     semble_replies,
-    text_form,
 )
 from tokens_scoring import cost_by_file, cost_by_lines, lines_of
 
@@ -149,8 +148,6 @@ def main() -> None:
     repositories = repositories_of(options)
     if not repositories:
         raise SystemExit("No trees there: run materialise.py, or quality_trees.py, first.")
-    if text_form() is None:
-        print("codebase_mcp.replies.text is not there: no text replies.", file=sys.stderr)
     with data_folder(options.data_dir) as folder:
         work = measure(folder, repositories, options.semble, keeper(options.replies_dir))
         records = asyncio.run(work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -13,10 +12,10 @@ from fastmcp import Client
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.app import SearchReport
 from codebase_mcp.evaluation.corpus import Corpus, FileText
 from codebase_mcp.evaluation.grep import MAX_COLUMNS, Match, best_matches, content_words, printed
 from codebase_mcp.model import FileKind
+from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.search import Request
 from codebase_mcp.source.selection import EVERYTHING
 from codebase_mcp.tools.server import AppHolder, server_of
@@ -35,8 +34,6 @@ from tokens_replies import (
     span_lines,
 )
 
-# The tool's default, and how many chunks the published measure reads.
-TEXT_CHARS = 4_000
 PUBLISHED_DEPTH = 50
 
 TEXT = "ours, text"
@@ -56,26 +53,13 @@ WINDOW_LINES = 40
 
 # For each question of a repository, the reply.
 Replies = dict[str, list[Reply]]
-WriteText = Callable[[SearchReport, int], str]
 Keep = Callable[[str, Repository, Asked, str], None]
-
-
-def text_form() -> WriteText | None:
-    """How we write a reply for readers; None where the program has no such form yet."""
-    try:
-        made: WriteText = importlib.import_module("codebase_mcp.replies.text").search_text
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("codebase_mcp.replies"):
-            raise
-        return None
-    return made
 
 
 async def our_replies(app: App, repository: Repository, keep: Keep) -> Replies:
     """What we send as JSON, what we write as text, and the code of the chunks alone."""
     project = project_of(repository.root)
-    write = text_form()
-    replies: Replies = {name: [] for name in ([TEXT] if write else []) + [JSON, CODE]}
+    replies: Replies = {name: [] for name in (TEXT, JSON, CODE)}
 
     async def opened() -> App:
         return app
@@ -88,10 +72,11 @@ async def our_replies(app: App, repository: Repository, keep: Keep) -> Replies:
             body: str = sent.content[0].text
             replies[JSON].append(of_json(body))
             keep(JSON, repository, asked, body)
-            if write is not None:
-                text = write(await app.search(asked.text, project), TEXT_CHARS)
-                replies[TEXT].append(of_text(text))
-                keep(TEXT, repository, asked, text)
+            read = Request(by_definition=True)
+            report = await app.search(asked.text, project, read, with_help=True)
+            text = search_text(report)
+            replies[TEXT].append(of_text(text))
+            keep(TEXT, repository, asked, text)
             many = Request(limit=PUBLISHED_DEPTH, context_lines=0)
             hits = (await app.search(asked.text, project, many)).answer.hits
             replies[CODE].append(

@@ -29,7 +29,7 @@ async def test_real_replies_are_read_and_counted(
     app: App, make_repo: Callable[..., Path], tmp_path: Path
 ) -> None:
     root = make_repo()
-    target = Target(FILE, frozenset([FILE]), (1, 2))
+    target = Target(FILE, frozenset([FILE]), (5, 7))
     asked = Asked("everyday", "authenticate user with password", (target,))
     repository = Repository("sample", "python", root, (asked,))
     await bring_up_to_date(app, repository)
@@ -39,7 +39,7 @@ async def test_real_replies_are_read_and_counted(
         await app.drop_project(project_of(root))
     assert {reply.entries[0].path for (reply,) in ours.values()} == {FILE}
     (kept,) = (tmp_path / "replies").glob("*JSON*")
-    assert kept.read_text().startswith(f"{asked.text}\nanswer: {FILE}:1-2\n\n" + '{"results":[')
+    assert kept.read_text().startswith(f"{asked.text}\nanswer: {FILE}:5-7\n\n" + '{"results":[')
     by_grep = grep_replies(repository)
     assert [by_grep[name][0].entries[0].path for name in (GREP, GREP_READ, GREP_WHOLE)] == [
         FILE
