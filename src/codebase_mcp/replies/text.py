@@ -85,7 +85,7 @@ def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     plan = []
     for place, score in enumerate(scores[: with_code + MOST_NAMED]):
         if place >= with_code or (score < POOR and place):
-            plan.append(_Share(0, 0, 2 if place <= with_code else 0))
+            plan.append(_Share(0, 0, 2 if place <= with_code + 1 else 0))
         elif place:
             plan.append(_Share(round(6 * scale), round(240 * scale), 3))
         elif with_code == 1 and score >= SURE:
