@@ -102,11 +102,12 @@ async def test_the_listing_and_the_calls_have_the_form_that_the_client_reads(
                 assert json.loads(block.text) == result.structured_content
 
 
-async def test_a_client_that_lists_once_in_each_form_gets_both(agent: Agent) -> None:
+async def test_one_server_lists_to_each_client_in_its_form(mode: Any, settings: Settings) -> None:
+    server = server_of(AppHolder.of(settings), TOOLSETS, closes=False)
     for name, has_schema in (("some-program", True), ("opencode", False), ("some-program", True)):
-        async with agent(name) as reader:
-            [search] = [t for t in await reader.client.list_tools() if t.name == "search_code"]
-            assert (search.output_schema is not None) is has_schema
+        info = Implementation(name=name, version="1")
+        async with Client(server, mode=mode, client_info=info) as client:
+            assert {t.output_schema is not None for t in await client.list_tools()} == {has_schema}
 
 
 async def test_a_run_is_told_in_a_line(agent: Agent, make_repo: MakeRepo) -> None:
@@ -296,8 +297,8 @@ async def test_tools_know_the_form_and_the_budget(
         seen.append((caller.replies, caller.reply_chars))
         return spec.reply()
 
-    holder_specs = replace(spec, run=look)
-    monkeypatch.setattr("codebase_mcp.tools.server.tools_of", lambda names: (holder_specs,))
+    looking = replace(spec, run=look)
+    monkeypatch.setattr("codebase_mcp.tools.server.tools_of", lambda names: (looking,))
     async with agent("cursor-vscode", reply_chars=333) as reader:
         await reader.client.call_tool("list_projects", {})
     async with agent("some-program") as reader:
