@@ -39,6 +39,8 @@ class Settings:
 
     data_dir: Path
     toolsets: tuple[str, ...]
+    replies: str
+    reply_chars: int
     project_dir: Path | None
     workflow_url: str | None
     log_level: str

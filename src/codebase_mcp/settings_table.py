@@ -97,6 +97,20 @@ SETTINGS = (
         "Toolsets to show, separated by commas, or 'all'.",
     ),
     Setting(
+        "replies",
+        "CODEBASE_MCP_REPLIES",
+        lambda: "auto",
+        one_of("json", "text", "auto"),
+        "Form of replies over MCP: json, text to read, or auto: text for known coding agents.",
+    ),
+    Setting(
+        "reply_chars",
+        "CODEBASE_MCP_REPLY_CHARS",
+        lambda: 2000,
+        whole_number(200, 4000),
+        "Characters of a text reply of search_code, where the call names no max_chars.",
+    ),
+    Setting(
         "project_dir",
         "CODEBASE_MCP_PROJECT_DIR",
         lambda: None,

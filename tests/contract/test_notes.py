@@ -244,4 +244,4 @@ async def test_with_notes_is_described(client: Any) -> None:
     tools = {tool.name: tool for tool in await client.list_tools()}
     described = tools["search_code"].input_schema["properties"]["with_notes"]
     assert described["default"] is False
-    assert "anchored" in described["description"]
+    assert "records" in described["description"]

@@ -14,8 +14,11 @@ import pytest
 from fastmcp import Client
 from jsonschema import Draft202012Validator
 
+from codebase_mcp.settings import TOOLSETS
 from codebase_mcp.tools.catalog import all_tools
-from codebase_mcp.tools.reply import output_schema
+from codebase_mcp.tools.problems import types_in
+from codebase_mcp.tools.reply import as_text, output_schema
+from codebase_mcp.tools.server import build_server
 
 SNAPSHOT = Path(__file__).parent / "schemas.json"
 
@@ -23,7 +26,11 @@ SNAPSHOT = Path(__file__).parent / "schemas.json"
 def current() -> dict[str, Any]:
     """The schemas of all tools."""
     return {
-        tool.name: {"input": tool.input_schema(), "output": output_schema(tool.reply)}
+        tool.name: {
+            "input": tool.input_schema(),
+            "listed": tool.listed_schema(),
+            "output": output_schema(tool.reply),
+        }
         for tool in all_tools()
     }
 
@@ -38,6 +45,64 @@ def test_a_schema_is_valid_and_closed(tool: Any) -> None:
     Draft202012Validator.check_schema(schema)
     assert schema["additionalProperties"] is False
     assert all(part.get("description") for part in schema["properties"].values())
+
+
+@pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)
+def test_the_listed_schema_names_the_same_parameters_and_allows_no_more_types(tool: Any) -> None:
+    listed, checked = tool.listed_schema(), tool.input_schema()
+    Draft202012Validator.check_schema(listed)
+    assert listed["properties"].keys() == checked["properties"].keys()
+    assert (listed["additionalProperties"], listed.get("required")) == (
+        False,
+        checked.get("required"),
+    )
+    for name, part in listed["properties"].items():
+        assert part["description"]
+        assert types_in(part) <= types_in(checked["properties"][name])
+        assert part.get("enum") == of_value(checked["properties"][name]).get("enum")
+
+
+def test_null_is_listed_only_where_it_says_something_else_than_leaving_out() -> None:
+    nullable = {
+        tool.name: [
+            name for name, part in tool.listed_schema()["properties"].items() if "anyOf" in part
+        ]
+        for tool in all_tools()
+    }
+    assert {name: parameters for name, parameters in nullable.items() if parameters} == {
+        "update_task": [
+            "description", "notes", "branch", "commit", "planning_references", "anchors",
+        ],
+        "update_entity": ["tags", "anchors"],
+        "update_work_item": ["description", "anchors"],
+    }  # fmt: skip
+
+
+# What a listing costs a model, in tokens of four characters.
+MOST_TOKENS = {"code": 640, "all": 5_940}
+
+
+def of_value(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a value must be, null aside."""
+    return next((o for o in schema.get("anyOf", ()) if o != {"type": "null"}), schema)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("toolsets", ["code", "all"])
+async def test_a_listing_costs_no_more_than_it_may(mode: Any, toolsets: str) -> None:
+    shown = TOOLSETS if toolsets == "all" else [toolsets]
+    async with Client(build_server(refuse, shown), mode=mode) as client:
+        tools = await client.list_tools()
+    chars = sum(
+        len(tool.name) + len(tool.description or "") + len(as_text(tool.input_schema))
+        for tool in tools
+    )
+    assert 0.8 * MOST_TOKENS[toolsets] < chars / 4 <= MOST_TOKENS[toolsets]
+
+
+async def refuse() -> Any:
+    """Open the product: nothing that only lists tools may do so."""
+    raise AssertionError("opened")
 
 
 @pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)

@@ -29,6 +29,8 @@ PASSWORD = "hunter2"
 EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "data_dir": ("/data", Path("/data"), "a\0b"),
     "toolsets": (" tasks, code ", ("tasks", "code"), "code,nonsense"),
+    "replies": ("TEXT", "text", "xml"),
+    "reply_chars": ("4000", 4000, "4001"),
     "project_dir": ("/client", Path("/client"), "a\0b"),
     "workflow_url": ("http://w:1/", "http://w:1", "w:1"),
     "log_level": ("debug", "DEBUG", "LOUD"),

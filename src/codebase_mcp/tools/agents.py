@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
@@ -11,6 +12,7 @@ from pydantic import BaseModel, Field
 from codebase_mcp.tools.fields import ProjectId, ProjectReply, nullable
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.text import INDENT, joined, moment
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -29,36 +31,35 @@ OPERATIONS = {
 class Agent(Arguments):
     operation: Annotated[
         Literal["create_session", "track_execution", "get_state"],
-        Field(description="What to do; which parameters each takes is said with them."),
+        Field(description="What to do; each parameter says for which."),
     ]
     agent_name: Annotated[
         str,
-        Field(min_length=1, max_length=100, description="The agent's name, one in the project."),
+        Field(min_length=1, max_length=100, description="Unique in the project."),
     ]
     project_id: ProjectId = None
     session_id: Annotated[
         str | None,
         Field(
-            description="create_session: the session it works in, the one you have open unless "
-            "given.",
+            description="create_session: the open one unless given.",
             json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
         ),
     ] = None
     tool_name: Annotated[
         str | None,
         Field(
-            description="track_execution: the tool that it used.",
+            description="track_execution: the tool used.",
             json_schema_extra=nullable(type="string", maxLength=200),
         ),
     ] = None
     success: Annotated[
         bool | None,
-        Field(description="track_execution: whether it went well; false if only error is given."),
+        Field(description="track_execution: whether it went well."),
     ] = None
     duration_ms: Annotated[
         float | None,
         Field(
-            description="track_execution: how long it took.",
+            description="track_execution.",
             json_schema_extra=nullable(type="number", minimum=0),
         ),
     ] = None
@@ -90,6 +91,12 @@ class ExecutionReply(BaseModel):
     summary: str | None
     error: str | None
 
+    def line(self) -> str:
+        """What was done, and how it went."""
+        outcome = {True: "ok", False: "failed", None: None}[self.success]
+        took = None if self.duration_ms is None else f"{self.duration_ms:g} ms"
+        return joined(moment(self.at), self.tool_name, outcome, took, self.summary, self.error)
+
 
 class AgentReply(ProjectReply):
     agent_id: UUID | None = Field(default=None, description="The same for this name, for ever.")
@@ -111,20 +118,27 @@ class AgentReply(ProjectReply):
     last_active_at: datetime | None = None
     recent: list[ExecutionReply] = Field(default=[], description="The newest 10, newest first.")
 
+    def text_lines(self) -> Iterator[str]:
+        """The agent in a line; then how it went, and what it did last."""
+        session = f"session {self.session_id}" if self.session_id else None
+        yield joined(
+            f"{self.agent_name}: {self.status}", session, f"agent_id {self.agent_id}", by=", "
+        )
+        if self.execution_id is not None:
+            yield f"kept: {self.execution_id}"
+        if "executions" in self.model_fields_set:
+            rate = "" if self.success_rate is None else f", {self.success_rate:.0%} succeeded"
+            yield f"{self.executions} executions, {self.failures} failed{rate}"
+        yield from (INDENT + execution.line() for execution in self.recent)
+
 
 async def agent(caller: Caller, arguments: Agent) -> AgentReply:
-    """Keep track of the agents that work in this project: who they are, what they did, how it went.
+    """Keep track of the agents that work in this project.
 
-    - create_session: make an agent known by its name, once or whenever it starts again. It is
-      bound to `session_id`, or to the session that you have open (tool session); its id never
-      changes.
-    - track_execution: after an agent did something: `tool_name`, `success`, `duration_ms`,
-      `summary`, `error`, as much as is known.
-    - get_state: whether it is at work, its successes and failures, and its latest doings. Look
-      before you start an agent a second time or rely on what it should have done.
-
-    Use it when several agents share the work or one hands over to another. What was learned
-    belongs into memory, what is to be done into tasks.
+    - create_session: first, make an agent known by its name.
+    - track_execution: after it did something, as much as is known.
+    - get_state: whether it is at work, its successes, failures and latest doings. Look before you
+      start it again.
     """
     check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from codebase_mcp.tools.rules import (
     check_repository_id,
 )
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
+from codebase_mcp.tools.text import INDENT, lines_of
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 # A client that shows progress, or that drops silent calls, hears from us at least so often.
@@ -34,22 +36,18 @@ class IndexRepository(Arguments):
         Field(
             min_length=1,
             max_length=4096,
-            description="Absolute path of the repository's directory.",
+            description="Absolute path.",
         ),
     ]
     project_id: ProjectId = None
     force_reindex: Annotated[
         bool,
-        Field(
-            description="Rebuild everything, also what has not changed, with the embedding model "
-            "that is configured now. The old index answers searches meanwhile. Rarely needed: only "
-            "changed files are read anyway."
-        ),
+        Field(description="Rebuild all of it; rarely needed."),
     ] = False
     name: Annotated[
         str | None,
         Field(
-            description="Display name; the directory's name unless given.",
+            description="Display name.",
             json_schema_extra={
                 "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}]
             },
@@ -91,18 +89,32 @@ class IndexReply(Reply):
         "could not be read.",
     )
 
+    def text_lines(self) -> Iterator[str]:
+        """The run in a line; then what went wrong, and what was decided elsewhere."""
+        counts = [f"{self.files_indexed} files indexed"]
+        beside = {"unchanged": self.files_unchanged, "removed": self.files_removed}
+        beside |= {f"skipped ({why})": count for why, count in self.files_skipped.items()}
+        counts += [f"{count} {what}" for what, count in beside.items() if count]
+        counts.append(f"{self.chunks_created} new chunks in {self.duration_seconds:.1f} s")
+        yield f"{self.status}: {', '.join(counts)}"
+        yield from (f"{INDENT}{error}" for error in self.errors)
+        if self.notice:
+            yield f"notice: {self.notice}"
+        if self.repository_settings is not None:
+            yield from lines_of({"settings": self.repository_settings.model_dump()})
+        where = (
+            "" if self.project_source == "explicit" else f", project {self.project_id or 'default'}"
+        )
+        yield f"repository_id: {self.repository_id}{where}"
+
 
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
-    """Index a code repository, so that search_code can search it.
+    """Index a repository so that search_code can search it.
 
-    Call it once for a repository that search_code does not know, and again after files changed:
-    it is incremental by content, so an unchanged repository takes a fraction of a second and
-    only changed files are read. Ignore files (.gitignore, .mcpignore) are respected, and so are
-    the ignore_patterns of a .mcp-context.toml. Searches work while it runs.
-
-    Status "partial" means that the files in `errors` could not be indexed and all others are;
-    "failed" means that the run broke off, what it had stored is searchable and calling again goes
-    on from there. Next: search_code with the same project_id.
+    Call it once for a new repository; changes are followed afterwards. Calling again is cheap: only
+    changed files are read. .gitignore and .mcpignore count. Searches work
+    meanwhile. "partial": the files in `errors` could not be indexed; "failed": call again, it goes
+    on from there.
     """
     latest: dict[str, Any] = {}
     task = asyncio.create_task(
@@ -155,9 +167,7 @@ class CodeFilter(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    languages: Names | None = Field(
-        default=None, description="Language names, such as python or typescript."
-    )
+    languages: Names | None = Field(default=None, description="Language names, such as python.")
     file_extensions: Names | None = Field(
         default=None, description="File extensions, with or without the leading dot."
     )
@@ -169,18 +179,18 @@ class SearchCode(Arguments):
         Field(
             min_length=1,
             max_length=500,
-            description="What to look for: a question, a behaviour in words, or a symbol's name.",
+            description="A question, a behaviour in words, or a symbol.",
         ),
     ]
     project_id: ProjectId = None
     repository_id: Annotated[
         str | None,
-        Field(description="Only this repository (UUID, from index_repository)."),
+        Field(description="Only this repository (UUID)."),
     ] = None
     file_type: Annotated[
         str | None,
         Field(
-            description="Only files with this extension, without the dot: py, ts, md.",
+            description="Only this extension: py.",
             json_schema_extra={
                 "anyOf": [{"type": "string", "pattern": "^[a-zA-Z0-9]+$"}, {"type": "null"}]
             },
@@ -189,61 +199,48 @@ class SearchCode(Arguments):
     directory: Annotated[
         str | None,
         Field(
-            description="Only files below this directory, relative to the repository's root, "
-            "without a leading slash; * and ** may stand for names: src/auth, packages/*/lib.",
+            description="Only below this, relative to the root: src/auth, packages/*/lib.",
             json_schema_extra={"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]},
         ),
     ] = None
     limit: Annotated[
         int,
         Field(
-            description="How many results at most.",
+            description="Results at most.",
             json_schema_extra={"minimum": 1, "maximum": 50},
         ),
     ] = 10
-    filter: Annotated[CodeFilter | None, Field(description="Languages and extensions.")] = None
+    filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
+        None
+    )
     ref: Annotated[
         str | None,
-        Field(description='Which state of the code: "worktree", the files as they are on disk.'),
+        Field(description='Only "worktree", the default.'),
     ] = None
     max_chars: Annotated[
         int | None,
         Field(
             ge=200,
-            description="Budget for the whole reply as it is sent: context lines go first, then "
-            "the last results.",
+            description="Budget of the whole reply.",
         ),
     ] = None
-    context_lines: Annotated[
-        int, Field(ge=0, le=50, description="Lines to show before and after each result.")
-    ] = 10
-    explain: Annotated[bool, Field(description="Show what made each result's rank.")] = False
+    context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
+    explain: Annotated[bool, Field(description="Say what made the rank.")] = False
     with_notes: Annotated[
         bool,
-        Field(
-            description="Also list, under each result's notes, what is known about that place: "
-            "tasks, observations, entities and work items anchored to its lines or its file. A "
-            "note whose state is needs_review was written about code that has since changed."
-        ),
+        Field(description="Add what records say about each place."),
     ] = False
 
 
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
-    """Search the indexed code by meaning and by words.
+    """Search the indexed code by meaning and by words: ask in plain language ("where are failed
+    requests retried") or name a symbol.
 
-    Use it first when you look for where something is done: ask in plain language ("where are
-    failed requests retried"), or give a symbol's name. It finds code that uses other words than
-    the question. Prefer grep for an exact string of which every occurrence is wanted.
-
-    Each file comes once, by its best chunk, with line numbers and surrounding lines;
-    `more_in_file` names its other good places, and `with_notes` adds what tasks, observations and
-    other records say about these places. An empty list means that nothing in the code has to do
-    with the query. `help` says why an answer is empty or poor and names words that this code uses:
-    ask again with those. PROJECT_NOT_FOUND means that nothing is indexed:
-    call index_repository first. Changed files are indexed before the search as far as time allows;
-    `index.state` other than "ready" says that some of `files_pending` may still be missing: search
-    again in a moment, or use grep. Keep `limit` small (5 to 10) and narrow by `directory` or
-    `file_type`.
+    Use it before grep and before reading files; use grep for an exact string whose every occurrence
+    counts. Each file comes once, with lines and a score (below 0.6: poor) and its other good
+    places. No results: nothing in the code has to do with the query; `help` says what to ask
+    instead. PROJECT_NOT_FOUND: call index_repository. An index state other than ready: some files
+    may still be missing.
     """
     from codebase_mcp.search.candidates import Filters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from codebase_mcp.tools.fields import (
     ProjectId,
     ProjectReply,
     Tag,
+    anchor_lines,
     anchor_replies,
     nullable,
     places_of,
@@ -29,6 +31,7 @@ from codebase_mcp.tools.rules import (
     id_of,
     text_of,
 )
+from codebase_mcp.tools.text import compact, joined, moment, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ TypeName = Annotated[
     Field(
         min_length=1,
         max_length=MAX_TYPE_NAME_CHARS,
-        description="Name of the entity type; upper and lower case count as the same.",
+        description="Name of the type, in any case.",
     ),
 ]
 Tags = Annotated[
@@ -58,7 +61,7 @@ Tags = Annotated[
 ]
 Data = Annotated[
     dict[str, Any],
-    Field(description="The entity's data: an object that fits its type's schema."),
+    Field(description="An object that fits the type's schema."),
 ]
 
 
@@ -68,9 +71,8 @@ class RegisterEntityType(Arguments):
         dict[str, Any],
         Field(
             alias="schema",
-            description="JSON Schema of the entities' data, which is an object: Draft 7, or "
-            "2020-12 where $schema says so. Nothing outside it is fetched; format is an annotation "
-            "and not checked; patterns have no look-around and no back-references.",
+            description="JSON Schema of an object: Draft 7, or 2020-12 by $schema. format is not "
+            "checked; patterns have no look-around.",
         ),
     ]
     description: Annotated[
@@ -87,9 +89,7 @@ class CreateEntity(Arguments):
     entity_type: TypeName
     name: Annotated[
         str,
-        Field(
-            min_length=1, max_length=MAX_NAME_CHARS, description="Its name, one of its type's own."
-        ),
+        Field(min_length=1, max_length=MAX_NAME_CHARS, description="Unique in its type."),
     ]
     data: Data
     tags: Annotated[Tags, Field(description="Words to find it by.")] = None
@@ -102,13 +102,12 @@ class QueryEntities(Arguments):
     filter: Annotated[
         dict[str, Any] | None,
         Field(
-            description='Only entities whose data contains this: {"owner": "ops"}. Objects may be '
-            "nested; a list is contained if all its items are.",
+            description='Only data that contains this: {"config": {"port": 80}}.',
         ),
     ] = None
-    tags: Annotated[Tags, Field(description="Only entities with all of these tags.")] = None
+    tags: Annotated[Tags, Field(description="Only with all of these.")] = None
     include_deleted: Annotated[bool, Field(description="Deleted ones too.")] = False
-    limit: Annotated[int, Field(ge=1, le=100, description="How many entities at most.")] = 10
+    limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10
     offset: Offset = 0
     cursor: PageCursor = None
     project_id: ProjectId = None
@@ -117,38 +116,30 @@ class QueryEntities(Arguments):
 class UpdateEntity(Arguments):
     model_config = ConfigDict(json_schema_extra=publish_no_defaults)
 
-    entity_id: Annotated[UUID, Field(description="The entity's id, from query_entities.")]
-    data: Annotated[
-        dict[str, Any], Field(description="The new data, whole: it replaces the old one.")
-    ]
-    version: Annotated[
-        int, Field(ge=1, le=2**31 - 1, description="The version that you read and change.")
-    ]
-    tags: Annotated[Tags, Field(description="The new tags; null removes all.")] = None
+    entity_id: Annotated[UUID, Field(description="Id of the entity (UUID).")]
+    data: Annotated[dict[str, Any], Field(description="The new data, whole.")]
+    version: Annotated[int, Field(ge=1, le=2**31 - 1, description="The version that you read.")]
+    tags: Annotated[Tags, Field(description="The new tags.")] = None
     anchors: Anchors = None
     project_id: ProjectId = None
 
 
 class DeleteEntity(Arguments):
-    entity_id: Annotated[UUID, Field(description="The entity's id, from query_entities.")]
-    confirmed: Annotated[
-        bool, Field(description="true: yes, delete it. Otherwise the call is refused.")
-    ] = False
+    entity_id: Annotated[UUID, Field(description="Id of the entity (UUID).")]
+    confirmed: Annotated[bool, Field(description="Must be true.")] = False
     project_id: ProjectId = None
 
 
 class UpdateEntityTypeSchema(Arguments):
     type_name: TypeName
-    new_schema: Annotated[
-        dict[str, Any], Field(description="The new JSON Schema, whole; see register_entity_type.")
-    ]
+    new_schema: Annotated[dict[str, Any], Field(description="The new JSON Schema, whole.")]
     validate_existing: Annotated[
         bool,
-        Field(description="Hold all entities against it, and refuse it if any does not fit."),
+        Field(description="Refuse it if any entity does not fit."),
     ] = False
     allow_breaking: Annotated[
         bool,
-        Field(description="Let it remove or require fields, change types, shrink enumerations."),
+        Field(description="Let it break what others rely on."),
     ] = False
     project_id: ProjectId = None
 
@@ -162,6 +153,10 @@ class EntityTypeReply(ProjectReply):
     schema_version: int = 1
     description: str | None = None
     created_at: datetime
+
+    def text_lines(self) -> Iterator[str]:
+        """The type's name: the rest is what the caller sent."""
+        yield f"registered: {self.type_name}, schema version {self.schema_version}"
 
 
 class EntityItem(BaseModel):
@@ -179,9 +174,22 @@ class EntityItem(BaseModel):
     deleted_at: datetime | None
     anchors: list[AnchorReply]
 
+    def line(self) -> str:
+        """The entity in a line, but for its data."""
+        return joined(
+            str(self.id),
+            self.name,
+            f"version {self.version}",
+            f"tags: {', '.join(self.tags)}" if self.tags else None,
+            f"deleted {moment(self.deleted_at)}" if self.deleted_at else None,
+        )
+
 
 class EntityReply(ProjectReply, EntityItem):
-    pass
+    def text_lines(self) -> Iterator[str]:
+        """The entity as the caller has just made it: its data is known."""
+        yield self.line()
+        yield from anchor_lines(self.anchors)
 
 
 class EntitiesReply(ProjectReply):
@@ -189,11 +197,23 @@ class EntitiesReply(ProjectReply):
     total: int = Field(default=0, description="Matching entities in all, whatever the limit.")
     next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
 
+    def text_lines(self) -> Iterator[str]:
+        """Two lines an entity, the second its data."""
+        yield page(len(self.entities), self.total, "entities", self.next_cursor)
+        for entity in self.entities:
+            yield entity.line()
+            yield from anchor_lines(entity.anchors)
+            yield compact(entity.data)
+
 
 class DeletionReply(ProjectReply):
     entity_id: UUID
     deleted: bool = True
     deleted_at: datetime
+
+    def text_lines(self) -> Iterator[str]:
+        """What was deleted."""
+        yield f"deleted: {self.entity_id}"
 
 
 class ChangeReply(BaseModel):
@@ -213,14 +233,20 @@ class SchemaReply(ProjectReply):
         default=None, description="With validate_existing: how many fit, which is all."
     )
 
+    def text_lines(self) -> Iterator[str]:
+        """The versions, and each change."""
+        yield f"{self.type_name}: schema version {self.previous_version} → {self.schema_version}"
+        for change in self.changes:
+            yield f"{change.path}: {change.change}" + (" (breaking)" if change.breaking else "")
+        if self.entities_checked is not None:
+            yield f"{self.entities_checked} entities checked, all fit"
+
 
 async def register_entity_type(caller: Caller, arguments: RegisterEntityType) -> EntityTypeReply:
-    """Make a type of records of your own, with a JSON Schema that every one of them must fit.
+    """Make a type of records of your own, for things to look up by their fields: services, vendors,
+    API contracts.
 
-    Use it once for each kind of thing that you want to keep and look up by its fields: services,
-    vendors, test environments, API contracts. For plain work use tasks or work items, for findings
-    and decisions memory. Next: create_entity. A name that exists already is CONFLICT, whatever its
-    case; to change a schema use update_entity_type_schema.
+    Next: create_entity. CONFLICT: the name is taken; update_entity_type_schema changes a schema.
     """
     from codebase_mcp.records.entities import register_entity_type as register  # noqa: PLC0415
 
@@ -243,11 +269,8 @@ async def register_entity_type(caller: Caller, arguments: RegisterEntityType) ->
 
 
 async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
-    """Store a record of a type that was registered.
-
-    The data must fit the type's schema: all problems are reported at once, by their place in the
-    data. The name is unique within the type; CONFLICT means that there is one: query_entities
-    finds it, update_entity changes it.
+    """Store a record of a registered type. CONFLICT: the name is taken within its type; see
+    query_entities.
     """
     from codebase_mcp.records.entities import create_entity as create  # noqa: PLC0415
 
@@ -265,11 +288,8 @@ async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
 
 
 async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesReply:
-    """Find records of a type by what their data contains and by tags, the newest change first.
-
-    Use it before create_entity, and to read the version that update_entity asks for. `filter` is
-    containment: {"config": {"port": 80}} finds whatever has that and more. `total` says how many
-    match in all; for the next page pass `next_cursor` as `cursor`, with the same filters.
+    """Find records of a type by their data and tags, newest change first. Use it before
+    create_entity, and to read the version for update_entity.
     """
     from codebase_mcp.records.entities import query_entities as query  # noqa: PLC0415
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
@@ -294,11 +314,9 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
 
 
 async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
-    """Replace a record's data, if nobody changed it since you read it.
+    """Replace a record's data whole; tags and anchors stay unless given.
 
-    Pass the version that you read. CONFLICT means that somebody was faster, and names both
-    versions: read it again, apply your change to what is there now, and try with the new version.
-    `data` replaces the old data whole; tags and anchors stay unless they are given.
+    CONFLICT: it was changed since you read it; read it again and try with the new version.
     """
     from codebase_mcp.records.entities import update_entity as update  # noqa: PLC0415
 
@@ -318,10 +336,9 @@ async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
 
 
 async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionReply:
-    """Delete a record: it is marked, no longer found, and its name is free again.
+    """Delete a record; refused unless confirmed is true.
 
-    Refused unless confirmed is true; the refusal says what would be deleted. query_entities with
-    include_deleted still shows it.
+    It is no longer found, and its name is free again; include_deleted still shows it.
     """
     from codebase_mcp.records.entities import delete_entity as delete  # noqa: PLC0415
 
@@ -340,13 +357,10 @@ async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionRepl
 async def update_entity_type_schema(
     caller: Caller, arguments: UpdateEntityTypeSchema
 ) -> SchemaReply:
-    """Give a type a new schema; all versions are kept.
+    """Give a type a new schema; versions are kept.
 
-    Adding optional fields, relaxing what is required and extending enumerations pass. Adding
-    required fields, removing fields, changing types and shrinking enumerations break what others
-    rely on: they are refused, with a list, unless allow_breaking is true. validate_existing holds
-    all entities against the new schema first and refuses it if any does not fit; without it they
-    stay as they are, and `schema_version` says what each was last held against.
+    Refused unless allow_breaking: required fields added, fields removed, types changed,
+    enumerations shrunk.
     """
     from codebase_mcp.records.entities import (  # noqa: PLC0415
         update_entity_type_schema as update,

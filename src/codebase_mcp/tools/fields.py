@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
     from codebase_mcp.index.second_tier import TierState
@@ -37,23 +38,19 @@ def publish_no_defaults(schema: dict[str, Any]) -> None:
 ProjectId = Annotated[
     str | None,
     Field(
-        description="Project workspace. Omit it to use the one you work in (see project_source "
-        "in the reply).",
+        description="Workspace; yours unless given.",
         json_schema_extra=nullable(
             type="string", pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50
         ),
     ),
 ]
 
-Offset = Annotated[
-    int, Field(ge=0, le=2**31 - 1, description="How many to pass over; prefer cursor for pages.")
-]
+Offset = Annotated[int, Field(ge=0, le=2**31 - 1, description="Prefer cursor.")]
 
 PageCursor = Annotated[
     str | None,
     Field(
-        description="next_cursor of the reply before: the page after it, whatever was added "
-        "meanwhile. Leave offset out then.",
+        description="next_cursor of the page before.",
         json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
     ),
 ]
@@ -100,9 +97,7 @@ class AnchorArgument(BaseModel):
 Anchors = Annotated[
     Annotated[list[AnchorArgument], Field(max_length=10)] | None,
     Field(
-        description="Places in the code that this is about. They follow renames and moves, and "
-        "turn to needs_review when the code there changes. Given again, they replace the old "
-        "ones and count as reviewed; null or [] removes them.",
+        description="Places in the code that it is about.",
     ),
 ]
 
@@ -119,6 +114,19 @@ class AnchorReply(BaseModel):
     state: Literal["current", "needs_review"]
     reason: str | None = Field(description="Why it needs review.")
     moved_from: str | None = Field(description="The file in which it was before.")
+
+    def as_text(self) -> str:
+        """The place in a line."""
+        lines = f":{self.start_line}-{self.end_line}" if self.start_line is not None else ""
+        place = joined(
+            f"{self.file}{lines}" if self.file else None,
+            self.symbol,
+            f"commit {self.commit}" if self.commit else None,
+            f"was {self.moved_from}" if self.moved_from else None,
+            by=" ",
+        )
+        stale = joined(self.state, self.reason, by=": ")
+        return place if self.state == "current" else f"{place} ({stale})"
 
 
 class NoteReply(BaseModel):
@@ -148,6 +156,11 @@ def places_of(anchors: Sequence[AnchorArgument] | None) -> list[Place]:
 def anchor_replies(anchors: Iterable[Anchor]) -> list[AnchorReply]:
     """Places as clients see them."""
     return [AnchorReply.model_validate(anchor, from_attributes=True) for anchor in anchors]
+
+
+def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
+    """Places as text, a line each."""
+    yield from (f"{INDENT}at {anchor.as_text()}" for anchor in anchors)
 
 
 def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
@@ -225,6 +238,19 @@ class ProjectReply(Reply):
         default="",
         description="Where the project came from: explicit, config, active, workflow or default.",
     )
+
+    _said_apart: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
+
+    def as_text(self) -> str:
+        """The reply for reading, with the project unless the call named it."""
+        return "\n".join(part for part in (super().as_text(), self.project_line()) if part)
+
+    def project_line(self) -> str:
+        """Which project it is about, and why."""
+        if self.project_source in ("", "explicit"):
+            return ""
+        why = "" if self.project_id is None else f" ({self.project_source})"
+        return f"project: {self.project_id or 'default'}{why}"
 
 
 class SecondTierEntry(BaseModel):

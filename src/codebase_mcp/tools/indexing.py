@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
@@ -18,6 +19,7 @@ from codebase_mcp.tools.fields import (
 )
 from codebase_mcp.tools.reply import ErrorShape, Reply
 from codebase_mcp.tools.rules import check_project_id, check_repo_path, check_repository_id
+from codebase_mcp.tools.text import INDENT, lines_of, moment
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -30,13 +32,13 @@ Collection = Annotated[
         pattern=PROJECT_ID_PATTERN,
         min_length=1,
         max_length=50,
-        description="Project workspace: what project_id is in the other tools.",
+        description="The project_id of other tools.",
     ),
 ]
 RepositoryId = Annotated[
     str | None,
     Field(
-        description="Only this repository (UUID); all of the collection unless given.",
+        description="Only this repository (UUID).",
         json_schema_extra=nullable(type="string", format="uuid"),
     ),
 ]
@@ -49,7 +51,7 @@ class IndexCodebase(Arguments):
         Field(
             min_length=1,
             max_length=4096,
-            description="Absolute path of the repository's directory.",
+            description="Absolute path.",
         ),
     ]
     depth: Annotated[
@@ -57,7 +59,7 @@ class IndexCodebase(Arguments):
         Field(
             ge=0,
             le=10_000,
-            description="How many commits of git history to read as well; 0 for none.",
+            description="Commits of history to read.",
         ),
     ] = 1000
 
@@ -78,18 +80,21 @@ class IndexCodebaseReply(Reply):
     errors: list[str] = Field(default=[], description="Files that could not be indexed, and why.")
     notice: str = Field(default="", description="Present when nobody is there to do it.")
 
+    def text_lines(self) -> Iterator[str]:
+        """The state in a line, then the ids."""
+        yield f"{self.status}: {self.files_processed} files, {self.chunks_created} new chunks"
+        yield from (f"{INDENT}{error}" for error in self.errors)
+        if self.notice:
+            yield f"notice: {self.notice}"
+        yield f"operation_id: {self.operation_id}, repository_id: {self.repository_id}"
+
 
 async def index_codebase(caller: Caller, arguments: IndexCodebase) -> IndexCodebaseReply:
-    """Index a code repository in the background and go on with your work.
+    """Index a repository in the background; it answers at once.
 
-    It answers at once: "started" while the run waits or goes on, "completed" when nothing was left
-    to do, "failed" with `error`. If the process that does it ends or is killed, another one goes on
-    from there, at the latest the next that starts. Searches work meanwhile and find what is stored
-    so far. Call it again after files changed: only changes are read. While a request for a
-    repository waits, calling again is the same request, with the newest depth.
-
-    Use index_repository instead to wait for the end and to get counts. Next: get_indexing_status
-    with the same collection until is_indexing is false, then search_code.
+    Searches find what is stored so far. If the process ends, another goes on from there. Call again
+    after changes: only those are read. Next: get_indexing_status until is_indexing is false. To
+    wait for the end use index_repository.
     """
     from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - not for the handshake
 
@@ -141,6 +146,13 @@ class LastRunEntry(BaseModel):
     chunks_created: int
     errors: list[str]
 
+    def text_lines(self) -> Iterator[str]:
+        """How it ended in a line, and each error."""
+        at = "" if self.ended_at is None else f" {moment(self.ended_at)}"
+        files, chunks = f"{self.files_indexed} files indexed", f"{self.chunks_created} new chunks"
+        yield f"last run: {self.status}{at}, {files}, {chunks}"
+        yield from (f"{INDENT}{error}" for error in self.errors)
+
 
 class RepositoryStatus(BaseModel):
     """How far one repository is."""
@@ -155,6 +167,12 @@ class RepositoryStatus(BaseModel):
     current_file: str
     estimated_time_remaining: int | None
     last_run: LastRunEntry | None
+
+    def text_lines(self) -> Iterator[str]:
+        """The repository and how far it is."""
+        yield f"{self.root} {self.repository_id}: {_how_far(self)}"
+        if self.last_run is not None:
+            yield from (INDENT + line for line in self.last_run.text_lines())
 
 
 class IndexingStatusReply(Reply):
@@ -176,16 +194,34 @@ class IndexingStatusReply(Reply):
         description="How far the vectors of a stronger embedding model are; searches do not wait.",
     )
 
+    def text_lines(self) -> Iterator[str]:
+        """How far it is in all, then each repository."""
+        yield f"{self.collection}: {_how_far(self)}"
+        if self.notice:
+            yield f"notice: {self.notice}"
+        for repository in self.repositories:
+            yield from repository.text_lines()
+        if not self.repositories and self.last_run is not None:
+            yield from self.last_run.text_lines()
+        if self.second_tier is not None:
+            yield from lines_of({"second_tier": self.second_tier.model_dump()})
+
+
+def _how_far(now: RepositoryStatus | IndexingStatusReply) -> str:
+    if not now.is_indexing:
+        return f"not indexing, {now.files_processed} of {now.files_total} files"
+    left = now.estimated_time_remaining
+    done = f"{now.progress_percent:g} %, {now.files_processed} of {now.files_total} files"
+    state = "waits for a worker" if now.queued else "indexing"
+    return f"{state}, {done}" + ("" if left is None else f", {left} s left")
+
 
 async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> IndexingStatusReply:
-    """See how far the indexing of a collection is, and how the last run ended.
+    """How far the indexing of a collection is, whichever process does it, and how the last run
+    ended.
 
-    True for runs of any process: index_codebase, index_repository, the shell, a watcher. While
-    is_indexing is true, the figures are the sums of the repositories that are being indexed, else
-    of all; `repositories` lists each. `last_run` says how the last one ended: partial means that
-    the files in its `errors` could not be indexed, interrupted or failed that calling
-    index_codebase again goes on from what is stored. `notice` says so where requests wait and
-    nobody works.
+    `last_run` "partial": the files in its `errors` could not be indexed; "interrupted" or "failed":
+    call index_codebase again, it goes on from there.
     """
     from codebase_mcp.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
 
@@ -252,15 +288,17 @@ class ClearIndexReply(Reply):
     collection: str = ""
     items_deleted: int = Field(default=0, description="Files, chunks and vectors, in all.")
 
+    def text_lines(self) -> Iterator[str]:
+        """What was removed, in a line."""
+        yield f"{self.status} {self.collection}: {self.items_deleted} files, chunks and vectors"
+
 
 async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
-    """Remove what is indexed of a collection, or of one of its repositories.
+    """Remove every file, chunk and vector of a collection, or of one of its repositories; running
+    indexing is given up.
 
-    Every file, chunk and vector goes, and what is being indexed or waits for it is given up.
-    Tasks, memory and all other records stay, and so do the project and the files on disk.
-    `items_deleted` counts files, chunks and vectors together; 0 means that nothing was indexed.
-    Rarely needed: index_codebase brings an index up to date by itself. There is no way back but
-    indexing again.
+    Records and files on disk stay. Rarely needed: index_codebase brings an index up to date. Only
+    indexing again brings it back.
     """
     from codebase_mcp.background.indexing import clear_index as clear  # noqa: PLC0415
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
@@ -15,6 +16,7 @@ from codebase_mcp.tools.fields import (
     ProjectId,
     ProjectReply,
     Tag,
+    anchor_lines,
     nullable,
     places_of,
 )
@@ -39,8 +41,6 @@ from codebase_mcp.tools.sessions import SESSION
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from codebase_mcp.app import InProject
     from codebase_mcp.embedding.models import Model
     from codebase_mcp.records.memory import Observation, Upkeep
@@ -64,29 +64,24 @@ OPERATIONS = {
 class Memory(Arguments):
     operation: Annotated[
         Literal["store", "search", "timeline", "get", "inject"],
-        Field(description="What to do; which parameters each takes is said with them."),
+        Field(description="What to do; each parameter says for which."),
     ]
     project_id: ProjectId = None
     content: Annotated[
         str | None,
         Field(
-            description="store: what to remember, in words that make sense without this "
-            "conversation.",
+            description="store: what to remember, clear without this conversation.",
             json_schema_extra=nullable(type="string", minLength=1, maxLength=MAX_CONTENT_CHARS),
         ),
     ] = None
     observation_type: Annotated[
         ObservationTypeName | None,
-        Field(
-            description="store: what it is, a Decision with its reason, an Execution with its "
-            "outcome, a Summary, an Insight, or a Pattern to follow. search: only these."
-        ),
+        Field(description="store: a Pattern is one to follow. search: only these."),
     ] = None
     tags: Annotated[
         list[Tag] | None,
         Field(
-            description="store: what it is about, in single words. search, inject: only what "
-            "has all of them.",
+            description="store: single words. search, inject: only with all of them.",
             json_schema_extra=nullable(
                 type="array",
                 items={"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARS},
@@ -97,8 +92,8 @@ class Memory(Arguments):
     session_id: Annotated[
         str | None,
         Field(
-            description="store: the session it belongs to, the one you have open unless given. "
-            "search, timeline: only of this session. inject: this session's first.",
+            description="store: the open one unless given. search, timeline: only this. "
+            "inject: this first.",
             json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
         ),
     ] = None
@@ -106,24 +101,20 @@ class Memory(Arguments):
     query: Annotated[
         str | None,
         Field(
-            description="search, inject: a question or words, 1 to 500 characters.",
+            description="search, inject: a question or words.",
             json_schema_extra=nullable(type="string", minLength=1, maxLength=500),
         ),
     ] = None
-    limit: Annotated[int, Field(ge=1, le=100, description="search: how many at most.")] = 10
+    limit: Annotated[int, Field(ge=1, le=100, description="search: at most.")] = 10
     anchor_id: Annotated[
         str | None,
         Field(
-            description="timeline: the observation in the middle; without it the newest come.",
+            description="timeline: the one in the middle; else the newest.",
             json_schema_extra=nullable(type="string", format="uuid"),
         ),
     ] = None
-    depth_before: Annotated[
-        int, Field(ge=0, le=50, description="timeline: how many before the middle.")
-    ] = 5
-    depth_after: Annotated[
-        int, Field(ge=0, le=50, description="timeline: how many after the middle.")
-    ] = 5
+    depth_before: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
+    depth_after: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     ids: Annotated[
         list[str] | None,
         Field(
@@ -138,14 +129,11 @@ class Memory(Arguments):
     ] = None
     max_tokens: Annotated[
         int,
-        Field(ge=1, le=100_000, description="inject: the most that the context may take."),
+        Field(ge=1, le=100_000, description="inject: the most it may take."),
     ] = 2_000
     detail: Annotated[
         Detail,
-        Field(
-            description="store, search, timeline: whole contents, or the first 200 characters of "
-            "each."
-        ),
+        Field(description="Whole contents, or the first 200 characters."),
     ] = "full"
 
 
@@ -168,24 +156,37 @@ class MemoryReply(ProjectReply):
         default=0, description="inject: how many more would be worth it and did not fit."
     )
 
+    def text_lines(self) -> Iterator[str]:
+        """Observations one below the other; of one just stored, what the caller does not know."""
+        if "deduplicated" in self.model_fields_set:
+            known = "known already" if self.deduplicated else "stored"
+            for one in self.observations:
+                yield f"{known}: {one.id}"
+                yield from anchor_lines(one.anchors)
+        elif "context" in self.model_fields_set:
+            yield self.context or "nothing worth knowing is stored"
+            if self.omitted:
+                yield f"{self.omitted} more did not fit into max_tokens"
+        else:
+            for one in self.observations:
+                yield from one.text_lines()
+            if self.missing:
+                yield f"unknown: {', '.join(map(str, self.missing))}"
+            elif not self.observations:
+                yield "no observations"
+
 
 async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
-    """Remember what was decided, done or learned in this project, and recall it later.
+    """Remember what was decided, done or learned in this project, and recall it.
 
-    - store: keep one observation (`content`, `observation_type`). Do so when a decision is made,
-      when something was tried and how it went, when you find out what the code does not say. One
-      thing at a time, with its reason. The same content twice is one observation. `anchors` tie it
-      to places in the code: it turns to needs_review when the code there changes.
-    - search: ask in plain language before you decide something that may have been decided, or
-      when you wonder why something is as it is. An empty list means that nothing stored has to do
-      with it.
-    - inject: at the start of work, one call gives the observations worth knowing as Markdown,
-      never above `max_tokens`: by `query` if given, by age and type.
-    - timeline: what happened around one observation (`anchor_id`), or the newest.
-    - get: some observations whole (`ids`), after previews (`detail="preview"`).
+    - store (content, observation_type): one thing, with its reason, when it is decided, tried or
+      found out.
+    - search (query): before you decide what may have been decided. Empty: nothing is known.
+    - inject: at the start of work, what is worth knowing within max_tokens.
+    - timeline: around anchor_id, or the newest.
+    - get (ids): whole, after previews.
 
-    It is for what you learned, not for code: use search_code for that, and tasks for what is
-    still to be done.
+    For code use search_code, for work to do tasks.
     """
     check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:

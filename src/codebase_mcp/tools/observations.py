@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from codebase_mcp.tools.fields import AnchorReply, anchor_replies
+from codebase_mcp.tools.fields import AnchorReply, anchor_lines, anchor_replies
+from codebase_mcp.tools.text import joined, moment
 
 if TYPE_CHECKING:
     from codebase_mcp.records.memory import Observation
@@ -31,6 +33,20 @@ class ObservationReply(BaseModel):
     session_id: str | None
     anchors: list[AnchorReply]
     truncated: bool = Field(default=False, description="The content goes on: get shows all.")
+
+    def text_lines(self) -> Iterator[str]:
+        """A line about it, its places, and its content as it is."""
+        score = self.relevance_score
+        yield joined(
+            str(self.id),
+            self.type,
+            moment(self.created_at),
+            None if score is None else f"{score:.2f}",
+            f"tags: {', '.join(self.tags)}" if self.tags else None,
+            f"session: {self.session_id}" if self.session_id else None,
+        )
+        yield from anchor_lines(self.anchors)
+        yield self.content + (" …" if self.truncated else "")
 
 
 def observation_reply(observation: Observation, detail: Detail) -> ObservationReply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
@@ -20,6 +21,7 @@ from codebase_mcp.tools.fields import (
 )
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.tools.text import INDENT, joined, moment, page
 from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -37,10 +39,16 @@ class ProjectEntry(BaseModel):
     schema_name: str
     created_at: datetime
 
+    def line(self) -> str:
+        """The project in a line."""
+        identity = self.project_id or DEFAULT_ID
+        name = self.name if self.name != identity else None
+        return joined(identity, name, self.description)
+
 
 class PageOfProjects(Arguments):
     project_id: ProjectId = None
-    limit: Annotated[int, Field(ge=1, le=100, description="How many projects at most.")] = 20
+    limit: Annotated[int, Field(ge=1, le=100, description="Projects at most.")] = 20
     offset: Offset = 0
     cursor: PageCursor = None
 
@@ -71,6 +79,14 @@ class RepositoryEntry(BaseModel):
     model: str
     indexed_at: datetime | None
     state: Literal["ready", "incomplete"]
+
+    def line(self) -> str:
+        """The repository in a line."""
+        most = sorted(self.languages, key=lambda name: -self.languages[name])[:3]
+        at = f"indexed {moment(self.indexed_at)}" if self.indexed_at else None
+        return joined(
+            str(self.id), self.root, f"{self.files} files", ", ".join(most), at, self.state
+        )
 
 
 class ProjectWithRepositories(ProjectEntry):
@@ -154,16 +170,24 @@ class ProjectQuestionReply(ProjectReply):
         default=[], description="get_health: worth knowing, such as another model than configured."
     )
 
+    def text_lines(self) -> Iterator[str]:
+        """A list as lines; sums and health field by field."""
+        if "projects" not in self.model_fields_set:
+            yield from super().text_lines()
+            return
+        yield page(len(self.projects), self.total, "projects", self.next_cursor)
+        for project in self.projects:
+            yield project.line()
+            yield from (INDENT + repository.line() for repository in project.repositories)
+
 
 async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
     """See what projects hold and whether everything works.
 
-    - list: projects, newest first, with their repositories, sizes, languages and freshness; with
-      project_id only that one. list_projects is the short form.
-    - get_stats: the sums of one project, and how many tasks, observations, sessions, agents,
-      entities and work items it holds.
-    - get_health: database, embedding model, index, background jobs. Use it when other calls fail
-      or results are missing: `problems` says what is wrong and the way out.
+    - list: projects with repositories, sizes, languages (list_projects is shorter).
+    - get_stats: sums of one project, and how many records it has.
+    - get_health: database, model, index, jobs. Use it when calls fail or results are missing:
+      `problems` says why and the way out.
     """
     check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:

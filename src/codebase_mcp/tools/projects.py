@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from codebase_mcp.tools.project_overview import (
     page_of_projects,
 )
 from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.text import page
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 MAX_NAME_CHARS = 100
@@ -37,8 +39,7 @@ class CreateProject(Arguments):
     project_id: Annotated[
         str | None,
         Field(
-            description="Its identifier, made from the name unless given: lower case letters, "
-            "digits, hyphens, underscores.",
+            description="Made from the name unless given: lower case letters, digits, - and _.",
             json_schema_extra=nullable(
                 type="string", pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50
             ),
@@ -52,15 +53,16 @@ class CreateProjectReply(ProjectReply):
     schema_name: str = ""
     created_at: datetime | None = None
 
+    def text_lines(self) -> Iterator[str]:
+        """Its id, which the caller may not have named."""
+        yield f"created: {self.project_id}; switch_project works in it"
+
 
 async def create_project(caller: Caller, arguments: CreateProject) -> CreateProjectReply:
-    """Make a new, empty project workspace, whose code and records no other project sees.
+    """Make a new, empty workspace, separate from all others.
 
-    Rarely needed for code alone: index_repository makes the project that it is given. Use it to
-    give a project a name and a description, or to keep tasks and memory before there is any code.
-    CONFLICT means that the identifier is taken (my-app and my_app count as the same): look at
-    list_projects, or pass another project_id. It does not become the active project: next,
-    switch_project with the project_id of the reply, or pass that with each call.
+    Rarely needed: index_repository makes the project that it names. CONFLICT: the id is taken
+    (my-app and my_app are the same). It does not become active: call switch_project.
     """
     project = await caller.app.resolver.create(
         arguments.project_id or id_for(arguments.name),
@@ -78,7 +80,7 @@ class SwitchProject(Arguments):
             pattern=PROJECT_ID_PATTERN,
             min_length=1,
             max_length=50,
-            description='The project to work in; "default" is the default workspace.',
+            description='The project; "default" is the default workspace.',
         ),
     ]
 
@@ -92,14 +94,16 @@ class SwitchProjectReply(ProjectReply):
         default="", description="Why calls without project_id still mean another project."
     )
 
+    def as_text(self) -> str:
+        """Where the caller now works, or why not."""
+        return self.note or f"calls without project_id mean {self.project_id or DEFAULT_ID}"
+
 
 async def switch_project(caller: Caller, arguments: SwitchProject) -> SwitchProjectReply:
     """Work in this project from now on: calls without project_id mean it.
 
-    It counts for you alone: over stdio until the server ends, over HTTP for your key or session.
-    `note` says when a .mcp-context.toml near your files names another project, which comes first.
-    For a single call in another project pass project_id instead. PROJECT_NOT_FOUND: see
-    list_projects, or make it with create_project or index_repository.
+    It counts for you alone. `note` says when a .mcp-context.toml names another, which comes first.
+    PROJECT_NOT_FOUND: see list_projects.
     """
     project = await caller.app.resolver.switch(arguments.project_id, caller.identity)
     now = await caller.app.resolver.current(caller.identity)
@@ -126,14 +130,19 @@ class ActiveProjectReply(ProjectReply):
     )
     note: str = Field(default="", description="Why calls without project_id fail, if they do.")
 
+    def text_lines(self) -> Iterator[str]:
+        """The project that was switched to; which one counts stands below."""
+        chosen = "none" if self.project is None else self.project.line()
+        yield f"switched to: {chosen}"
+        if self.note:
+            yield f"note: {self.note}"
+
 
 async def get_active_project(caller: Caller, arguments: GetActiveProject) -> ActiveProjectReply:
-    """See which project you switched to, and which one calls without project_id mean now.
+    """Which project calls without project_id mean, and why: config (.mcp-context.toml), active
+    (switch_project), workflow, or default.
 
-    `project` is null until you call switch_project. `project_id` and `project_source` say what a
-    call without project_id uses: a .mcp-context.toml (config) comes before the project you
-    switched to (active), then workflow-mcp's (workflow), then the default workspace. `note` says
-    why such calls fail, if they do.
+    `project` is the one you switched to; `note` says why such calls fail, if they do.
     """
     project = await caller.app.resolver.active(caller.identity)
     now = await caller.app.resolver.current(caller.identity, arguments.project_id)
@@ -152,13 +161,15 @@ class ListProjectsReply(ProjectReply):
     total: int = Field(default=0, description="How many there are in all.")
     next_cursor: str | None = Field(default=None, description="null on the last page.")
 
+    def text_lines(self) -> Iterator[str]:
+        """A line a project."""
+        yield page(len(self.projects), self.total, "projects", self.next_cursor)
+        yield from (project.line() for project in self.projects)
+
 
 async def list_projects(caller: Caller, arguments: PageOfProjects) -> ListProjectsReply:
-    """See which projects there are, newest first, by page.
-
-    Use it to find the project_id for other calls; with project_id only that one is listed.
-    `project` with operation "list" also says what is indexed in each. `project_id` and
-    `project_source` of the reply say which one calls without project_id mean.
+    """Which projects there are, newest first. `project` with operation list also says what is
+    indexed.
     """
     page, now = await page_of_projects(caller, arguments)
     return ListProjectsReply(

@@ -1,10 +1,11 @@
-"""What does a client get back? Structured content, and the same JSON, compact, as text."""
+"""What does a client get back? JSON, as structured content and as text; or a text to read."""
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from fastmcp.tools.base import ToolResult
@@ -13,7 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.telemetry.logs import bound
+from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.schemas import in_one_piece
+from codebase_mcp.tools.text import error_text, lines_of
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +45,22 @@ class Reply(BaseModel):
 
     error: ErrorShape | None = None
 
+    # Fields that the general text leaves out, as they are said in another way.
+    _said_apart: ClassVar[frozenset[str]] = frozenset({"error"})
+
+    def as_json(self) -> dict[str, Any]:
+        """The reply for programs: what was set, as JSON values."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def as_text(self) -> str:
+        """The reply for reading."""
+        said = [] if self.error is None else [error_text(self.error.model_dump())]
+        return "\n".join([*said, *self.text_lines()])
+
+    def text_lines(self) -> Iterator[str]:
+        """What the text says beside an error, unless a reply has a better form: every field."""
+        yield from lines_of(self.model_dump(exclude_unset=True, exclude=set(self._said_apart)))
+
 
 def output_schema(model: type[Reply]) -> dict[str, Any]:
     """A reply's JSON Schema: an object without required fields at its root."""
@@ -50,18 +69,23 @@ def output_schema(model: type[Reply]) -> dict[str, Any]:
     return schema
 
 
-def success(content: dict[str, Any]) -> ToolResult:
-    """A result, as structured content and as text."""
-    return ToolResult(content=[_text(content)], structured_content=content)
+def success(reply: Reply, replies: Replies) -> ToolResult:
+    """A result: as structured content and as text, or as a text to read alone."""
+    if replies == "text":
+        return ToolResult(content=[_text(reply.as_text())])
+    content = reply.as_json()
+    return ToolResult(content=[_text(as_text(content))], structured_content=content)
 
 
-def failure(error: CodebaseError) -> ToolResult:
-    """An error, as structured content and as text."""
+def failure(error: CodebaseError, replies: Replies) -> ToolResult:
+    """An error: as structured content and as text, or as a text to read alone."""
     shape = error.as_dict()
+    if replies == "text":
+        return ToolResult(content=[_text(error_text(shape))], is_error=True)
     number = _JSONRPC_CODES.get(error.code, -32603)
     shape["details"] = {**shape.get("details", {}), "jsonrpc_code": number}
     content = {"error": shape}
-    return ToolResult(content=[_text(content)], structured_content=content, is_error=True)
+    return ToolResult(content=[_text(as_text(content))], structured_content=content, is_error=True)
 
 
 def unforeseen(error: BaseException) -> InternalError:
@@ -77,9 +101,9 @@ def unforeseen(error: BaseException) -> InternalError:
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """A reply as it is sent, compact."""
+    """A reply of JSON as it is sent, compact."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(content: dict[str, Any]) -> TextContent:
-    return TextContent(type="text", text=as_text(content))
+def _text(text: str) -> TextContent:
+    return TextContent(type="text", text=text)

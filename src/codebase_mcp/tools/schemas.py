@@ -25,3 +25,43 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
         for key, part in schema.items()
         if key != "title" or not isinstance(part, str)
     }
+
+
+def in_short(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
+    """A schema of parameters with what a model needs to fill them in.
+
+    What is left out is still checked: patterns and lengths, which errors name, and null where it
+    says the same as leaving the parameter out.
+    """
+    properties = {
+        name: _short(part, keep_null=keep_null and name != "project_id")
+        for name, part in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties}
+
+
+# What only a check needs; errors say it.
+_CHECKED = ("pattern", "minLength", "maxLength", "minItems", "maxItems", "format")
+_NULL = {"type": "null"}
+
+
+def _short(part: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
+    short = {key: value for key, value in part.items() if key not in _CHECKED}
+    if short.get("default", 0) is None:
+        del short["default"]
+    options = [_short(option) for option in short.pop("anyOf", ()) if keep_null or option != _NULL]
+    if len(options) == 1:
+        short = options[0] | short
+    elif options:
+        short["anyOf"] = options
+    if "items" in short:
+        short["items"] = _bare(short["items"])
+    if "properties" in short:
+        short["properties"] = {name: _bare(inner) for name, inner in short["properties"].items()}
+        short.pop("additionalProperties", None)
+    return short
+
+
+def _bare(part: dict[str, Any]) -> dict[str, Any]:
+    """What is inside of a parameter, whose own description tells of it."""
+    return {key: value for key, value in _short(part).items() if key != "description"}

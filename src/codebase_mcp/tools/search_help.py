@@ -7,6 +7,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.tools.text import joined
+
 if TYPE_CHECKING:
     from codebase_mcp.search.help import Help
 
@@ -29,6 +31,24 @@ class HelpReply(BaseModel):
     without_filters: BetterFileReply | None = Field(
         default=None, description="The best file where the filters hide a better one."
     )
+
+    def as_text(self) -> str:
+        """What to do next, then why."""
+        near = (
+            f"{word}: {', '.join(words)}" for word, words in self.nearest_words.items() if words
+        )
+        lacking = [word for word, chunks in self.words.items() if not chunks]
+        better = self.without_filters
+        lines = [
+            f"Try: {self.hint}",
+            *self.reasons,
+            f"Not in this code: {', '.join(lacking)}" if lacking else None,
+            joined("Its own words", "; ".join(near), by=": ")
+            if any(self.nearest_words.values())
+            else None,
+            f"Without filters: {better.file_path} ({better.similarity_score})" if better else None,
+        ]
+        return "\n".join(line for line in lines if line)
 
 
 def help_reply(told: Help) -> HelpReply:

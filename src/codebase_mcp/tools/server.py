@@ -6,11 +6,11 @@ The handshake needs neither database nor model: both are opened by the first too
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool, ToolResult
 from mcp.server.auth.provider import principal_components
-from mcp_types import CallToolRequestParams
+from mcp_types import CallToolRequestParams, ListToolsRequest
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
@@ -29,8 +29,9 @@ from codebase_mcp.projects.identity import Identity
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
+from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.discretion import discreet, private_folders
-from codebase_mcp.tools.reply import failure, output_schema, success, unforeseen
+from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
@@ -52,12 +53,18 @@ lines. Use grep for an exact string of which every occurrence matters.
 repository, then search again. Files that change later are followed; index.state says how far.
 3. An empty result means that nothing in the code has to do with the question. Reword it or drop \
 filters.
-Results are relative to the repository's root, which `repositories` names.
+Paths are relative to the repository's root.
 """
+ANCHORED = ("tasks", "memory", "entities", "work_items")
+ANCHOR_INSTRUCTIONS = """\
+anchors ([{file, symbol, commit}], one of them each, file relative to the root) tie a record to \
+code. They follow renames; when the code there changes they need review. Given again they replace \
+the old ones and count as reviewed; null or [] removes them."""
 RECORD_INSTRUCTIONS = {
     "index": "index_codebase indexes large repositories in the background; get_indexing_status "
     "says how far.",
-    "projects": "project_id names a workspace; omit it to stay in yours (get_active_project).",
+    "projects": "project_id names a workspace: lower case letters, digits, - and _. Omit it to "
+    "stay in yours (get_active_project).",
     "tasks": "Begin with list_tasks; keep status, branch and commit true with update_task.",
     "memory": "session start, then memory inject or search for what is known; store decisions and "
     "what you learned, with anchors to the code.",
@@ -65,15 +72,26 @@ RECORD_INSTRUCTIONS = {
     "entities": "Records with a schema of the user's own: query_entities before create_entity.",
     "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",
 }
-ERROR_INSTRUCTIONS = 'Every error names the field, the rule, and under "hint" what to do next.'
+ERROR_INSTRUCTIONS = "Every error names the field, the rule, and what to do next."
 
 
 def instructions_for(toolsets: Collection[str]) -> str:
     """How to work with a server that shows these toolsets; below 2 KB for all of them."""
     parts = [CODE_INSTRUCTIONS] if "code" in toolsets else []
     parts += [line for name, line in RECORD_INSTRUCTIONS.items() if name in toolsets]
+    if not set(ANCHORED).isdisjoint(toolsets):
+        parts.append(ANCHOR_INSTRUCTIONS)
     return "\n".join([*parts, ERROR_INSTRUCTIONS])
 
+
+class Form(NamedTuple):
+    """How a reply is wanted: see `Caller`."""
+
+    replies: Replies = "json"
+    reply_chars: int = 2_000
+
+
+JSON = Form()
 
 AppFactory = Callable[[], Awaitable["App"]]
 Beside = Callable[["App"], AbstractAsyncContextManager[None]]
@@ -147,7 +165,25 @@ class AppHolder:
         Raises:
             CodebaseError: what the contract names.
         """
-        call = call_tool(spec, arguments, self.get, identity, report_progress)
+        return (await self.reply(spec, arguments, identity, report_progress)).as_json()
+
+    async def reply(
+        self,
+        spec: ToolSpec,
+        arguments: dict[str, Any],
+        identity: Identity,
+        report_progress: ReportProgress,
+        replies: Replies = "json",
+    ) -> Reply:
+        """The reply of a tool, made for this form.
+
+        Raises:
+            CodebaseError: what the contract names.
+        """
+        form = (
+            Form(replies) if self._settings is None else Form(replies, self._settings.reply_chars)
+        )
+        call = reply_of(spec, arguments, self.get, identity, report_progress, form=form)
         try:
             return await self.calls.run(call)
         except CodebaseError as error:
@@ -168,6 +204,16 @@ class AppHolder:
         if get_access_token() is not None or is_modern or not self.keeps_sessions:
             return identity_of_key()
         return Identity(f"session {context.session_id}")
+
+    def replies_to(self, context: Context) -> Replies:
+        """The form that the settings, or the name of the client, ask for."""
+        wanted = "auto" if self._settings is None else self._settings.replies
+        if wanted != "auto":
+            return "text" if wanted == "text" else "json"
+        if context.request_context is None:
+            return "json"
+        client = context.session.client_params
+        return replies_for(None if client is None else client.client_info.name)
 
     async def close(self) -> None:
         """Break off what is under way, and close what was opened."""
@@ -205,7 +251,7 @@ class ContractTool(Tool):
             name=spec.name,
             title=spec.title,
             description=spec.description,
-            parameters=spec.input_schema(),
+            parameters=spec.listed_schema(),
             output_schema=output_schema(spec.reply),
             annotations=spec.annotations,
         )
@@ -214,24 +260,36 @@ class ContractTool(Tool):
         return tool
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        context = get_context()
+        replies = self._holder.replies_to(context)
         try:
-            context = get_context()
             identity = self._holder.identity_of(context)
-            content = await self._holder.call(
-                self._spec, arguments, identity, context.report_progress
+            reply = await self._holder.reply(
+                self._spec, arguments, identity, context.report_progress, replies
             )
+            return success(reply, replies)
         except CodebaseError as error:
-            return failure(error)
+            return failure(error, replies)
         except Exception as error:  # the edge: logged with its traceback, shown by its id
-            return failure(unforeseen(error))
-        return success(content)
+            return failure(unforeseen(error), replies)
 
 
-class UnknownTools(Middleware):
-    """Answers calls of tools that are not shown in the shape of all other errors."""
+class Listing(Middleware):
+    """What is shown, and the answer to calls of what is not, each in the form for the client."""
 
-    def __init__(self, here: Collection[str]) -> None:
+    def __init__(self, holder: AppHolder, here: Collection[str]) -> None:
+        self._holder = holder
         self._here = here
+
+    async def on_list_tools(
+        self,
+        context: MiddlewareContext[ListToolsRequest],
+        call_next: CallNext[ListToolsRequest, Sequence[Tool]],
+    ) -> Sequence[Tool]:
+        tools = await call_next(context)
+        if self._replies(context) == "json":
+            return tools
+        return [tool.model_copy(update={"output_schema": None}) for tool in tools]
 
     async def on_call_tool(
         self,
@@ -241,7 +299,12 @@ class UnknownTools(Middleware):
         try:
             return await call_next(context)
         except NotFoundError:  # only the library looks tools up: ours raise none
-            return failure(unknown_tool(context.message.name, self._here))
+            unknown = unknown_tool(context.message.name, self._here)
+            return failure(unknown, self._replies(context))
+
+    def _replies(self, context: MiddlewareContext[Any]) -> Replies:
+        within = context.fastmcp_context
+        return "json" if within is None else self._holder.replies_to(within)
 
 
 async def call_tool(
@@ -256,13 +319,30 @@ async def call_tool(
     Raises:
         CodebaseError: what the contract names.
     """
+    return (await reply_of(spec, arguments, open_app, identity, report_progress)).as_json()
+
+
+async def reply_of(
+    spec: ToolSpec,
+    arguments: dict[str, Any],
+    open_app: AppFactory,
+    identity: Identity,
+    report_progress: ReportProgress,
+    *,
+    form: Form = JSON,
+) -> Reply:
+    """Check the arguments of a tool and call it.
+
+    Raises:
+        CodebaseError: what the contract names.
+    """
     with tool_call(spec.name):
         try:
             checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
             parsed = spec.arguments.model_validate(checked)
-            caller = Caller(await open_app(), report_progress, frozenset(arguments), identity)
-            reply = await spec.run(caller, parsed)
-            return reply.model_dump(mode="json", exclude_unset=True)
+            given = frozenset(arguments)
+            caller = Caller(await open_app(), report_progress, given, identity, *form)
+            return await spec.run(caller, parsed)
         except CodebaseError:
             raise
         except Exception as error:  # logged here, where the log still knows the tool
@@ -308,13 +388,13 @@ def server_of(
 
     specs = tools_of(shown)
     # By itself the library lists all tools for the schema of one, with every call over HTTP.
-    schemas = {spec.name: spec.input_schema() for spec in specs}
+    schemas = {spec.name: spec.listed_schema() for spec in specs}
     server = FastMCP(
         NAME,
         instructions=instructions_for(shown),
         version=version(NAME),
         tools=[ContractTool.of(spec, holder) for spec in specs],
-        middleware=[UnknownTools(schemas)],
+        middleware=[Listing(holder, schemas)],
         lifespan=lifespan,
         auth=auth,
         dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +14,7 @@ from pydantic import BaseModel, Field
 from codebase_mcp.tools.fields import ProjectId, ProjectReply
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
 from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.text import joined, moment
 from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -25,15 +27,13 @@ OBSERVATIONS_SHOWN = 20
 
 
 class Session(Arguments):
-    operation: Annotated[
-        Literal["start", "end", "get_context"], Field(description="What to do with the session.")
-    ]
+    operation: Annotated[Literal["start", "end", "get_context"], Field(description="What to do.")]
     session_id: Annotated[
         str,
         Field(
             min_length=1,
             max_length=200,
-            description="A name of your choosing, unique in the project: auth-refactor-2.",
+            description="A name that you choose: auth-refactor-2.",
         ),
     ]
     project_id: ProjectId = None
@@ -71,6 +71,24 @@ class SessionContext(BaseModel):
     started_at: datetime
     ended_at: datetime | None
 
+    def text_lines(self) -> Iterator[str]:
+        """Where it stands, then what was done."""
+        ended = f"ended {moment(self.ended_at)}" if self.ended_at else None
+        yield joined(f"started {moment(self.started_at)}", ended, by=", ")
+        now, then = (self.branch, self.commit), (self.start_branch, self.start_commit)
+        if any(now):
+            yield f"on {joined(*now, by=' ')}"
+        if any(then) and then != now:
+            yield f"at the start on {joined(*then, by=' ')}"
+        for task in self.tasks:
+            yield f"task {task.id}  {task.status}  {task.title}"
+        for agent in self.agents:
+            yield (
+                f"agent {agent.agent_name}: {agent.executions} executions, {agent.failures} failed"
+            )
+        for observation in self.observations:
+            yield from observation.text_lines()
+
 
 class SessionReply(ProjectReply):
     session_id: str = ""
@@ -82,20 +100,20 @@ class SessionReply(ProjectReply):
         default=None, description="When it was started, or ended; of get_context: now."
     )
 
+    def text_lines(self) -> Iterator[str]:
+        """Its state in a line; then its context."""
+        yield f"session {self.session_id}: {self.status}"
+        if self.context is not None:
+            yield from self.context.text_lines()
+
 
 async def session(caller: Caller, arguments: Session) -> SessionReply:
-    """Tie together what is done in one stretch of work: observations, tasks, agents' doings.
+    """Tie together what is done in one stretch of work.
 
-    - start: at the beginning, with a name of your choosing. What you store afterwards (memory,
-      tasks, agents) belongs to it without saying so. Starting it again goes on with it, even after
-      its end.
-    - end: when the work is done or handed over. Store a Summary with memory first.
-    - get_context: what was done in a session so far, yours or another's: the newest observations,
-      the tasks touched, what agents did, and the branch and commit then and now. Use it to pick up
-      where somebody left off; memory(operation="inject", session_id=...) gives the same
-      observations whole, as text for a prompt.
-
-    Not needed for single notes: memory works without a session.
+    - start: what you store afterwards belongs to it. Starting again goes on with it.
+    - end: when the work is done or handed over; store a Summary with memory first.
+    - get_context: observations, tasks, agents, branch and commit of a session, to pick up where
+      somebody left off.
     """
     match arguments.operation:
         case "start":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from uuid import UUID
@@ -17,12 +18,14 @@ from codebase_mcp.tools.fields import (
     PageCursor,
     ProjectId,
     ProjectReply,
+    anchor_lines,
     anchor_replies,
     nullable,
     places_of,
     publish_no_defaults,
 )
 from codebase_mcp.tools.rules import check_project_id, id_of, text_of
+from codebase_mcp.tools.text import INDENT, body, joined, moment, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -34,25 +37,25 @@ TaskStatus = Literal["need to be done", "in-progress", "complete"]
 MAX_TITLE_CHARS = 200
 MAX_BRANCH_CHARS = 200
 
-TaskId = Annotated[UUID, Field(description="The task's id, from list_tasks or create_task.")]
+TaskId = Annotated[UUID, Field(description="Id of the task (UUID).")]
 Description = Annotated[
     str | None,
     Field(
-        description="What is to be done, and how one sees that it is done.",
+        description="What to do, and how to see that it is done.",
         json_schema_extra=nullable(type="string", maxLength=2_000),
     ),
 ]
 Notes = Annotated[
     str | None,
     Field(
-        description="Anything else worth knowing: findings, decisions, what was tried.",
+        description="Findings, decisions, what was tried.",
         json_schema_extra=nullable(type="string", maxLength=5_000),
     ),
 ]
 PlanningReferences = Annotated[
     list[str] | None,
     Field(
-        description="Paths of planning documents, relative to the repository's root.",
+        description="Paths of planning documents in the repository.",
         json_schema_extra=nullable(
             type="array", items={"type": "string", "maxLength": 500}, maxItems=10
         ),
@@ -69,7 +72,7 @@ class ListTasks(Arguments):
     status: Annotated[
         TaskStatus | None,
         Field(
-            description="Only tasks that are so far.",
+            description="Only this status.",
             json_schema_extra=nullable(
                 type="string", enum=["need to be done", "in-progress", "complete"]
             ),
@@ -78,11 +81,11 @@ class ListTasks(Arguments):
     branch: Annotated[
         str | None,
         Field(
-            description="Only tasks with a linked branch whose name begins so: feature/.",
+            description="Only with a branch that begins so: feature/.",
             json_schema_extra=nullable(type="string", maxLength=MAX_BRANCH_CHARS),
         ),
     ] = None
-    limit: Annotated[int, Field(ge=1, le=100, description="How many tasks at most.")] = 20
+    limit: Annotated[int, Field(ge=1, le=100, description="Tasks at most.")] = 20
     offset: Offset = 0
     cursor: PageCursor = None
     project_id: ProjectId = None
@@ -91,9 +94,7 @@ class ListTasks(Arguments):
 class CreateTask(Arguments):
     title: Annotated[
         str,
-        Field(
-            min_length=1, max_length=MAX_TITLE_CHARS, description="What is to be done, in short."
-        ),
+        Field(min_length=1, max_length=MAX_TITLE_CHARS, description="In short."),
     ]
     description: Description = None
     notes: Notes = None
@@ -120,15 +121,14 @@ class UpdateTask(Arguments):
     branch: Annotated[
         str | None,
         Field(
-            description="Git branch to link, beside those that are linked; null unlinks all.",
+            description="Git branch to link.",
             json_schema_extra=nullable(type="string", minLength=1, maxLength=MAX_BRANCH_CHARS),
         ),
     ] = None
     commit: Annotated[
         str | None,
         Field(
-            description="Full hash of a git commit to link (40 hex digits in lower case), beside "
-            "those that are linked; null unlinks all.",
+            description="Git commit to link: 40 hex digits.",
             json_schema_extra=nullable(type="string", pattern="^[a-f0-9]{40}$"),
         ),
     ] = None
@@ -154,6 +154,14 @@ class TaskItem(BaseModel):
     commits: list[str] = Field(description="All that are linked, the latest last.")
     anchors: list[AnchorReply]
 
+    def line(self) -> str:
+        """The task in a line."""
+        review = any(anchor.state == "needs_review" for anchor in self.anchors)
+        branch = f"on {self.branch}" if self.branch else None
+        return joined(
+            str(self.id), self.status, self.title, branch, "needs_review" if review else None
+        )
+
 
 class TaskEventReply(BaseModel):
     """A change; the first is the task's creation. null is: not linked, or not there yet."""
@@ -169,24 +177,47 @@ class TaskEventReply(BaseModel):
 class TaskReply(ProjectReply, TaskItem):
     history: list[TaskEventReply] = Field(description="Oldest change first.")
 
+    def text_lines(self) -> Iterator[str]:
+        """The task whole."""
+        yield self.line()
+        yield from anchor_lines(self.anchors)
+        for label, linked in (("branches", self.branches), ("commits", self.commits)):
+            yield from body(label, ", ".join(linked) if linked[1:] or label == "commits" else None)
+        yield from body("plans", ", ".join(self.planning_references))
+        yield from body("description", self.description)
+        yield from body("notes", self.notes)
+        yield "history:"
+        for event in self.history:
+            change = f"{event.old} → {event.new}" if event.old else f"{event.new}"
+            yield f"{INDENT}{moment(event.at)} {event.field}: {change}"
+
+
+class ChangedTaskReply(TaskReply):
+    """A task as the caller has just made it: its text does not repeat what was sent."""
+
+    def text_lines(self) -> Iterator[str]:
+        """The task in a line, and where its anchors are."""
+        yield self.line()
+        yield from anchor_lines(self.anchors)
+
 
 class TasksReply(ProjectReply):
     tasks: list[TaskItem] = Field(default=[], description="Newest first.")
     total_count: int = Field(default=0, description="Matching tasks in all, whatever the limit.")
     next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
 
+    def text_lines(self) -> Iterator[str]:
+        """A line a task."""
+        yield page(len(self.tasks), self.total_count, "tasks", self.next_cursor)
+        yield from (task.line() for task in self.tasks)
+
 
 async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
-    """Write down something that is to be done, so that it outlives this conversation.
+    """Write down work that others, or you later, should find again: one task for each result that
+    can be checked.
 
-    Use it for work that others, or you in a later session, should find again: one task for each
-    result that can be finished and checked by itself. Not for the steps of what you are doing right
-    now, and not for what was found out or decided: that is `memory`'s, where that tool is there. A
-    new task "needs to be done".
-
-    Tie it to code by `anchors`, to plans by `planning_references`. Next: update_task with status
-    "in-progress" and the branch when work on it begins. Look with list_tasks first whether the task
-    is there already.
+    Not for the steps of what you do right now, nor for findings: those are memory's. See list_tasks
+    first whether it is there. Next: update_task when work begins.
     """
     from codebase_mcp.records.tasks import create_task as create  # noqa: PLC0415
 
@@ -201,15 +232,12 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
             places=places,
             owner=here.owner,
         )
-    return _reply(task, here)
+    return _reply(task, here, ChangedTaskReply)
 
 
 async def get_task(caller: Caller, arguments: GetTask) -> TaskReply:
-    """Read one task with its notes, linked branches and commits, and its whole history.
-
-    Use it before you work on a task that you know by its id. To look for tasks use list_tasks,
-    whose items leave nothing out but the history. An anchor whose state is "needs_review" points
-    to code that has changed since: read that code before you rely on what the task says.
+    """Read one task whole: texts, links, anchors, history. An anchor in "needs_review" points to
+    code that has changed since.
     """
     from codebase_mcp.records.tasks import get_task as get  # noqa: PLC0415
 
@@ -219,12 +247,10 @@ async def get_task(caller: Caller, arguments: GetTask) -> TaskReply:
 
 
 async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
-    """List tasks, newest first: all, those of a status, or those of branches that begin so.
+    """List tasks, newest first.
 
-    Use it at the start of a session to see what is open (status "in-progress", then "need to be
-    done"), and before create_task to see whether a task is there already. `total_count` says how
-    many match in all; for the next page pass `next_cursor` as `cursor`, with the same filters.
-    The history of a task is in get_task.
+    Use it at the start of a session to see what is open, and before create_task. get_task shows one
+    whole.
     """
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
     from codebase_mcp.records.tasks import list_tasks as find  # noqa: PLC0415
@@ -242,15 +268,10 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
 
 
 async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
-    """Change a task: how far it is, its texts, the branch and commits that belong to it.
+    """Change a task: only what you give; null clears or unlinks.
 
-    Only what you give changes; null clears an optional field. `branch` and `commit` are added to
-    those that are linked and become the shown ones; null unlinks all of that kind. Lists replace
-    the old ones. Every change of status, branch and commit is kept in `history` with its time.
-
-    Set "in-progress" when you begin and "complete" only when the result has been checked; any
-    status may follow any other. Giving what is there already changes nothing. Several callers may
-    update one task at once: no change is lost, the last one of a field counts.
+    Set "in-progress" when you begin, "complete" when the result has been checked. Branches and
+    commits are added to those linked; lists replace the old ones.
     """
     from codebase_mcp.records.tasks import update_task as update  # noqa: PLC0415
 
@@ -262,7 +283,7 @@ async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
         task = await update(
             here.tx, arguments.task_id, cast("TaskChanges", changes), owner=here.owner
         )
-    return _reply(task, here)
+    return _reply(task, here, ChangedTaskReply)
 
 
 def _fields(task: Task) -> dict[str, Any]:
@@ -283,12 +304,12 @@ def _fields(task: Task) -> dict[str, Any]:
     }
 
 
-def _reply(task: Task, here: InProject) -> TaskReply:
+def _reply(task: Task, here: InProject, kind: type[TaskReply] = TaskReply) -> TaskReply:
     history = [
         TaskEventReply.model_validate({"at": e.at, "field": e.field, "from": e.old, "to": e.new})
         for e in task.history or ()
     ]
-    return TaskReply(
+    return kind(
         **_fields(task),
         history=history,
         project_id=here.project.project_id,

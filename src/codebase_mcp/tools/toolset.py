@@ -12,8 +12,9 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.tools.arguments import Rule
+from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.schemas import in_one_piece
+from codebase_mcp.tools.schemas import in_one_piece, in_short
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -33,13 +34,16 @@ class Caller:
     """Who calls, and how: what a tool may know beside its arguments.
 
     ``given`` are the parameter names as the client wrote them. ``report_progress`` takes what is
-    done, the total and a message.
+    done, the total and a message. ``replies`` is the form that the caller gets, ``reply_chars``
+    what a text reply may take where the call does not say it.
     """
 
     app: App
     report_progress: Callable[[float, float, str], Awaitable[None]]
     given: frozenset[str]
     identity: Identity
+    replies: Replies = "json"
+    reply_chars: int = 2_000
 
     def enter(
         self, project_id: str | None, *, readonly: bool = False
@@ -78,8 +82,12 @@ class ToolSpec:
         return cleandoc(self.run.__doc__ or "")
 
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema that clients see."""
+        """The JSON Schema that arguments are held against."""
         return _input_schema(self.arguments)
+
+    def listed_schema(self) -> dict[str, Any]:
+        """The JSON Schema that clients are shown: the same without what no model needs."""
+        return _listed_schema(self.arguments)
 
     def accepted_schema(self, given: Collection[str]) -> dict[str, Any]:
         """The schema that a caller who wrote these parameter names is held against."""
@@ -105,3 +113,10 @@ def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
     schema = in_one_piece(arguments.model_json_schema())
     schema.pop("description", None)
     return schema
+
+
+@cache
+def _listed_schema(arguments: type[Arguments]) -> dict[str, Any]:
+    # Where defaults are not published, null is another thing than leaving a parameter out.
+    has_defaults = "json_schema_extra" not in arguments.model_config
+    return in_short(_input_schema(arguments), keep_null=not has_defaults)

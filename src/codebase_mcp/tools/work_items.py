@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from uuid import UUID
@@ -16,12 +17,14 @@ from codebase_mcp.tools.fields import (
     PageCursor,
     ProjectId,
     ProjectReply,
+    anchor_lines,
     anchor_replies,
     nullable,
     places_of,
     publish_no_defaults,
 )
 from codebase_mcp.tools.rules import check_project_id, id_of, text_of
+from codebase_mcp.tools.text import INDENT, body, joined, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
@@ -33,17 +36,15 @@ WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
 
 MAX_TITLE_CHARS = 200
 
-WorkItemId = Annotated[
-    UUID, Field(description="The item's id, from query_work_items or create_work_item.")
-]
+WorkItemId = Annotated[UUID, Field(description="Id of the item (UUID).")]
 Title = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_TITLE_CHARS, description="What it is about, in short."),
+    Field(min_length=1, max_length=MAX_TITLE_CHARS, description="In short."),
 ]
 Description = Annotated[
     str | None,
     Field(
-        description="What belongs to it, and how one sees that it is done.",
+        description="What belongs to it, and how to see that it is done.",
         json_schema_extra=nullable(type="string", maxLength=2_000),
     ),
 ]
@@ -52,9 +53,7 @@ Description = Annotated[
 class CreateWorkItem(Arguments):
     item_type: Annotated[
         Level,
-        Field(
-            description="Its level, from the highest: project, session, task, research, subtask."
-        ),
+        Field(description="From the highest: project, session, task, research, subtask."),
     ]
     title: Title
     description: Description = None
@@ -62,8 +61,7 @@ class CreateWorkItem(Arguments):
     parent_id: Annotated[
         UUID | None,
         Field(
-            description="The item that this is a part of, of a higher level; levels may be "
-            "skipped. Omit it for a root, which may be of any level.",
+            description="The item it is a part of; none: a root.",
             json_schema_extra=nullable(type="string", format="uuid"),
         ),
     ] = None
@@ -86,7 +84,7 @@ class QueryWorkItems(Arguments):
     status: Annotated[
         WorkItemStatus | None,
         Field(
-            description="Only items that are so far.",
+            description="Only this status.",
             json_schema_extra=nullable(
                 type="string", enum=["planned", "active", "completed", "blocked"]
             ),
@@ -95,7 +93,7 @@ class QueryWorkItems(Arguments):
     item_type: Annotated[
         Level | None,
         Field(
-            description="Only items of this level.",
+            description="Only this level.",
             json_schema_extra=nullable(
                 type="string", enum=["project", "session", "task", "research", "subtask"]
             ),
@@ -104,14 +102,14 @@ class QueryWorkItems(Arguments):
     parent_id: Annotated[
         UUID | None,
         Field(
-            description="Only the children of this item.",
+            description="Only what is below this item.",
             json_schema_extra=nullable(type="string", format="uuid"),
         ),
     ] = None
     include_descendants: Annotated[
-        bool, Field(description="With parent_id: everything below it, not only its children.")
+        bool, Field(description="With parent_id: everything below, not only children.")
     ] = False
-    limit: Annotated[int, Field(ge=1, le=100, description="How many items at most.")] = 50
+    limit: Annotated[int, Field(ge=1, le=100, description="Items at most.")] = 50
     offset: Offset = 0
     cursor: PageCursor = None
     project_id: ProjectId = None
@@ -138,15 +136,36 @@ class WorkItemPart(BaseModel):
     completed_at: datetime | None = Field(description="null unless its status is completed.")
     anchors: list[AnchorReply]
 
+    def line(self) -> str:
+        """The item in a line."""
+        review = any(anchor.state == "needs_review" for anchor in self.anchors)
+        return joined(
+            str(self.id),
+            self.item_type,
+            self.status,
+            self.title,
+            "needs_review" if review else None,
+        )
+
 
 class WorkItemReply(ProjectReply, WorkItemPart):
-    """One piece of work."""
+    """One piece of work, as the caller has just made it."""
+
+    def text_lines(self) -> Iterator[str]:
+        """The item in a line, and where its anchors are."""
+        yield self.line()
+        yield from anchor_lines(self.anchors)
 
 
 class WorkItemsReply(ProjectReply):
     work_items: list[WorkItemPart] = Field(default=[], description="Newest first.")
     total: int = Field(default=0, description="Matching items in all, whatever the limit.")
     next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
+
+    def text_lines(self) -> Iterator[str]:
+        """A line an item."""
+        yield page(len(self.work_items), self.total, "work items", self.next_cursor)
+        yield from (item.line() for item in self.work_items)
 
 
 class HierarchyReply(ProjectReply):
@@ -159,16 +178,31 @@ class HierarchyReply(ProjectReply):
     descendants_total: int = Field(description="How many are below it in all.")
     truncated: bool = Field(description="Whether that is more than are named.")
 
+    def text_lines(self) -> Iterator[str]:
+        """The tree, a line an item, each further in than its parent; of the item all is said."""
+        below: dict[UUID | None, list[WorkItemPart]] = {}
+        for item in self.descendants:
+            below.setdefault(item.parent_id, []).append(item)
+        chain = [*self.ancestors, self.work_item]
+        for depth, item in enumerate(chain):
+            yield INDENT * depth + item.line()
+        lead = INDENT * len(chain)
+        yield from (lead + line for line in body("description", self.work_item.description))
+        yield from (lead + line for line in anchor_lines(self.work_item.anchors))
+        open_items = [(len(chain), item) for item in reversed(below.get(self.work_item.id, []))]
+        while open_items:
+            depth, item = open_items.pop()
+            yield INDENT * depth + item.line()
+            open_items += [(depth + 1, part) for part in reversed(below.get(item.id, []))]
+        if self.truncated:
+            yield f"{len(self.descendants)} of {self.descendants_total} items below are shown"
+
 
 async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkItemReply:
-    """Add a piece of work to a tree of five levels: project, session, task, research, subtask.
+    """Add work to a tree of five levels: project, session, task, research, subtask.
 
-    Use it to lay out work that has parts: first the whole, then its parts with `parent_id`. A child
-    stands on a lower level than its parent (levels may be skipped); type and parent cannot be
-    changed afterwards. For a flat list of things to do with branches and commits use create_task,
-    where that tool is there.
-
-    Next: update_work_item as work goes on; get_work_item_hierarchy shows the tree.
+    First the whole, then its parts, on lower levels, with parent_id; type and parent stay. For a
+    flat list use create_task.
     """
     from codebase_mcp.records.work_items import create_work_item as create  # noqa: PLC0415
 
@@ -187,11 +221,8 @@ async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkIte
 
 
 async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkItemReply:
-    """Change a piece of work: its title, its description, how far it is.
-
-    Only what you give changes; null clears the description. With status "completed" the time of
-    completion is kept in `completed_at`; with another status it is removed. Parents and children
-    keep their status: complete each by itself. Giving what is there already changes nothing.
+    """Change a work item: only what you give; null clears the description. Parents and children
+    keep their status.
     """
     from codebase_mcp.records.work_items import update_work_item as update  # noqa: PLC0415
 
@@ -205,13 +236,7 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
 
 
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
-    """List pieces of work, newest first: by status, by level, or those below another one.
-
-    Use it to find an item and its id, or what is open: status "active" or "blocked". With
-    `parent_id` come its direct children, with `include_descendants` everything below it. For a
-    whole tree with its ancestors call get_work_item_hierarchy. `total` says how many match in all;
-    for the next page pass `next_cursor` as `cursor`, with the same filters.
-    """
+    """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
     from codebase_mcp.records.work_items import Wanted  # noqa: PLC0415
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
@@ -245,12 +270,8 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
 async def get_work_item_hierarchy(
     caller: Caller, arguments: GetWorkItemHierarchy
 ) -> HierarchyReply:
-    """Show where a piece of work belongs: what it is part of, and everything below it.
-
-    Use it before you work on an item, to see why it is there and what of it is left. `ancestors`
-    begin with the root, `descendants` come level by level; at most 1,000 are named, and where
-    `truncated` is true query_work_items with `parent_id` and `include_descendants` pages through
-    all.
+    """Show what a work item is part of, and everything below it (1,000 at most; query_work_items
+    pages through all).
     """
     from codebase_mcp.records.work_items import get_hierarchy  # noqa: PLC0415
 

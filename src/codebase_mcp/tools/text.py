@@ -1,0 +1,104 @@
+"""How does a reply read as text? Short lines, ids whole, nothing that is null or empty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+INDENT = "  "
+_EMPTY: tuple[object, ...] = (None, "", [], {}, ())
+
+
+def moment(at: datetime) -> str:
+    """A time, to the minute, in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
+
+
+def compact(value: Any) -> str:
+    """A value as JSON in as few characters as it takes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def body(label: str, text: str | None) -> Iterator[str]:
+    """A text under its label, as it is; several lines begin on a line of their own."""
+    if text:
+        yield f"{label}:\n{text}" if "\n" in text else f"{label}: {text}"
+
+
+def joined(*parts: str | None, by: str = "  ") -> str:
+    """The parts that say something, on one line."""
+    return by.join(part for part in parts if part)
+
+
+def page(shown: int, total: int, kind: str, next_cursor: str | None) -> str:
+    """The first line of a page of records: how many there are, and how to get at the next ones."""
+    count = f"{shown} of {total}" if shown < total else str(total)
+    after = f'; next page: cursor="{next_cursor}"' if next_cursor else ""
+    return f"{count} {kind}{after}" if total else f"no {kind}"
+
+
+def lines_of(fields: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Any fields: a line each, what is inside further in, lists of records a line a record."""
+    for name, value in fields.items():
+        if value in _EMPTY:
+            continue
+        lead = f"{indent}{name}:"
+        if isinstance(value, Mapping) and any(
+            v and isinstance(v, dict | list) for v in value.values()
+        ):
+            yield lead
+            yield from lines_of(value, indent + INDENT)
+        elif isinstance(value, Mapping):
+            yield f"{lead} {_inline(value)}"
+        elif isinstance(value, Sequence) and any(isinstance(part, Mapping) for part in value):
+            yield lead
+            yield from (f"{indent}{INDENT}{_inline(part)}" for part in value)
+        else:
+            text = _scalar(value)
+            yield f"{lead}\n{text}" if "\n" in text else f"{lead} {text}"
+
+
+def _inline(fields: Mapping[str, Any]) -> str:
+    said = ((name, value) for name, value in fields.items() if value not in _EMPTY)
+    return ", ".join(f"{name} {_scalar(value)}" for name, value in said)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return compact(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(_scalar(part) for part in value)
+    return str(value)
+
+
+def error_text(error: Mapping[str, Any]) -> str:
+    """An error of the contract's shape: what went wrong, where, and what to do next."""
+    message, hint = error["message"], error.get("hint") or ""
+    lines = [f"Error {error['code']}: {message}"]
+    lines += _where(dict(error.get("details") or {}), message + hint)
+    return "\n".join([*lines, f"Try: {hint}"] if hint else lines)
+
+
+def _where(details: dict[str, Any], said: str) -> Iterator[str]:
+    """What the details add to what is said already."""
+    details.pop("jsonrpc_code", None)
+    problems = details.pop("fields", None)
+    for one in problems if isinstance(problems, list) else ():
+        what = one.get("message") or f"{one.get('value')}: {one.get('constraint')}"
+        yield joined(f"{one.get('field')}: {what}", one.get("hint"), by=". ")
+    name, value = details.pop("field", None), details.pop("value", None)
+    rule = details.pop("constraint", None)
+    if name and rule != "required":
+        given = "" if value is None else f" = {compact(value)}"
+        yield joined(f"{name}{given}", f"rule: {rule}" if rule else None, by="; ")
+    others = {k: v for k, v in details.items() if v not in _EMPTY and str(v) not in said}
+    if others:
+        yield _inline(others)
