@@ -304,3 +304,36 @@ async def test_tools_know_the_form_and_the_budget(
     async with agent("some-program") as reader:
         await reader.client.call_tool("list_projects", {})
     assert seen == [("text", 333), ("json", 2_000)]
+
+
+async def test_a_search_is_answered_by_the_definition_with_its_lines(
+    agent: Agent, make_repo: MakeRepo
+) -> None:
+    root = make_repo()
+    async with agent() as read:
+        await read("index_repository", repo_path=str(root))
+        text = await read("search_code", query="authenticate user with password")
+        assert re.match(r"1\. src/auth\.py:5-10  0\.\d\d  authenticate\n 5  def authenticate", text)
+        assert '"' not in text.split("\n")[0]
+        task = await read("create_task", title="Salt hashes", anchors=[{"file": "src/auth.py"}])
+        assert task
+        noted = await read("search_code", query="authenticate", with_notes=True, explain=True)
+        assert "   task ID: Salt hashes" in noted
+        assert "   rank: " in noted
+        small = await read("search_code", query="parse json authenticate", max_chars=200)
+        assert len(small) <= 200
+        nothing = await read("search_code", query="museum opening hours on Sunday")
+        assert nothing.startswith("Nothing found. ")
+
+
+async def test_the_text_of_a_search_keeps_to_the_setting(agent: Agent, make_repo: MakeRepo) -> None:
+    body = "".join(f"    charge_{n} = charge(card, {n})\n" for n in range(60))
+    files = {f"src/pay{n}.py": f"def charge_{n}(card):\n{body}" for n in range(12)}
+    root = make_repo(files)
+    for budget in (500, 2_000):
+        async with agent(reply_chars=budget) as read:
+            await read("index_repository", repo_path=str(root))
+            text = await read("search_code", query="charge the card")
+            assert budget / 2 < len(text) <= budget
+            whole = await read("search_code", query="charge the card", max_chars=50_000)
+            assert len(whole) <= 4_000

@@ -17,9 +17,11 @@ from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
 
 if TYPE_CHECKING:
     from codebase_mcp.app import SearchReport
+    from codebase_mcp.records.notes import Note
     from codebase_mcp.search.hits import Hit
 
 DEFAULT_CHARS = 2_000
+MOST_CHARS = 4_000
 
 # A reply asks for so many files: what comes after them is named by their number alone.
 FILES_ASKED = 10
@@ -64,7 +66,7 @@ def search_text(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> str:
         return _cut("\n".join([*head, *_help(report)]) or "Nothing found.", max_chars)
     plan = shares(hits, max_chars)
     blocks = [
-        _block(number, hit, share)
+        _block(number, hit, share) + _beside(hit, report.notes[number - 1 : number])
         for number, (hit, share) in enumerate(zip(hits, plan, strict=False), 1)
     ]
     tail = [] if report.help is None else [report.help.hint]
@@ -115,6 +117,18 @@ def _block(number: int, hit: Hit, share: _Share) -> list[str]:
         copies = ", ".join(printable(place.file_path) for place in hit.also_at[:3])
         block.append(f"   same text: {copies}")
     return block
+
+
+def _beside(hit: Hit, notes: Sequence[Sequence[Note]]) -> list[str]:
+    """What was asked for beside the place: what made its rank, what records say of it."""
+    lines = []
+    if hit.signals:
+        signals = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
+        lines.append(f"   rank: {', '.join(f'{name} {value:+.1f}' for name, value in signals)}")
+    for note in (note for of_hit in notes for note in of_hit):
+        state = f" ({note.state})" if note.state != "current" else ""
+        lines.append(f"   {note.record_kind} {note.id}: {printable(note.title)}{state}")
+    return lines
 
 
 def _last_name(symbol: str | None) -> str:

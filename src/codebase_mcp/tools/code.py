@@ -270,6 +270,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         limit=arguments.limit,
         context_lines=arguments.context_lines,
         explain=arguments.explain,
+        by_definition=caller.replies == "text",
     )
     report = await caller.app.search(
         arguments.query,
@@ -279,6 +280,11 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         with_notes=arguments.with_notes,
         with_help=True,
     )
+    if caller.replies == "text":
+        from codebase_mcp.replies.text import MOST_CHARS, search_text  # noqa: PLC0415
+
+        budget = min(arguments.max_chars or caller.reply_chars, MOST_CHARS)
+        return SearchReply.of_text(search_text(report, budget))
     reply = brief_reply(report) if is_brief else full_reply(report)
     return reply if arguments.max_chars is None else fit(reply, arguments.max_chars)
 

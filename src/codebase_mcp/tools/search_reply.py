@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr
 
 from codebase_mcp.tools.fields import NoteReply, note_replies
 from codebase_mcp.tools.reply import Reply, as_text
@@ -117,6 +117,18 @@ class SearchReply(Reply):
     )
     count: int = Field(default=0, description="For callers that name a collection.")
     query_time_ms: int = Field(default=0, description="For callers that name a collection.")
+
+    _text: str | None = PrivateAttr(None)
+
+    @classmethod
+    def of_text(cls, text: str) -> SearchReply:
+        """A reply for reading alone."""
+        reply = cls()
+        reply._text = text
+        return reply
+
+    def as_text(self) -> str:
+        return super().as_text() if self._text is None else self._text
 
 
 def full_reply(report: SearchReport) -> SearchReply:
