@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.printable import printable
+from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
 
 if TYPE_CHECKING:
@@ -58,24 +58,81 @@ class _Share:
     places: int
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One result as it is shown: its heading, lines of code with their numbers, what is beside it.
+
+    Of the code, lines that are left out stand as one without a number.
+    """
+
+    number: int
+    hit: Hit
+    path: str
+    code: tuple[tuple[int | None, str], ...]
+    beside: tuple[str, ...]
+
+    @property
+    def heading(self) -> str:
+        """``N. PATH:FIRST-LAST  SCORE  SYMBOL``."""
+        hit = self.hit
+        symbol = f"  {printable_line(hit.symbol)}" if hit.symbol else ""
+        lines = f"{hit.start_line}-{hit.end_line}"
+        return f"{self.number}. {self.path}:{lines}  {hit.similarity_score:.2f}{symbol}"
+
+    def margin(self, line: int | None) -> str:
+        """What stands before a line of code: its number, or a mark where lines are left out."""
+        width = len(str(self.hit.end_line))
+        return f"{'…' if line is None else line:>{width}}"
+
+    def lines(self) -> list[str]:
+        """All of it, line by line."""
+        code = [
+            f"{self.margin(line)}{'   ' if line is None else '  '}{text}".rstrip()
+            for line, text in self.code
+        ]
+        return [self.heading, *code, *self.beside]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader gets: what limits the answer, the results, what to do next."""
+
+    head: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    tail: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """All of it, line by line."""
+        return [*self.head, *(line for block in self.blocks for line in block.lines()), *self.tail]
+
+
 def search_text(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> str:
     """The text of a search by definition, of at most so many characters."""
+    text = "\n".join(read_search(report, max_chars).lines())
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def read_search(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> Reading:
+    """What is worth reading of a search by definition, in about so many characters."""
     hits = report.answer.hits
     head = _head(report)
     if not hits:
-        return _cut("\n".join([*head, *_help(report)]) or "Nothing found.", max_chars)
-    plan = shares(hits, max_chars)
-    blocks = [
-        _block(number, hit, share) + _beside(hit, report.notes[number - 1 : number])
-        for number, (hit, share) in enumerate(zip(hits, plan, strict=False), 1)
-    ]
+        return Reading((*head, *_help(report)), (), ())
+    roots = {one.repository_id: one.root for one in report.answer.snapshots}
+    blocks = []
+    for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
+        root = f"{roots[hit.repository_id]}/" if len(roots) > 1 else ""
+        path = printable_line(root + hit.file_path)
+        notes = report.notes[number - 1] if report.notes else ()
+        blocks.append(Block(number, hit, path, _code(hit, share), _beside(hit, share, notes)))
     tail = [] if report.help is None else [report.help.hint]
     shown = _fitting(head, blocks, tail, max_chars)
     left = report.answer.file_count - shown
     if left > 0:
-        tail.append(f"[{left} more files: limit, max_chars, directory]")
-    lines = [*head, *(line for block in blocks[:shown] for line in block), *tail]
-    return _cut("\n".join(lines), max_chars)
+        tail.append(
+            f"[{left} more {'file' if left == 1 else 'files'}: limit, max_chars, directory]"
+        )
+    return Reading(tuple(head), tuple(blocks[:shown]), tuple(tail))
 
 
 def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
@@ -97,71 +154,59 @@ def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     return plan
 
 
-def _block(number: int, hit: Hit, share: _Share) -> list[str]:
-    """A result: its heading, its lines, its further places."""
-    symbol = f"  {printable(hit.symbol)}" if hit.symbol else ""
-    path = printable(hit.file_path)
-    heading = (
-        f"{number}. {path}:{hit.start_line}-{hit.end_line}  {hit.similarity_score:.2f}{symbol}"
-    )
-    block = [heading]
-    if share.lines:
-        block += _code(hit, share)
+def _beside(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
+    """The other places of a file, and what was asked for beside the place."""
+    lines = []
     places = [
-        f"{place.start_line}-{place.end_line}{_last_name(place.symbol)} {place.score:.2f}"
+        f"{place.start_line}-{place.end_line}{_name(place.symbol)} {place.score:.2f}"
         for place in hit.more_in_file[: share.places]
     ]
     if places:
-        block.append(f"   also {', '.join(places)}")
+        lines.append(f"   also {', '.join(places)}")
     if hit.also_at:
-        copies = ", ".join(printable(place.file_path) for place in hit.also_at[:3])
-        block.append(f"   same text: {copies}")
-    return block
-
-
-def _beside(hit: Hit, notes: Sequence[Sequence[Note]]) -> list[str]:
-    """What was asked for beside the place: what made its rank, what records say of it."""
-    lines = []
+        copies = ", ".join(printable_line(place.file_path) for place in hit.also_at[:3])
+        lines.append(f"   same text: {copies}")
     if hit.signals:
         signals = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
         lines.append(f"   rank: {', '.join(f'{name} {value:+.1f}' for name, value in signals)}")
-    for note in (note for of_hit in notes for note in of_hit):
+    for note in notes:
         state = f" ({note.state})" if note.state != "current" else ""
-        lines.append(f"   {note.record_kind} {note.id}: {printable(note.title)}{state}")
-    return lines
+        lines.append(f"   {note.record_kind} {note.id}: {printable_line(note.title)}{state}")
+    return tuple(lines)
 
 
-def _last_name(symbol: str | None) -> str:
-    return f" {printable(symbol)}" if symbol else ""
+def _name(symbol: str | None) -> str:
+    return f" {printable_line(symbol)}" if symbol else ""
 
 
-def _code(hit: Hit, share: _Share) -> list[str]:
+def _code(hit: Hit, share: _Share) -> tuple[tuple[int | None, str], ...]:
+    if not share.lines:
+        return ()
     lines = split_lines(hit.content)
     matching = [line - hit.start_line for line in hit.matching_lines]
     shown = excerpt(lines, matching, most_lines=share.lines, most_chars=share.chars)
-    width = len(str(hit.end_line))
-    out: list[str] = []
+    out: list[tuple[int | None, str]] = []
     before = -1
     for place in [*shown, len(lines)]:
         gap = place - before - 1
         if gap and any(line.strip() for line in lines[before + 1 : place]):
-            out.append(f"{' ' * (width - 1)}…   [{gap} {'line' if gap == 1 else 'lines'}]")
+            out.append((None, f"[{gap} {'line' if gap == 1 else 'lines'}]"))
         if place < len(lines):
             text = printable(lines[place].rstrip())
             text = text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + "…"
-            out.append(f"{hit.start_line + place:>{width}}  {text}".rstrip())
+            out.append((hit.start_line + place, text))
         before = place
-    return out
+    return tuple(out)
 
 
 def _fitting(
-    head: Sequence[str], blocks: Sequence[Sequence[str]], tail: Sequence[str], max_chars: int
+    head: Sequence[str], blocks: Sequence[Block], tail: Sequence[str], max_chars: int
 ) -> int:
     """How many blocks fit; one at least."""
     room = max_chars - sum(len(line) + 1 for line in (*head, *tail)) - 50
     count = 0
     for block in blocks:
-        room -= sum(len(line) + 1 for line in block)
+        room -= sum(len(line) + 1 for line in block.lines())
         if room < 0 and count:
             break
         count += 1
@@ -184,7 +229,3 @@ def _help(report: SearchReport) -> list[str]:
     if told is None:
         return ["Nothing in the code has to do with this."]
     return [f"Nothing found. {told.hint}", *told.reasons]
-
-
-def _cut(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
