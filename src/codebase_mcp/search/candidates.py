@@ -224,7 +224,7 @@ async def find_candidates(
     idf = inverse_frequencies((term.id for term in query.terms), scope.frequencies)
     asked = sparse_literal(idf)
     parameters = scope.parameters()
-    words, named, symbols, holders, *meanings = await tx.fetch_many(
+    words, named, symbols, *others = await tx.fetch_many(
         [
             _words_statement(query, asked, scope, parameters),
             (
@@ -239,11 +239,12 @@ async def find_candidates(
                     **parameters,
                 },
             ),
-            (_SQL["holders"], {"term": _rare_word(query, scope), "hidden": scope.hidden}),
+            *_holders_statement(query, scope),
             *(_meaning_statement(asked_by, scope, parameters) for asked_by in asked_of),
         ]
     )
-    meant = await _meant(tx, asked_of, meanings, scope.second)
+    holders = others.pop(0) if len(others) > len(asked_of) else []
+    meant = await _meant(tx, asked_of, others, scope.second)
     texts = _evidence(words, meant, symbols, {blob for (blob,) in named})
     parameters["blobs"] = array_literal(texts)
     files = await tx.fetch_all(_SQL["files"], query=asked, **parameters)
@@ -261,10 +262,12 @@ async def find_candidates(
     return Found(candidates, by_stem, unknown, least, len(words) == WORD_CHUNKS)
 
 
-def _rare_word(query: Query, scope: Scope) -> int | None:
-    """The query's only word, if it is so rare that one text alone may hold it."""
+def _holders_statement(query: Query, scope: Scope) -> list[tuple[Any, dict[str, Any]]]:
+    """Which texts hold the query's only word, if it is so rare that one alone may."""
     term = query.whole
-    return term if term and scope.frequencies.get(term, 0) <= HOLDING_CHUNKS else None
+    if not term or not 0 < scope.frequencies.get(term, 0) <= HOLDING_CHUNKS:
+        return []
+    return [(_SQL["holders"], {"term": term, "hidden": scope.hidden})]
 
 
 async def _meant(

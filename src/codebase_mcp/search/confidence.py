@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.ranking import RankedFile
@@ -153,9 +153,9 @@ def proofs_of(ranked: Sequence[RankedFile], related: float) -> list[Proof]:
         ahead=(top - second) / top if second > 0 else 0.0,
         related=related,
     )
-    return [first] + [
-        replace(first, lead=file.score / top if top > 0 else 0.0, ahead=0.0) for file in ranked[1:]
-    ]
+    leads = (file.score / top if top > 0 else 0.0 for file in ranked[1:])
+    shared = first.coverage, first.name, first.definition, first.meaning
+    return [first, *(Proof(*shared, lead, 0.0, related) for lead in leads)]
 
 
 def similarity(proof: Proof) -> float:
