@@ -114,16 +114,16 @@ class Evidence:
     def mean_meaning(self, least: float) -> float:
         """The mean cosine of the best chunks; ``least`` for a chunk that the list has not found."""
         counted = min(self.chunk_count, CHUNKS_MEANT)
+        if counted == 0 or not self.meaning:
+            return least if counted else 0.0
         found = list(islice(self.meaning.values(), counted))
-        if counted == 0:
-            return 0.0
         return (sum(found) + least * (counted - len(found))) / counted
 
 
 def body_of(words: Mapping[int, float]) -> float:
     """What chunks say together: the best whole, each further one a little less."""
-    if len(words) == 1:
-        return next(iter(words.values()))
+    if len(words) < 2:
+        return next(iter(words.values()), 0.0)
     return float(sum(map(mul, words.values(), _DECAYS)))
 
 
