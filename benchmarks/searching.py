@@ -58,7 +58,7 @@ from trees import Tree, sources_below
 
 SIZES = "1000,10000,60000,300000"
 ROUNDS = 3
-CALLERS = (1, 10, 100)
+CALLERS = (1, 8, 100)
 HERE = Path(__file__).parent
 MODEL = Path(codebase_mcp.__file__).parent / "embedding/builtin"
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter, mul
 
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.ranking import RankedFile
@@ -106,6 +107,12 @@ class Proof:
     related: float
 
 
+# What each weight after the intercept belongs to, in their order.
+_VALUES: Mapping[type, attrgetter[tuple[float, ...]]] = {
+    About: attrgetter(*list(RELATED)[1:]),
+    Proof: attrgetter(*list(MEANT)[1:]),
+}
+
 # Where the model of an index is gone: as near as a question about the code mostly comes at least.
 ASSUMED = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2}
 
@@ -153,9 +160,9 @@ def proofs_of(ranked: Sequence[RankedFile], related: float) -> list[Proof]:
         ahead=(top - second) / top if second > 0 else 0.0,
         related=related,
     )
-    return [first] + [
-        replace(first, lead=file.score / top if top > 0 else 0.0, ahead=0.0) for file in ranked[1:]
-    ]
+    leads = (file.score / top if top > 0 else 0.0 for file in ranked[1:])
+    shared = first.coverage, first.name, first.definition, first.meaning
+    return [first, *(Proof(*shared, lead, 0.0, related) for lead in leads)]
 
 
 def similarity(proof: Proof) -> float:
@@ -169,10 +176,8 @@ def similarity(proof: Proof) -> float:
 
 
 def _sum(weights: Mapping[str, float], facts: About | Proof) -> float:
-    total = weights["intercept"]
-    for name in facts.__slots__:
-        total += weights[name] * getattr(facts, name)
-    return total
+    intercept, *factors = weights.values()
+    return sum(map(mul, factors, _VALUES[type(facts)](facts)), intercept)
 
 
 def _most(files: Sequence[RankedFile], signal: str) -> float:

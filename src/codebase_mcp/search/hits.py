@@ -5,7 +5,7 @@ Each file is shown once, by its best chunk; its other good places are named insi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import groupby
@@ -152,7 +152,14 @@ def good_chunks(file: ScoredFile, least: float = _COUNTED) -> list[ChosenChunk]:
 
 def count_chunks(files: Iterable[ScoredFile]) -> int:
     """The chunks that answer in all these files, each text counted once."""
-    return len({chunk.key for file in files for chunk in good_chunks(file)})
+    of_text = {file.ranked.candidate.blob_id: file.ranked for file in files}
+    return sum(map(_count_good, of_text.values()))
+
+
+def _count_good(file: RankedFile) -> int:
+    strengths = chunk_strengths(file).values()
+    least = _COUNTED * (max(strengths) or 1.0)
+    return max(sum(strength >= least for strength in strengths), 1)
 
 
 def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
@@ -160,7 +167,7 @@ def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
 
     Files that hold the same text count once; their chunks come in a row.
     """
-    of_file = [good_chunks(file) for file in files]
+    of_file = [good_chunks(file) for file in _of_best_texts(files, limit)]
     best = [chunks[0] for chunks in of_file]
     further = [chunk for chunks in of_file for chunk in chunks[1:]]
     kept: dict[tuple[int, int], list[ChosenChunk]] = {}
@@ -168,6 +175,16 @@ def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
         if chunk.key in kept or len(kept) < limit:
             kept.setdefault(chunk.key, []).append(chunk)
     return [chunk for first in _by_score(c[0] for c in kept.values()) for chunk in kept[first.key]]
+
+
+def _of_best_texts(files: Iterable[ScoredFile], most: int) -> Iterator[ScoredFile]:
+    """The files of so many texts, best first; no chunk of another one can be shown."""
+    texts: set[int] = set()
+    for file in sorted(files, key=lambda file: -round(file.similarity, 4)):
+        blob_id = file.ranked.candidate.blob_id
+        if blob_id in texts or len(texts) < most:
+            texts.add(blob_id)
+            yield file
 
 
 def _by_score(chunks: Iterable[ChosenChunk]) -> list[ChosenChunk]:

@@ -114,16 +114,16 @@ class Evidence:
     def mean_meaning(self, least: float) -> float:
         """The mean cosine of the best chunks; ``least`` for a chunk that the list has not found."""
         counted = min(self.chunk_count, CHUNKS_MEANT)
+        if counted == 0 or not self.meaning:
+            return least if counted else 0.0
         found = list(islice(self.meaning.values(), counted))
-        if counted == 0:
-            return 0.0
         return (sum(found) + least * (counted - len(found))) / counted
 
 
 def body_of(words: Mapping[int, float]) -> float:
     """What chunks say together: the best whole, each further one a little less."""
-    if len(words) == 1:
-        return next(iter(words.values()))
+    if len(words) < 2:
+        return next(iter(words.values()), 0.0)
     return float(sum(map(mul, words.values(), _DECAYS)))
 
 
@@ -183,11 +183,11 @@ def rank_files(
     unnamed = unnamed_share(facts_of, [name for name, _ in named], rarity(query, frequency))
     wants_tests = not _TEST_WORDS.isdisjoint(asked.places)
     asked_for = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
-    best_words = max((c.evidence.best_words for c in candidates), default=0.0)
-    said = min(best_words / asked_for, 1.0)
+    best_words = [c.evidence.best_words for c in candidates]
+    said = min(max(best_words, default=0.0) / asked_for, 1.0)
     ranked = []
-    for candidate, facts, body, kindred, folder, (name, prefix) in zip(
-        candidates, facts_of, bodies, lent, folders, named, strict=True
+    for candidate, facts, body, words, kindred, folder, (name, prefix) in zip(
+        candidates, facts_of, bodies, best_words, lent, folders, named, strict=True
     ):
         evidence = candidate.evidence
         meaning = evidence.mean_meaning(least_meaning)
@@ -210,7 +210,7 @@ def rank_files(
             "only": float(is_only_place(query, candidate)),
         }
         score = sum(map(mul, _WEIGHT_LIST, signals.values()))
-        ranked.append(RankedFile(candidate, score, signals, evidence.best_words / asked_for))
+        ranked.append(RankedFile(candidate, score, signals, words / asked_for))
     ranked.sort(key=lambda r: (-r.score, r.candidate.path))
     return ranked
 
@@ -302,7 +302,7 @@ def _definition(query: Query, candidate: Candidate) -> float:
 def is_only_place(query: Query, candidate: Candidate) -> bool:
     """Whether the query is one name that only this file defines, or a word that only it holds."""
     evidence = candidate.evidence
-    if query.whole is None or evidence.is_only_holder:
+    if evidence.is_only_holder or not evidence.definitions or query.whole is None:
         return evidence.is_only_holder
     is_alone = any(definition.definers == 1 for definition in evidence.definitions)
     return query.is_symbol and is_alone and candidate.kind in DEFINING_KINDS

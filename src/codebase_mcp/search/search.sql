@@ -129,11 +129,16 @@ ORDER BY distance + kindred, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: holders
--- Which texts hold a term, two at most: enough to know whether there is only one.
+-- Which texts hold a rare term, two at most: enough to know whether there is only one. A plan that
+-- knew of the limit would read all chunks in the order of their texts.
+WITH held AS MATERIALIZED (
+    SELECT blob_id
+    FROM chunk
+    WHERE terms @> ARRAY[%(term)s::integer]
+      AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+)
 SELECT DISTINCT blob_id
-FROM chunk
-WHERE terms @> ARRAY[%(term)s::integer]
-  AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+FROM held
 LIMIT 2;
 
 -- name: prepare

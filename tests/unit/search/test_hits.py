@@ -94,8 +94,10 @@ def test_a_place_stands_where_its_own_score_puts_it_and_is_named_once() -> None:
 def test_as_many_places_come_as_are_wanted_or_counted_each_once(
     found: list[tuple[int, float, dict[int, float]]], limit: int
 ) -> None:
+    said: dict[int, dict[int, float]] = {}  # files of one text share what was found in it
     files = [
-        make_file(f"f{n}", score, blob, words=words) for n, (blob, score, words) in enumerate(found)
+        make_file(f"f{n}", score, blob, words=said.setdefault(blob, words))
+        for n, (blob, score, words) in enumerate(found)
     ]
     texts = {blob: TEXT.replace("line", f"row{blob}") for blob in range(1, 4)}
     hits = hits_of(files, texts, limit)
