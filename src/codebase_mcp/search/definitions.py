@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,6 +37,9 @@ _NAME_SHARE = 0.35
 
 # Of the expansion's terms so many of the weightiest count as all.
 _EXPANSION_TERMS = 3
+
+# Words that are remembered (some 20 MB) before it is begun anew.
+_MOST_WORDS = 100_000
 
 # A field or a constant is no place to read, unless it takes some lines of its own at the top.
 _FIELDS = frozenset({"constant", "variable", "property", "key", "type"})
@@ -77,6 +81,22 @@ class Part:
     best: float
 
 
+class WordCounter:
+    """Counts the words of lines, and remembers what each word becomes from search to search."""
+
+    def __init__(self) -> None:
+        self._lexicon, self._table = Lexicon(), term_table()
+
+    def count(self, texts: Sequence[str]) -> tuple[WordBags, list[list[int]]]:
+        """The words of each text, and its terms."""
+        if len(self._lexicon) > _MOST_WORDS:
+            self._lexicon, self._table = Lexicon(), term_table()
+        bags = self._lexicon.bags(texts)
+        counts = self._table.count(bags)
+        items, starts = counts.items.tolist(), counts.starts.tolist()
+        return bags, [items[first:last] for first, last in pairwise(starts)]
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What lines are held against: the query's terms and its expansion's, by how telling they are.
@@ -84,6 +104,7 @@ class Weights:
     ``vector`` is the query's by ``embedder``, None where the index has another model.
     """
 
+    words: WordCounter
     spoken: Mapping[int, float]
     expansion: Mapping[int, float]
     embedder: StaticEmbedder
@@ -146,13 +167,11 @@ def score_parts(
         for part, lines in zip(parts, lines_of, strict=True)
     ]
     names = [part.symbol or "" for part in parts]
-    bags = Lexicon().bags([*texts, *names])
-    counts = term_table().count(bags)
+    bags, terms = weights.words.count([*texts, *names])
     meaning = _meaning(bags, weights, [*texts, *names])
     scores = []
     for place, part in enumerate(parts):
-        terms = counts.items[counts.starts[place] : counts.starts[place + 1]].tolist()
-        spoken, expansion = weights.of(terms)
+        spoken, expansion = weights.of(terms[place])
         scores.append(
             WORDS * spoken
             + EXPANSION * expansion
@@ -182,15 +201,13 @@ def _meaning(bags: WordBags, weights: Weights, texts: Sequence[str]) -> list[flo
 def matching_lines(part: Part, lines: Sequence[str], weights: Weights) -> tuple[int, ...]:
     """The lines of a part, those that say most of what is asked first."""
     texts = [lines[number - 1] for number in part.own]
-    bags = Lexicon().bags(texts)
-    counts = term_table().count(bags)
+    bags, terms = weights.words.count(texts)
     near: Vectors = np.zeros(len(texts), np.float32)
     if weights.vector is not None:
         near = weights.embedder.encode_passages(Passages(texts, bags)) @ weights.vector
     scores = []
     for place in range(len(texts)):
-        terms = counts.items[counts.starts[place] : counts.starts[place + 1]].tolist()
-        spoken, expansion = weights.of(terms)
+        spoken, expansion = weights.of(terms[place])
         scores.append(spoken + expansion + max(float(near[place]), 0.0))
     order = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
     return tuple(part.own[place] for place in order if scores[place] > 0)

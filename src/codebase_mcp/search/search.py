@@ -48,7 +48,7 @@ from codebase_mcp.search.definition_hits import (
     make_definition_hits,
     strongest_chunks,
 )
-from codebase_mcp.search.definitions import Enclosing, Weights
+from codebase_mcp.search.definitions import Enclosing, Weights, WordCounter
 from codebase_mcp.search.hits import (
     ChosenChunk,
     Hit,
@@ -148,6 +148,7 @@ class Searcher:
         self._slow = SlowSearches(database)
         self._stronger = StrongerModel(models)
         self._seconds: dict[str, Profile | None] = {}
+        self._words = WordCounter()
 
     async def close(self) -> None:
         """Give up what is still waited for: a service's answer, facts for a warning."""
@@ -196,6 +197,7 @@ class Searcher:
         asked = next((one for one in entered.asked if one.profile in scope.profiles), None)
         expansion = inverse_frequencies(scope.lent, scope.frequencies)
         return Weights(
+            self._words,
             inverse_frequencies((t.id for t in query.terms if t.spoken), scope.frequencies),
             {term: scope.lent[term] * weight for term, weight in expansion.items()},
             self._models.first_embedder

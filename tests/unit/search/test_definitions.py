@@ -9,6 +9,7 @@ from codebase_mcp.search.definitions import (
     Enclosing,
     Part,
     Weights,
+    WordCounter,
     matching_lines,
     parts_of,
     score_parts,
@@ -50,7 +51,7 @@ def model() -> StaticEmbedder:
 def weights(*words: str, question: str | None = None) -> Weights:
     spoken = {term_id(stem(word)): 2.0 for word in words}
     vector = None if question is None else model().encode_query(question)
-    return Weights(spoken, {}, model(), vector)
+    return Weights(WordCounter(), spoken, {}, model(), vector)
 
 
 def parts() -> list[Part]:
