@@ -18,9 +18,10 @@ from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
+from codebase_mcp.index.identity import blob_id_of
 from codebase_mcp.index.plan import Plan, StoredFile
 from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
-from codebase_mcp.index.prepare import RawText, blob_id_of
+from codebase_mcp.index.prepare import RawText
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from codebase_mcp.tools.fields import ProjectId, ProjectReply, nullable
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id, text_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -199,7 +199,7 @@ AGENTS = Toolset(
             arguments=Agent,
             run=agent,
             reply=AgentReply,
-            annotations=hints(),
+            hints=Hints(),
             rules={
                 "project_id": check_project_id,
                 "agent_name": text_of("agent_name", 100),

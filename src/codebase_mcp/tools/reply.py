@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from fastmcp.tools.base import ToolResult
-from mcp_types import TextContent
 from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.tools.schemas import in_one_piece
+
+if TYPE_CHECKING:
+    from fastmcp.tools.base import ToolResult
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def output_schema(model: type[Reply]) -> dict[str, Any]:
 
 def success(content: dict[str, Any]) -> ToolResult:
     """A result, as structured content and as text."""
-    return ToolResult(content=[_text(content)], structured_content=content)
+    return _result(content)
 
 
 def failure(error: CodebaseError) -> ToolResult:
@@ -61,7 +62,7 @@ def failure(error: CodebaseError) -> ToolResult:
     number = _JSONRPC_CODES.get(error.code, -32603)
     shape["details"] = {**shape.get("details", {}), "jsonrpc_code": number}
     content = {"error": shape}
-    return ToolResult(content=[_text(content)], structured_content=content, is_error=True)
+    return _result(content, is_error=True)
 
 
 def unforeseen(error: BaseException) -> InternalError:
@@ -81,5 +82,9 @@ def as_text(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(content: dict[str, Any]) -> TextContent:
-    return TextContent(type="text", text=as_text(content))
+def _result(content: dict[str, Any], *, is_error: bool = False) -> ToolResult:
+    from fastmcp.tools.base import ToolResult  # noqa: PLC0415 - for a server alone
+    from mcp_types import TextContent  # noqa: PLC0415
+
+    text = TextContent(type="text", text=as_text(content))
+    return ToolResult(content=[text], structured_content=content, is_error=is_error)

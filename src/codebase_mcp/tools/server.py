@@ -6,7 +6,7 @@ The handshake needs neither database nor model: both are opened by the first too
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -19,19 +19,18 @@ from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool, ToolResult
 from mcp.server.auth.provider import principal_components
-from mcp_types import CallToolRequestParams
+from mcp_types import CallToolRequestParams, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.telemetry.calls import tool_call
-from codebase_mcp.tools.arguments import check_arguments
+from codebase_mcp.tools.calling import AppFactory, ReportProgress, call_tool
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
 from codebase_mcp.tools.discretion import discreet, private_folders
 from codebase_mcp.tools.reply import failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
-from codebase_mcp.tools.toolset import Caller, ToolSpec
+from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
@@ -74,9 +73,7 @@ def instructions_for(toolsets: Collection[str]) -> str:
     return "\n".join([*parts, ERROR_INSTRUCTIONS])
 
 
-AppFactory = Callable[[], Awaitable["App"]]
 Beside = Callable[["App"], AbstractAsyncContextManager[None]]
-ReportProgress = Callable[[float, float, str], Awaitable[None]]
 
 
 class AppHolder:
@@ -206,7 +203,7 @@ class ContractTool(Tool):
             description=spec.description,
             parameters=spec.input_schema(),
             output_schema=output_schema(spec.reply),
-            annotations=spec.annotations,
+            annotations=_annotations(spec.hints),
         )
         tool._spec = spec
         tool._holder = holder
@@ -226,6 +223,16 @@ class ContractTool(Tool):
         return success(content)
 
 
+def _annotations(hints: Hints) -> ToolAnnotations:
+    """Hints as the protocol has them; none of our tools reaches out into the world."""
+    return ToolAnnotations(
+        read_only_hint=hints.reads,
+        destructive_hint=hints.destroys,
+        idempotent_hint=hints.repeats,
+        open_world_hint=False,
+    )
+
+
 class UnknownTools(Middleware):
     """Answers calls of tools that are not shown in the shape of all other errors."""
 
@@ -241,35 +248,6 @@ class UnknownTools(Middleware):
         if name not in self._here:
             return failure(unknown_tool(name, self._here))
         return await call_next(context)
-
-
-async def call_tool(
-    spec: ToolSpec,
-    arguments: dict[str, Any],
-    open_app: AppFactory,
-    identity: Identity,
-    report_progress: ReportProgress,
-) -> dict[str, Any]:
-    """Check the arguments of a tool, call it, and return its reply as JSON values.
-
-    Raises:
-        CodebaseError: what the contract names.
-    """
-    with tool_call(spec.name):
-        try:
-            checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
-            parsed = spec.arguments.model_validate(checked)
-            caller = Caller(await open_app(), report_progress, frozenset(arguments), identity)
-            reply = await spec.run(caller, parsed)
-            return reply.model_dump(mode="json", exclude_unset=True)
-        except CodebaseError:
-            raise
-        except Exception as error:  # logged here, where the log still knows the tool
-            raise unforeseen(error) from error
-
-
-async def no_progress(done: float, total: float, message: str) -> None:
-    """For callers whom progress does not concern."""
 
 
 def build_server(

@@ -1,0 +1,48 @@
+"""How is a tool called? Its arguments checked, its reply as JSON values, for every caller alike."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.tools.arguments import check_arguments
+from codebase_mcp.tools.reply import unforeseen
+from codebase_mcp.tools.toolset import Caller, ToolSpec
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import App
+    from codebase_mcp.projects.identity import Identity
+
+AppFactory = Callable[[], Awaitable["App"]]
+ReportProgress = Callable[[float, float, str], Awaitable[None]]
+
+
+async def call_tool(
+    spec: ToolSpec,
+    arguments: dict[str, Any],
+    open_app: AppFactory,
+    identity: Identity,
+    report_progress: ReportProgress,
+) -> dict[str, Any]:
+    """Check the arguments of a tool, call it, and return its reply as JSON values.
+
+    Raises:
+        CodebaseError: what the contract names.
+    """
+    with tool_call(spec.name):
+        try:
+            checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
+            parsed = spec.arguments.model_validate(checked)
+            caller = Caller(await open_app(), report_progress, frozenset(arguments), identity)
+            reply = await spec.run(caller, parsed)
+            return reply.model_dump(mode="json", exclude_unset=True)
+        except CodebaseError:
+            raise
+        except Exception as error:  # logged here, where the log still knows the tool
+            raise unforeseen(error) from error
+
+
+async def no_progress(done: float, total: float, message: str) -> None:
+    """For callers whom progress does not concern."""
