@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from codebase_mcp.dry_run import DryRun
     from codebase_mcp.embedding.embedder import Embedder
     from codebase_mcp.erasure import Erasure
-    from codebase_mcp.index.batches import Progress
     from codebase_mcp.index.build import Indexer, RunResult
     from codebase_mcp.index.growing import Grower
     from codebase_mcp.index.pool import PreparerPool
+    from codebase_mcp.index.progress import Progress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.notes import Note

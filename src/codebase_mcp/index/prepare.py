@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.chunking.split import split
 from codebase_mcp.counting import Counts, Lexicon, term_table
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
@@ -86,6 +85,8 @@ class Preparer:
         """Split, count and embed some texts at once."""
         if len(self._lexicon) > MAX_LEXICON:
             self._lexicon = Lexicon()
+        from codebase_mcp.chunking.split import split  # noqa: PLC0415 - brings the grammars along
+
         outlines = [split(raw.text, TEXT if raw.unparsed else raw.language) for raw in texts]
         passages = [
             text

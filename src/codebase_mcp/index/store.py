@@ -21,7 +21,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
-from codebase_mcp.index.identity import repository_id_of
+from codebase_mcp.index.identity import WORKTREE, repository_id_of
 from codebase_mcp.index.part import Part
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
@@ -32,7 +32,6 @@ from codebase_mcp.tokens import ALL_CHUNKS, harsh_stem, path_parts, term_id
 
 _SQL = load_queries("codebase_mcp.index", "store.sql")
 
-WORKTREE = "worktree"
 WRITE_LOCK = "write"
 
 # How long a blob without a file stays, so that going back to an earlier state embeds nothing.

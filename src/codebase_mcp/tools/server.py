@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,8 @@ class AppHolder:
         """The product as these settings ask for it."""
 
         async def open_app() -> App:
+            # In a thread, so that a client that lists tools meanwhile is answered.
+            await asyncio.to_thread(import_module, "codebase_mcp.app")
             from codebase_mcp.app import App  # noqa: PLC0415 - not for the handshake
 
             return await App.open(settings)
