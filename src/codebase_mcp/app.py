@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,6 @@ from codebase_mcp.database.connection import (
     Database,
     DatabaseFacts,
     PoolFacts,
-    Transaction,
 )
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.nearest import NearestIndexes
@@ -38,17 +37,19 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed, NotFound, ProjectNotFound
-from codebase_mcp.freshness import Freshness, IndexTruth
+from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
+from codebase_mcp.projects.holding import Holding, projects_at
 from codebase_mcp.projects.identity import NOBODY, Identity
-from codebase_mcp.projects.resolution import ProjectSource, Resolver
+from codebase_mcp.projects.resolution import Resolver
+from codebase_mcp.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
 from codebase_mcp.search.candidates import Filters
-from codebase_mcp.search.help import Coverage, Help, is_weak
-from codebase_mcp.search.search import Answer, Ranking, Request, Searcher
+from codebase_mcp.search.help import Coverage, is_weak
+from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.wiring import chosen_model, database_target, model_access
@@ -68,54 +69,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.misses import Misses
     from codebase_mcp.transfers import Transfers
 
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What an index run did, in which project, and under which settings of the repository.
-
-    ``commits`` are kept of its history.
-    """
-
-    run: RunResult
-    project: Project
-    project_source: ProjectSource
-    repository: RepositorySettings
-    commits: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SearchReport:
-    """The answer to a question, from which project, and how long it took (ms).
-
-    ``notes`` are what is known about each hit, ``help`` says why the answer is weak; if that was
-    asked for.
-    """
-
-    answer: Answer
-    project: Project
-    project_source: ProjectSource
-    index: IndexTruth
-    latency_ms: float
-    notes: tuple[tuple[Note, ...], ...] = ()
-    help: Help | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InProject:
-    """A transaction in the project that a call means, and who calls."""
-
-    tx: Transaction
-    project: Project
-    source: ProjectSource
-    owner: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectFacts:
-    """A project and what is indexed in it."""
-
-    project: Project
-    repositories: tuple[RepositoryFacts, ...]
+__all__ = ["App", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
 
 def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
@@ -446,6 +400,13 @@ class App:
                 ):
                     found.append(ProjectFacts(project, await load_inventory(tx)))
         return found
+
+    async def projects_at(self, directory: Path) -> list[Holding]:
+        """The projects that have the repository in which a directory lies, the last indexed first.
+
+        Of repositories inside each other the innermost counts.
+        """
+        return await projects_at(self._database, directory)
 
     async def list_projects(self, paging: Paging) -> Page[Project]:
         """A page of the projects, newest first."""

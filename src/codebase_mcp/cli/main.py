@@ -132,6 +132,9 @@ def build_parser() -> argparse.ArgumentParser:
     search.add_argument("--file-type", help="only files with this extension")
     search.add_argument("--directory", help="only files below this directory")
     search.add_argument("--context", dest="context_lines", default="0", help="lines around (0)")
+    search.add_argument(
+        "--index", action="store_true", help="index the repository here first, if it is not yet"
+    )
     search.add_argument("--explain", action="store_true", help="show what made each rank")
     _project_options(search)
 
