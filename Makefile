@@ -7,7 +7,7 @@ REPO ?= .
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean
+.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean bench-start
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ bench-embedding: $(VENV)/dev ## Measure how fast texts become vectors (ARGS="--c
 
 bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="--soak 10")
 	$(BIN)/python benchmarks/load.py $(ARGS)
+
+bench-start: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure commands and the handshake beside semble's (ARGS="--tree DIR")
+	$(BIN)/python benchmarks/start.py --semble $(SEMBLE)/bin/semble $(ARGS)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(SEMBLE) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

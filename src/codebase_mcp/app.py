@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.database.connection import (
     Database,
     DatabaseFacts,
     PoolFacts,
-    Transaction,
 )
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.nearest import NearestIndexes
@@ -33,86 +35,41 @@ from codebase_mcp.database.projects import (
     page_id,
     page_of_projects,
 )
-from codebase_mcp.dry_run import DryRun
-from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.erasure import Erasure
 from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed, NotFound, ProjectNotFound
-from codebase_mcp.freshness import Freshness, IndexTruth
-from codebase_mcp.index.batches import Progress
-from codebase_mcp.index.build import Indexer, RunResult
-from codebase_mcp.index.growing import Grower
-from codebase_mcp.index.history import refresh_history
+from codebase_mcp.freshness import Freshness
+from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.pool import PreparerPool, require_main_guard
-from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
-from codebase_mcp.projects.health import Health, examine
+from codebase_mcp.projects.holding import Holding, projects_at
 from codebase_mcp.projects.identity import NOBODY, Identity
-from codebase_mcp.projects.resolution import ProjectSource, Resolver
-from codebase_mcp.projects.workflow import WorkflowClient
-from codebase_mcp.records.following import refresh_anchors
-from codebase_mcp.records.notes import Note, notes_on
-from codebase_mcp.records.page import Cursor, Page, Paging
+from codebase_mcp.projects.resolution import Resolver
+from codebase_mcp.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
 from codebase_mcp.search.candidates import Filters
-from codebase_mcp.search.help import Coverage, Help, is_weak
-from codebase_mcp.search.misses import Misses
-from codebase_mcp.search.search import Answer, Ranking, Request, Searcher
+from codebase_mcp.search.help import Coverage, is_weak
+from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
-from codebase_mcp.transfers import Transfers
 from codebase_mcp.wiring import chosen_model, database_target, model_access
 
+if TYPE_CHECKING:
+    from codebase_mcp.dry_run import DryRun
+    from codebase_mcp.embedding.embedder import Embedder
+    from codebase_mcp.erasure import Erasure
+    from codebase_mcp.index.build import Indexer, RunResult
+    from codebase_mcp.index.growing import Grower
+    from codebase_mcp.index.pool import PreparerPool
+    from codebase_mcp.index.progress import Progress
+    from codebase_mcp.projects.health import Health
+    from codebase_mcp.projects.workflow import WorkflowClient
+    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.page import Page, Paging
+    from codebase_mcp.search.misses import Misses
+    from codebase_mcp.transfers import Transfers
 
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What an index run did, in which project, and under which settings of the repository.
-
-    ``commits`` are kept of its history.
-    """
-
-    run: RunResult
-    project: Project
-    project_source: ProjectSource
-    repository: RepositorySettings
-    commits: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SearchReport:
-    """The answer to a question, from which project, and how long it took (ms).
-
-    ``notes`` are what is known about each hit, ``help`` says why the answer is weak; if that was
-    asked for.
-    """
-
-    answer: Answer
-    project: Project
-    project_source: ProjectSource
-    index: IndexTruth
-    latency_ms: float
-    notes: tuple[tuple[Note, ...], ...] = ()
-    help: Help | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InProject:
-    """A transaction in the project that a call means, and who calls."""
-
-    tx: Transaction
-    project: Project
-    source: ProjectSource
-    owner: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectFacts:
-    """A project and what is indexed in it."""
-
-    project: Project
-    repositories: tuple[RepositoryFacts, ...]
+__all__ = ["App", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
 
 def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
@@ -122,20 +79,24 @@ def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts
     )
 
 
+def _workflow(settings: Settings) -> WorkflowClient | None:
+    """Who says which project is active, if anybody does."""
+    if settings.workflow_url is None:
+        return None
+    from codebase_mcp.projects.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP along
+
+    return WorkflowClient(settings.workflow_url)
+
+
 class App:
     """Everything that the product can do; one instance serves any number of callers at once."""
 
-    def __init__(
-        self, settings: Settings, database: Database, models: Models, pool: PreparerPool
-    ) -> None:
+    def __init__(self, settings: Settings, database: Database, models: Models) -> None:
         self.settings = settings
         self.models = models
         self._database = database
-        self._pool = pool
-        self._indexer = Indexer(database, models, pool)
         self._nearest = NearestIndexes(database)
         self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest)
-        self._misses = Misses(database, models, self._searcher)
         self.jobs = JobQueue(database)
         self.freshness = Freshness(
             database,
@@ -149,14 +110,56 @@ class App:
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,
         )
-        url = settings.workflow_url
-        self.resolver = Resolver(
-            database, WorkflowClient(url) if url else None, chosen=settings.project
-        )
-        self.grower = Grower(database, models)
-        self.erasure = Erasure(database, self.resolver, self._indexer, self.jobs)
-        self.dry_run = DryRun(settings, database, self.resolver, models)
-        self.transfers = Transfers(database, self.resolver, models)
+        self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
+
+    # What a search does not need is loaded when it is first used: a command of the shell pays for
+    # every module.
+
+    @cached_property
+    def _pool(self) -> PreparerPool:
+        from codebase_mcp.index.pool import PreparerPool  # noqa: PLC0415
+
+        return PreparerPool(self.settings.workers)
+
+    @cached_property
+    def _indexer(self) -> Indexer:
+        from codebase_mcp.index.build import Indexer  # noqa: PLC0415
+
+        return Indexer(self._database, self.models, self._pool)
+
+    @cached_property
+    def _misses(self) -> Misses:
+        from codebase_mcp.search.misses import Misses  # noqa: PLC0415
+
+        return Misses(self._database, self.models, self._searcher)
+
+    @cached_property
+    def grower(self) -> Grower:
+        """Adds the vectors of the second tier."""
+        from codebase_mcp.index.growing import Grower  # noqa: PLC0415
+
+        return Grower(self._database, self.models)
+
+    @cached_property
+    def erasure(self) -> Erasure:
+        """Purges."""
+        from codebase_mcp.erasure import Erasure  # noqa: PLC0415
+
+        return Erasure(self._database, self.resolver, self._indexer, self.jobs)
+
+    @cached_property
+    def dry_run(self) -> DryRun:
+        """Forecasts index runs."""
+        from codebase_mcp.dry_run import DryRun  # noqa: PLC0415
+
+        return DryRun(self.settings, self._database, self.resolver, self.models)
+
+    @cached_property
+    def transfers(self) -> Transfers:
+        """Exports and imports records, backs up and restores."""
+        from codebase_mcp.transfers import Transfers  # noqa: PLC0415
+
+        return Transfers(self._database, self.resolver, self.models)
 
     @classmethod
     async def open(cls, settings: Settings | None = None) -> App:
@@ -166,7 +169,10 @@ class App:
             InvalidInput: a setting does not fit.
             EmbeddingUnavailable: the embedding model cannot be read.
         """
-        require_main_guard()
+        if "multiprocessing.process" in sys.modules:  # else this is nobody's worker process
+            from codebase_mcp.index.pool import require_main_guard  # noqa: PLC0415
+
+            require_main_guard()
         settings = settings or Settings.load()
         keep_caches_in(settings.data_dir)
         models = await asyncio.to_thread(
@@ -176,7 +182,7 @@ class App:
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()
-        return cls(settings, database, models, PreparerPool(settings.workers))
+        return cls(settings, database, models)
 
     async def __aenter__(self) -> App:
         return self
@@ -193,10 +199,12 @@ class App:
         """Give everything back; the embedded database lives on while others use it."""
         await self.resolver.close()
         await self.freshness.close()
-        self._misses.close()
+        if "_misses" in vars(self):
+            self._misses.close()
         await self._searcher.close()
         await self._nearest.close()
-        await asyncio.to_thread(self._pool.close)
+        if "_pool" in vars(self):
+            await asyncio.to_thread(self._pool.close)
         await self.models.close()
         await self._database.close()
 
@@ -288,6 +296,8 @@ class App:
         """Bring the history up to date, and count it; a run that cannot says so and stands."""
         if run.status == "failed":
             return run, 0
+        from codebase_mcp.index.history import refresh_history  # noqa: PLC0415 - for runs alone
+
         try:
             return run, await refresh_history(
                 self._database, project, run.repository_id, run.root, depth
@@ -302,6 +312,8 @@ class App:
         """Let anchors follow the code; what a run that broke off left is no state to follow."""
         if run.status == "failed":
             return run
+        from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415 - for runs alone
+
         try:
             async with self._database.transaction(project) as tx:
                 await refresh_anchors(
@@ -344,6 +356,8 @@ class App:
                 help_ = await self._misses.help(project, query, request.filters, answer, coverage)
             notes: list[tuple[Note, ...]] = []
             if with_notes:
+                from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
+
                 async with self._database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
         latency_ms = (time.perf_counter() - started) * 1000
@@ -387,8 +401,17 @@ class App:
                     found.append(ProjectFacts(project, await load_inventory(tx)))
         return found
 
+    async def projects_at(self, directory: Path) -> list[Holding]:
+        """The projects that have the repository in which a directory lies, the last indexed first.
+
+        Of repositories inside each other the innermost counts.
+        """
+        return await projects_at(self._database, directory)
+
     async def list_projects(self, paging: Paging) -> Page[Project]:
         """A page of the projects, newest first."""
+        from codebase_mcp.records.page import Cursor  # noqa: PLC0415 - for this alone
+
         found, total = await page_of_projects(self._database, paging.parameters())
         return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
 
@@ -398,6 +421,8 @@ class App:
         Raises:
             ProjectNotFound: the project that is named does not exist.
         """
+        from codebase_mcp.projects.health import examine  # noqa: PLC0415 - for this alone
+
         return await examine(
             self._database,
             self.resolver,
@@ -416,7 +441,7 @@ class App:
     @property
     def workers(self) -> int:
         """How many processes prepare what is indexed."""
-        return self._pool.workers
+        return self.settings.workers
 
     async def remove(
         self,
@@ -430,6 +455,8 @@ class App:
             NotFound: no such repository in the project.
             ProjectNotFound: no such project.
         """
+        from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415 - for this alone
+
         project, _ = await self.resolver.resolve(project_id, identity)
         match = await self._repository(project, repo_path)
         await self.jobs.stop(project.schema_name, match.id)

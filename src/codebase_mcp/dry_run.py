@@ -11,7 +11,7 @@ from codebase_mcp.database.naming import schema_of
 from codebase_mcp.database.placement import has_cluster
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
-from codebase_mcp.index.store import repository_id_in
+from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.repository_settings import RepositorySettings, repository_at

@@ -14,18 +14,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from json import loads
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, ProjectClaims
 from codebase_mcp.database.projects import Project, list_projects
-from codebase_mcp.index.build import RunResult
 from codebase_mcp.index.refresh import Outdated, Refresher, Update
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
 from codebase_mcp.search.candidates import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.verify import Verifier
 from codebase_mcp.source.selection import Selection
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.build import RunResult
 
 State = Literal["ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"]
 

@@ -16,7 +16,7 @@ from codebase_mcp.database.restore import restore_backup
 from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.store import repository_id_in
+from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.transfer import Imported, export_lines, import_lines, survey_lines

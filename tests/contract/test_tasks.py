@@ -12,7 +12,7 @@ import pytest
 
 from codebase_mcp.app import App
 from codebase_mcp.projects.identity import NOBODY, Identity
-from codebase_mcp.tools.server import call_tool, no_progress
+from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.tasks import TASKS
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
-from codebase_mcp.index.store import repository_id_of
+from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.records.anchors import Place
 from codebase_mcp.records.tasks import create_task

@@ -21,7 +21,7 @@ from codebase_mcp.database.projects import drop_project, ensure_project, find_pr
 from codebase_mcp.database.restore import restore_backup
 from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.store import repository_id_in
+from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database, External
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings import Settings
 

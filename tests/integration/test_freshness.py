@@ -19,7 +19,7 @@ from codebase_mcp.app import App, SearchReport
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.index.runs import load_runs, mark_cancelled
 from codebase_mcp.settings import Settings
 from codebase_mcp.source.walk import list_files

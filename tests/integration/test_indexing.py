@@ -16,7 +16,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.settings import Settings
 

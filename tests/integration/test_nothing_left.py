@@ -30,7 +30,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index import store
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.projects.identity import NOBODY
 from codebase_mcp.settings import Settings
 from codebase_mcp.source.read import SourceText, read_source

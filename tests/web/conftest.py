@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.projects import ensure_project
-from codebase_mcp.index.store import repository_id_of
+from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.settings import TOOLSETS, Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.ending import DRAIN_S, Ending

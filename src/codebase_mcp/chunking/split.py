@@ -16,9 +16,6 @@ from codebase_mcp.chunking.symbols import find_scopes
 from codebase_mcp.chunking.syntax import Syntax, parse, parse_embedded
 from codebase_mcp.model import Chunk, Outline
 
-CHUNKER_VERSION = 3
-"""Part of an index's profile: raise it whenever the same text gives another outline."""
-
 # A text of this size whose lines are this long on average was written by a program: its names
 # say nothing, and lines are all that it could be cut at.
 _MINIFIED_CHARS = 20_000

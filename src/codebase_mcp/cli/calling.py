@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,24 @@ from codebase_mcp.app import App
 from codebase_mcp.background.detached import let_work_begin
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
-from codebase_mcp.tools.catalog import all_tools
-from codebase_mcp.tools.server import AppHolder, call_tool, no_progress
+from codebase_mcp.tools.calling import call_tool, no_progress
+from codebase_mcp.tools.names import tool_named
 
 
-@dataclass(frozen=True, slots=True)
 class Shell:
-    """The product, opened when it is first needed, for whoever works in one directory."""
+    """The product, opened when it is first needed, for the user of one directory."""
 
-    holder: AppHolder
-    identity: Identity
+    def __init__(self, settings: Settings) -> None:
+        self.identity = identity_here(settings)
+        self._settings = settings
+        self._app: App | None = None
 
     async def app(self) -> App:
         """The product."""
-        return await self.holder.get()
+        if self._app is None:
+            self._app = await App.open(self._settings)
+            let_work_begin(self._app)
+        return self._app
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The reply of a tool as JSON values.
@@ -33,26 +36,25 @@ class Shell:
         Raises:
             CodebaseError: what the contract names.
         """
-        spec = next(spec for spec in all_tools() if spec.name == tool)
-        return await call_tool(spec, dict(arguments), self.holder.get, self.identity, no_progress)
+        spec = tool_named(tool)
+        return await call_tool(spec, dict(arguments), self.app, self.identity, no_progress)
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        if self._app is not None:
+            await self._app.close()
 
 
 @asynccontextmanager
 async def open_shell(settings: Settings) -> AsyncIterator[Shell]:
     """A shell for one command; what it opened is closed at the end."""
-
-    async def open_app() -> App:
-        app = await App.open(settings)
-        let_work_begin(app)
-        return app
-
-    holder = AppHolder(open_app)
+    shell = Shell(settings)
     try:
-        yield Shell(holder, identity_here(settings))
+        yield shell
     finally:
-        await holder.close()
+        await shell.close()
 
 
 def identity_here(settings: Settings) -> Identity:
-    """Whoever runs one command; nothing kept for it would outlive it, so it owns nothing."""
+    """The user of one command; nothing kept for it would outlive it, so it owns nothing."""
     return Identity(directory=settings.project_dir or Path.cwd())

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from codebase_mcp.app import App
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number

@@ -17,7 +17,7 @@ from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import CodebaseError, InternalError
-from codebase_mcp.index.prepare import PROGRAM_VERSION
+from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
 

@@ -30,7 +30,7 @@ from codebase_mcp.evaluation.questions import (
     read_questions,
 )
 from codebase_mcp.evaluation.scoring import Shown, score
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.repository_settings import repository_at
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number

@@ -29,7 +29,7 @@ from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.index.batches import Progress
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.index.queue import UNATTENDED
 from codebase_mcp.printable import printable_line
 from codebase_mcp.projects.identity import Identity

@@ -6,13 +6,11 @@ What a command needs is imported when it runs, so that help and the MCP handshak
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from codebase_mcp.cli.flags import (
 )
 from codebase_mcp.cli.job_commands import add_job_commands
 from codebase_mcp.cli.model_arguments import add_model_command
-from codebase_mcp.cli.output import print_json, warn
+from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.record_commands import add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError, InvalidInput
@@ -71,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
         )
         for warning in settings.warnings:
             _log.warning(warning)
+        import asyncio  # noqa: PLC0415 - not for help, which is to be there at once
+
         return asyncio.run(command(options, settings))
     except CodebaseError as error:
         show_error(error, as_json=options.json)
@@ -96,7 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Every MCP tool is also a command: codebase-mcp search_code --query '…'. "
         + SEE_ALSO,
     )
-    parser.add_argument("--version", action="version", version=version("codebase-mcp"))
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     parser.set_defaults(command=_lazily("serve", "serve"), json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
@@ -132,6 +132,9 @@ def build_parser() -> argparse.ArgumentParser:
     search.add_argument("--file-type", help="only files with this extension")
     search.add_argument("--directory", help="only files below this directory")
     search.add_argument("--context", dest="context_lines", default="0", help="lines around (0)")
+    search.add_argument(
+        "--index", action="store_true", help="index the repository here first, if it is not yet"
+    )
     search.add_argument("--explain", action="store_true", help="show what made each rank")
     _project_options(search)
 
@@ -184,6 +187,16 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_setup_arguments(setup)
     return parser
+
+
+class _Version(argparse.Action):
+    """Shows the version, which is looked up when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415 - reads the package's description
+
+        say(version("codebase-mcp"))
+        parser.exit()
 
 
 def _add_index_options(index: SettingsParser) -> None:

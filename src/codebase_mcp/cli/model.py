@@ -14,7 +14,6 @@ from rich.table import Column, Table
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.connection import ProjectClaims
@@ -23,8 +22,8 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index import second_tier
-from codebase_mcp.index.batches import Progress
 from codebase_mcp.index.inventory import RepositoryFacts
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.index.second_tier import TierState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
@@ -67,6 +66,8 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
         InvalidInput: no stronger model is configured.
         EmbeddingUnavailable: it is away.
     """
+    from codebase_mcp.cli.indexing import progress_bar  # noqa: PLC0415 - clones are not for status
+
     async with await App.open(settings) as app:
         if not app.models.has_second:
             raise InvalidInput(

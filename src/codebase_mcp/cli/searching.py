@@ -11,6 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from codebase_mcp.cli.calling import open_shell
+from codebase_mcp.cli.here import project_here
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.printable import printable, printable_line
@@ -47,12 +48,14 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         "explain": options.explain,
     }
     optional = {
-        "project_id": options.project,
         "file_type": options.file_type,
         "directory": options.directory,
     }
     arguments |= {name: value for name, value in optional.items() if value is not None}
     async with open_shell(patient(settings)) as shell:
+        project = await project_here(await shell.app(), options, shell.identity)
+        if project is not None:
+            arguments["project_id"] = project
         reply = await shell.call("search_code", arguments)
     if options.json:
         print_json(reply)

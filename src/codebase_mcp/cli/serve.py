@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from socket import socket
 
 # A client waits for the answer to its first message, not for what we do beside.
-_AFTER_HANDSHAKE_S = 2.0
+_AFTER_HANDSHAKE_S = 0.3
 
 
 async def serve(options: argparse.Namespace, settings: Settings) -> int:

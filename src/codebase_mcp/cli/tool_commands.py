@@ -9,26 +9,17 @@ from typing import Any
 from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings import Settings
+from codebase_mcp.tools.names import MODULES, tool_named
 
 
 def is_tool(arguments: Sequence[str]) -> bool:
     """Whether these arguments call a tool."""
-    if not arguments or arguments[0].startswith("-") or arguments[0] in _OTHER_COMMANDS:
+    if not arguments or arguments[0] not in MODULES:
         return False
-    if arguments[0] in _SHARED_NAMES and not _names_operation(arguments):
-        return False
-    from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415 - heavy, and seldom needed
-
-    return any(tool.name == arguments[0] for tool in all_tools())
+    return arguments[0] not in _SHARED_NAMES or _names_operation(arguments)
 
 
-# Commands whose names are no tools'; and those that are tools too, which --operation tells apart.
-_OTHER_COMMANDS = frozenset(
-    {
-        "serve", "index", "search", "status", "projects", "remove", "doctor", "tasks",
-        "work-items", "export", "import", "trust", "settings", "setup", "worker", "jobs", "watch",
-    }
-)  # fmt: skip
+# Commands whose names are tools' too: --operation tells them apart.
 _SHARED_NAMES = frozenset({"memory"})
 
 
@@ -39,9 +30,8 @@ def _names_operation(arguments: Sequence[str]) -> bool:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The arguments of a tool's command, under the names that the user wrote."""
     from codebase_mcp.tools.arguments import aliases_in  # noqa: PLC0415
-    from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415
 
-    spec = next(tool for tool in all_tools() if tool.name == arguments[0])
+    spec = tool_named(arguments[0])
     properties: dict[str, Any] = spec.input_schema()["properties"]
     parser = SettingsParser(
         prog=f"codebase-mcp {spec.name}",

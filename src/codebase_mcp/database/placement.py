@@ -118,6 +118,11 @@ def account_of(uid: int) -> Account:
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
 
 
+def is_made(data_dir: Path) -> bool:
+    """Whether a data folder has its cluster; nothing is made to find out."""
+    return any((home / CLUSTER).exists() for home in _homes(Path(os.path.realpath(data_dir))))
+
+
 def cluster_account(data_dir: Path) -> Account | None:
     """Whom the cluster of a data folder belongs to, if there is one and it is not root's."""
     for home in _homes(data_dir):

@@ -18,9 +18,11 @@ from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
+from codebase_mcp.index.identity import blob_id_of
 from codebase_mcp.index.plan import Plan, StoredFile
 from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
-from codebase_mcp.index.prepare import RawText, blob_id_of
+from codebase_mcp.index.prepare import RawText
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile
@@ -34,15 +36,6 @@ BATCH_FILES = 500
 
 # From so many new chunks on the word index and the statistics are put in order at once.
 SETTLE_CHUNKS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is; ``total`` is 0 while the files are being listed."""
-
-    done: int
-    total: int
-    message: str
 
 
 @dataclass(slots=True)

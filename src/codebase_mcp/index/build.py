@@ -24,12 +24,13 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
-from codebase_mcp.index.batches import Batches, Parts, Progress, Tally
+from codebase_mcp.index.batches import Batches, Parts, Tally
+from codebase_mcp.index.identity import PROGRAM_VERSION, repository_id_of
 from codebase_mcp.index.pace import paced, waiting
 from codebase_mcp.index.part import Part
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import PreparerPool
-from codebase_mcp.index.prepare import PROGRAM_VERSION
+from codebase_mcp.index.progress import Progress
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
@@ -81,7 +82,7 @@ class _Order:
 
     @property
     def repository_id(self) -> UUID:
-        return store.repository_id_of(self.project, self.root)
+        return repository_id_of(self.project, self.root)
 
 
 class Indexer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from codebase_mcp.index.identity import blob_id_of
 from codebase_mcp.index.plan import StoredFile, make_plan
-from codebase_mcp.index.prepare import blob_id_of
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.selection import Selection

@@ -17,10 +17,10 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.index.identity import PROGRAM_VERSION, WORKTREE, blob_id_of
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
-from codebase_mcp.index.prepare import PROGRAM_VERSION, Preparer, RawText, blob_id_of
-from codebase_mcp.index.store import WORKTREE
+from codebase_mcp.index.prepare import Preparer, RawText
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.read import SourceText, read_source

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
@@ -63,3 +64,9 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
         )
         for row in repositories
     )
+
+
+async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
+    """Where the repositories of a project are, and when each was indexed."""
+    rows = await tx.fetch_all(_SQL["roots"])
+    return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]

@@ -25,3 +25,9 @@ JOIN file AS f ON f.snapshot_id = s.id
 WHERE s.active
 GROUP BY s.repository_id, f.language
 ORDER BY count(*) DESC, f.language;
+
+-- name: roots
+-- Where the repositories are, and when each was indexed.
+SELECT r.root, s.indexed_at
+FROM repository AS r
+JOIN snapshot AS s ON s.repository_id = r.id AND s.active;

@@ -13,8 +13,8 @@ from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.telemetry.watch import Watch, duration, step, watched
 
 if TYPE_CHECKING:
-    from codebase_mcp.index.batches import Progress
     from codebase_mcp.index.build import RunResult
+    from codebase_mcp.index.progress import Progress
 
 _log = logging.getLogger(__name__)
 

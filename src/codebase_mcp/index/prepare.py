@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.chunking.split import CHUNKER_VERSION, split
 from codebase_mcp.counting import Counts, Lexicon, term_table
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.index.context import Context, in_context
 from codebase_mcp.model import Chunk, Symbol
-from codebase_mcp.tokens import TOKENS_VERSION, fold
-
-# Raise when the stored form of a chunk changes although splitter, tokens and model do not.
-STORE_VERSION = 2
+from codebase_mcp.tokens import fold
 
 # BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009) with a fixed average
 # length, so that a stored weight never depends on what else is in the project. The averages are
@@ -73,21 +68,6 @@ class PreparedBlob:
     terms: NDArray[np.int32]
 
 
-# What decides about everything stored of a text but its vectors.
-PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}"
-
-
-def blob_id_of(
-    blob_hash: bytes, language: str, generation: int, version: str = PROGRAM_VERSION
-) -> int:
-    """A blob's number, a hash of what identifies it, as a signed 64-bit integer.
-
-    Among a million blobs the chance that two share a number is below 10⁻⁷.
-    """
-    identity = b"\0".join((blob_hash, language.encode(), version.encode(), b"%d" % generation))
-    return int.from_bytes(sha256(identity).digest()[:8], "big", signed=True)
-
-
 class Preparer:
     """Prepares texts, remembering every word it has met."""
 
@@ -105,6 +85,8 @@ class Preparer:
         """Split, count and embed some texts at once."""
         if len(self._lexicon) > MAX_LEXICON:
             self._lexicon = Lexicon()
+        from codebase_mcp.chunking.split import split  # noqa: PLC0415 - brings the grammars along
+
         outlines = [split(raw.text, TEXT if raw.unparsed else raw.language) for raw in texts]
         passages = [
             text

@@ -22,7 +22,7 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed
-from codebase_mcp.index.store import repository_id_of
+from codebase_mcp.index.identity import repository_id_of
 
 _SQL = load_queries("codebase_mcp.index", "queue.sql")
 

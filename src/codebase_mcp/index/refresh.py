@@ -15,18 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.index.build import RunResult
 from codebase_mcp.index.differences import MOST_READ, differences
 from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.source.glance import Glance
 from codebase_mcp.source.selection import Selection
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.build import RunResult
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ PAUSE_S = 10.0
 _THREADS = 2
 
 T = TypeVar("T")
-Update = Callable[[Project, Path, "Iterable[str] | None"], Awaitable[RunResult | None]]
+Update = Callable[[Project, Path, "Iterable[str] | None"], Awaitable["RunResult | None"]]
 """Make an index equal to some paths of its tree, or to all of it; raises where that failed.
 
 Nothing comes back where the repository is not known any more.

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
+from codebase_mcp.index.identity import WORKTREE, repository_id_of
 from codebase_mcp.index.part import Part
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
@@ -30,9 +31,7 @@ from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.tokens import ALL_CHUNKS, harsh_stem, path_parts, term_id
 
 _SQL = load_queries("codebase_mcp.index", "store.sql")
-_REPOSITORIES = UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")
 
-WORKTREE = "worktree"
 WRITE_LOCK = "write"
 
 # How long a blob without a file stays, so that going back to an earlier state embeds nothing.
@@ -63,16 +62,6 @@ class FileRecord:
     source: SourceFile
     blob_id: int
     read_at_ns: int
-
-
-def repository_id_of(project: Project, root: Path) -> UUID:
-    """The repository's id: the same project and path give the same id, for ever."""
-    return repository_id_in(project.schema_name, str(root))
-
-
-def repository_id_in(schema: str, root: str) -> UUID:
-    """The same, by the names of both."""
-    return uuid5(_REPOSITORIES, f"{schema}\0{root}")
 
 
 async def open_repository(

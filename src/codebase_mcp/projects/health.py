@@ -20,8 +20,8 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ProjectNotFound,
 )
+from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.prepare import PROGRAM_VERSION
 from codebase_mcp.index.queue import UNATTENDED, IndexJob, JobQueue
 from codebase_mcp.index.second_tier import TierState, load_state
 from codebase_mcp.projects.identity import Identity

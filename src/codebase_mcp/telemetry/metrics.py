@@ -5,8 +5,6 @@ Labels take few values: tools, error codes, steps, models; never a project, a pa
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,6 +106,9 @@ def enable(shared: Path | None = None) -> None:
     global _registry  # noqa: PLW0603 - a process has one page of metrics
     if _registry is not None:
         return
+    import platform  # noqa: PLC0415
+    from importlib.metadata import version  # noqa: PLC0415
+
     from prometheus_client import (  # noqa: PLC0415 - not for a server on stdio
         CollectorRegistry,
         ProcessCollector,

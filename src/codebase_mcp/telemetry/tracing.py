@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from importlib.metadata import version
 from threading import Thread
 from typing import TYPE_CHECKING, Literal
 
@@ -55,6 +54,8 @@ def enable(endpoint: str) -> None:
         ) from error
     # What the user says in OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES comes first.
     named = Resource.create().attributes
+    from importlib.metadata import version  # noqa: PLC0415 - not where no spans are made
+
     facts = {"service.version": version(NAME)}
     if str(named.get("service.name", "")).startswith("unknown_service"):
         facts["service.name"] = NAME

@@ -38,7 +38,7 @@ from codebase_mcp.tools.rules import (
     text_of,
 )
 from codebase_mcp.tools.sessions import SESSION
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -347,7 +347,7 @@ MEMORY = Toolset(
             arguments=Memory,
             run=memory,
             reply=MemoryReply,
-            annotations=hints(repeats=True),
+            hints=Hints(repeats=True),
             rules={
                 "project_id": check_project_id,
                 "content": text_of("content", MAX_CONTENT_CHARS),

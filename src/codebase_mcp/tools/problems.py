@@ -7,18 +7,17 @@ and only the first of a parameter are told.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.fitting import fits
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 MAX_PROBLEMS = 10
-MAX_UNKNOWN = 5
 _SHOWN_CHARS = 80
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -28,8 +27,12 @@ def problems_in(name: str, schema: Mapping[str, Any], value: Any) -> list[Invali
 
     ``name`` is empty for the object of all parameters.
     """
+    if fits(schema, value):
+        return []
+    from codebase_mcp.tools.validator import Validator  # noqa: PLC0415 - heavy, and for errors alone
+
     found: dict[str, InvalidInput] = {}
-    for error in islice(_Validator(schema).iter_errors(value), MAX_PROBLEMS):
+    for error in islice(Validator(schema).iter_errors(value), MAX_PROBLEMS):
         steps = [_cut(str(step)) for step in error.absolute_path]
         field = ".".join([name, *steps] if name else steps)
         label = field if steps else name.replace("_", " ").capitalize()
@@ -109,61 +112,3 @@ def _range(low: object, high: object, both: str) -> tuple[str, str]:
         only = f"at most {high}" if low is None else f"at least {low}"
         return only, only
     return both.format(low, high), f"{low}..{high}"
-
-
-Errors = Iterator[ValidationError]
-
-
-def _any_of(validator: Any, options: list[Any], value: Any, _: Any) -> Errors:
-    """Hold a value against the option for its type: then errors name the place inside it."""
-    of_type = [
-        (place, option)
-        for place, option in enumerate(options)
-        if validator.evolve(schema=type_of(option)).is_valid(value)
-    ]
-    if not of_type:
-        yield ValidationError("no option is for this type")
-    elif not any(validator.evolve(schema=option).is_valid(value) for _, option in of_type[1:]):
-        place, option = of_type[0]
-        yield from validator.descend(value, option, schema_path=place)
-
-
-def _no_others(validator: Any, others: Any, value: Any, schema: Mapping[str, Any]) -> Errors:
-    """Name the properties that are not known: the first ones each, then how many more."""
-    if others is not False:
-        yield from _BY_THE_BOOK["additionalProperties"](validator, others, value, schema)
-        return
-    if not validator.is_type(value, "object"):
-        return
-    known = schema.get("properties", {})
-    unknown = [name for name in value if name not in known]
-    rest = len(unknown) - MAX_UNKNOWN
-    for place, name in enumerate(unknown[:MAX_UNKNOWN], start=1):
-        more = f" and {rest:,} more" if place == MAX_UNKNOWN and rest else ""
-        yield ValidationError(more, path=[name], instance=value[name])
-
-
-def _items(validator: Any, items: Any, value: Any, schema: Mapping[str, Any]) -> Errors:
-    """Look into a list unless it is too long anyway."""
-    if not validator.is_type(value, "array") or len(value) <= schema.get("maxItems", len(value)):
-        yield from _BY_THE_BOOK["items"](validator, items, value, schema)
-
-
-def _required(validator: Any, names: list[str], value: Any, _: Any) -> Errors:
-    """Name each property that is missing as the place where it would be."""
-    if validator.is_type(value, "object"):
-        for name in names:
-            if name not in value:
-                yield ValidationError("", path=[name], instance=None)
-
-
-_BY_THE_BOOK = Draft202012Validator.VALIDATORS
-_Validator = extend(
-    Draft202012Validator,
-    {
-        "anyOf": _any_of,
-        "additionalProperties": _no_others,
-        "items": _items,
-        "required": _required,
-    },
-)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
-from fastmcp.tools.base import ToolResult
-from mcp_types import TextContent
 from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.errors import CodebaseError, InternalError
@@ -17,6 +15,9 @@ from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.schemas import in_one_piece
 from codebase_mcp.tools.text import error_text, lines_of
+
+if TYPE_CHECKING:
+    from fastmcp.tools.base import ToolResult
 
 _log = logging.getLogger(__name__)
 
@@ -72,20 +73,20 @@ def output_schema(model: type[Reply]) -> dict[str, Any]:
 def success(reply: Reply, replies: Replies) -> ToolResult:
     """A result: as structured content and as text, or as a text to read alone."""
     if replies == "text":
-        return ToolResult(content=[_text(reply.as_text())])
+        return _result(reply.as_text())
     content = reply.as_json()
-    return ToolResult(content=[_text(as_text(content))], structured_content=content)
+    return _result(as_text(content), content)
 
 
 def failure(error: CodebaseError, replies: Replies) -> ToolResult:
     """An error: as structured content and as text, or as a text to read alone."""
     shape = error.as_dict()
     if replies == "text":
-        return ToolResult(content=[_text(error_text(shape))], is_error=True)
+        return _result(error_text(shape), is_error=True)
     number = _JSONRPC_CODES.get(error.code, -32603)
     shape["details"] = {**shape.get("details", {}), "jsonrpc_code": number}
     content = {"error": shape}
-    return ToolResult(content=[_text(as_text(content))], structured_content=content, is_error=True)
+    return _result(as_text(content), content, is_error=True)
 
 
 def unforeseen(error: BaseException) -> InternalError:
@@ -105,5 +106,11 @@ def as_text(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(text: str) -> TextContent:
-    return TextContent(type="text", text=text)
+def _result(
+    text: str, content: dict[str, Any] | None = None, *, is_error: bool = False
+) -> ToolResult:
+    from fastmcp.tools.base import ToolResult  # noqa: PLC0415 - for a server alone
+    from mcp_types import TextContent  # noqa: PLC0415
+
+    block = TextContent(type="text", text=text)
+    return ToolResult(content=[block], structured_content=content, is_error=is_error)

@@ -6,11 +6,12 @@ The handshake needs neither database nor model: both are opened by the first too
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,20 +21,19 @@ from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool, ToolResult
 from mcp.server.auth.provider import principal_components
-from mcp_types import CallToolRequestParams, ListToolsRequest
+from mcp_types import CallToolRequestParams, ListToolsRequest, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.telemetry.calls import tool_call
-from codebase_mcp.tools.arguments import check_arguments
+from codebase_mcp.tools.calling import AppFactory, Form, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.discretion import discreet, private_folders
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
-from codebase_mcp.tools.toolset import Caller, ToolSpec
+from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
@@ -84,18 +84,7 @@ def instructions_for(toolsets: Collection[str]) -> str:
     return "\n".join([*parts, ERROR_INSTRUCTIONS])
 
 
-class Form(NamedTuple):
-    """How a reply is wanted: see `Caller`."""
-
-    replies: Replies = "json"
-    reply_chars: int = 2_000
-
-
-JSON = Form()
-
-AppFactory = Callable[[], Awaitable["App"]]
 Beside = Callable[["App"], AbstractAsyncContextManager[None]]
-ReportProgress = Callable[[float, float, str], Awaitable[None]]
 
 
 class AppHolder:
@@ -131,6 +120,8 @@ class AppHolder:
         """The product as these settings ask for it."""
 
         async def open_app() -> App:
+            # In a thread, so that a client that lists tools meanwhile is answered.
+            await asyncio.to_thread(import_module, "codebase_mcp.app")
             from codebase_mcp.app import App  # noqa: PLC0415 - not for the handshake
 
             return await App.open(settings)
@@ -253,7 +244,7 @@ class ContractTool(Tool):
             description=spec.description,
             parameters=spec.listed_schema(),
             output_schema=output_schema(spec.reply),
-            annotations=spec.annotations,
+            annotations=_annotations(spec.hints),
         )
         tool._spec = spec
         tool._holder = holder
@@ -272,6 +263,16 @@ class ContractTool(Tool):
             return failure(error, replies)
         except Exception as error:  # the edge: logged with its traceback, shown by its id
             return failure(unforeseen(error), replies)
+
+
+def _annotations(hints: Hints) -> ToolAnnotations:
+    """Hints as the protocol has them; none of our tools reaches out into the world."""
+    return ToolAnnotations(
+        read_only_hint=hints.reads,
+        destructive_hint=hints.destroys,
+        idempotent_hint=hints.repeats,
+        open_world_hint=False,
+    )
 
 
 class Listing(Middleware):
@@ -305,52 +306,6 @@ class Listing(Middleware):
     def _replies(self, context: MiddlewareContext[Any]) -> Replies:
         within = context.fastmcp_context
         return "json" if within is None else self._holder.replies_to(within)
-
-
-async def call_tool(
-    spec: ToolSpec,
-    arguments: dict[str, Any],
-    open_app: AppFactory,
-    identity: Identity,
-    report_progress: ReportProgress,
-) -> dict[str, Any]:
-    """Check the arguments of a tool, call it, and return its reply as JSON values.
-
-    Raises:
-        CodebaseError: what the contract names.
-    """
-    return (await reply_of(spec, arguments, open_app, identity, report_progress)).as_json()
-
-
-async def reply_of(
-    spec: ToolSpec,
-    arguments: dict[str, Any],
-    open_app: AppFactory,
-    identity: Identity,
-    report_progress: ReportProgress,
-    *,
-    form: Form = JSON,
-) -> Reply:
-    """Check the arguments of a tool and call it.
-
-    Raises:
-        CodebaseError: what the contract names.
-    """
-    with tool_call(spec.name):
-        try:
-            checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
-            parsed = spec.arguments.model_validate(checked)
-            given = frozenset(arguments)
-            caller = Caller(await open_app(), report_progress, given, identity, *form)
-            return await spec.run(caller, parsed)
-        except CodebaseError:
-            raise
-        except Exception as error:  # logged here, where the log still knows the tool
-            raise unforeseen(error) from error
-
-
-async def no_progress(done: float, total: float, message: str) -> None:
-    """For callers whom progress does not concern."""
 
 
 def build_server(

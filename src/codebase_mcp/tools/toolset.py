@@ -8,7 +8,6 @@ from functools import cache
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
-from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.tools.arguments import Rule
@@ -52,15 +51,14 @@ class Caller:
         return self.app.enter(project_id, self.identity, readonly=readonly)
 
 
-def hints(*, reads: bool = False, destroys: bool = False, repeats: bool = False) -> ToolAnnotations:
-    """What clients may know before they call a tool: only reads; may overwrite or delete; called
-    again with the same arguments does nothing more. None of ours reaches out into the world."""
-    return ToolAnnotations(
-        read_only_hint=reads,
-        destructive_hint=destroys,
-        idempotent_hint=repeats,
-        open_world_hint=False,
-    )
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What clients may know before they call a tool: it only reads; it may overwrite or delete;
+    called again with the same arguments it does nothing more."""
+
+    reads: bool = False
+    destroys: bool = False
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ class ToolSpec:
     arguments: type[Arguments]
     run: Callable[[Caller, Any], Awaitable[Reply]]
     reply: type[Reply]
-    annotations: ToolAnnotations
+    hints: Hints
     rules: Mapping[str, Rule] = field(default_factory=dict)
     collection_maxima: Mapping[str, int] = field(default_factory=dict)
     """Upper limits for callers that name a collection, where they may ask for more."""

@@ -13,9 +13,10 @@ from starlette.responses import Response
 
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.telemetry import tracing
+from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.reply import unforeseen
-from codebase_mcp.tools.server import AppHolder, identity_of_key, no_progress
+from codebase_mcp.tools.server import AppHolder, identity_of_key
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from codebase_mcp.index.batches import BATCH_BYTES, BATCH_FILES, cut
+from codebase_mcp.index.identity import blob_id_of
 from codebase_mcp.index.plan import RACY_NS, StoredFile, make_plan, trusted_mtime
-from codebase_mcp.index.prepare import blob_id_of
 from codebase_mcp.model import FileKind, Listing, SourceFile
 
 

@@ -16,6 +16,9 @@ _CODE = """\
   It answers with the places and their lines; go on reading there.
 - PROJECT_NOT_FOUND means that nothing is indexed yet: call `index_repository` with the absolute
   path of the repository, then search again. After larger changes call it again: only they are read.
+- Without that server, or from a script: `codebase-mcp search "where are failed requests retried"`
+  in the repository answers the same; `--index` indexes it first where that is still to do,
+  `--limit 3` and `--directory src/auth` narrow it.
 - Use grep where every occurrence of an exact string matters, such as all callers of a function.
 - An empty answer means that nothing in the code has to do with the question."""
 _RECORDS = {

@@ -1,0 +1,141 @@
+"""How long does a command take to start, and a server to say hello?
+
+Processor time and wall time of commands in a warm state, side by side with ``python -c pass`` and
+with semble's command on the same tree; medians of a few rounds. Of a server on stdio the handshake,
+the first search and the second one are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from codebase_mcp.database.server import Embedded, EmbeddedServer
+
+HERE = Path(__file__).parents[1]
+MODEL = HERE / "src" / "codebase_mcp" / "embedding" / "builtin"
+QUESTION = "where are failed requests retried"
+OURS = (str(Path(sys.executable).parent / "codebase-mcp"),)
+COMMANDS = {
+    "search": ("search", QUESTION),
+    "search --json": ("search", "--json", QUESTION),
+    "status": ("status",),
+    "projects": ("projects",),
+    "tasks": ("tasks",),
+    "memory": ("memory",),
+    "--help": ("--help",),
+}
+# A client lists tools, and an agent thinks, before it searches.
+THINKING_S = 5.0
+
+
+def main() -> None:
+    """Print a row for each command, then one for each server."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--semble", help="semble's command")
+    parser.add_argument("--tree", type=Path, default=HERE, help="what is searched (this project)")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    commands = {"python -c pass": (sys.executable, "-c", "pass")}
+    if options.semble:
+        commands["semble search"] = (options.semble, "search", QUESTION, str(options.tree))
+    commands |= {name: (*OURS, *arguments) for name, arguments in COMMANDS.items()}
+    with tempfile.TemporaryDirectory(prefix="bench-start-") as folder:
+        Path(folder).chmod(0o755)
+        environment = os.environ | {
+            "CODEBASE_MCP_DATA_DIR": f"{folder}/data",
+            "CODEBASE_MCP_IDLE_MINUTES": "1",
+            "SEMBLE_MODEL_NAME": str(MODEL),
+            "HF_HUB_OFFLINE": "1",
+        }
+        run((*OURS, "index", str(options.tree)), options.tree, environment)
+        measure(commands, options.rounds, options.tree, environment)
+        greet(options.rounds, options.tree, environment)
+        EmbeddedServer(Embedded(Path(folder) / "data")).stop()
+
+
+def measure(
+    commands: dict[str, Sequence[str]], rounds: int, tree: Path, environment: dict[str, str]
+) -> None:
+    """Time all commands in turn, round after round, so that all share the machine's moods."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for number in range(rounds + 1):
+        for name, command in commands.items():
+            taken = run(command, tree, environment)
+            if number:  # the first round only warms
+                times[name].append(taken)
+    print(f"{'':20} {'processor':>10} {'least':>8} {'wall':>8}   ms, medians of {rounds}")
+    for name, taken in times.items():
+        processor, wall = zip(*taken, strict=True)
+        middle = statistics.median(processor)
+        print(f"{name:20} {middle:10.0f} {min(processor):8.0f} {statistics.median(wall):8.0f}")
+
+
+def run(command: Sequence[str], tree: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Processor and wall time of a command, in ms."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return processor * 1000, wall * 1000
+
+
+def greet(rounds: int, tree: Path, environment: dict[str, str]) -> None:
+    """Time what a client waits for at a server on stdio."""
+    taken = [_greet_once(tree, environment) for _ in range(rounds)]
+    names = ("initialize", "tools/list", "first search", "second search")
+    for name, times in zip(names, zip(*taken, strict=True), strict=True):
+        print(f"{name:20} {'':10} {'':8} {statistics.median(times):8.0f}")
+
+
+def _greet_once(tree: Path, environment: dict[str, str]) -> list[float]:
+    started = time.perf_counter()
+    with subprocess.Popen(
+        OURS,
+        cwd=tree,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        client = {"name": "bench", "version": "1"}
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+        _ask(server, "initialize", hello)
+        taken = [(time.perf_counter() - started) * 1000]
+        _send(server, {"method": "notifications/initialized"})
+        taken.append(_ask(server, "tools/list", {}))
+        time.sleep(THINKING_S)
+        for query in (QUESTION, "how are ignored files found"):
+            call = {"name": "search_code", "arguments": {"query": query}}
+            taken.append(_ask(server, "tools/call", call))
+        assert server.stdin is not None
+        server.stdin.close()
+    return taken
+
+
+def _ask(server: subprocess.Popen[bytes], method: str, parameters: object) -> float:
+    started = time.perf_counter()
+    _send(server, {"id": 1, "method": method, "params": parameters})
+    assert server.stdout is not None
+    reply = json.loads(server.stdout.readline())
+    assert not reply["result"].get("isError"), reply
+    return (time.perf_counter() - started) * 1000
+
+
+def _send(server: subprocess.Popen[bytes], message: dict[str, object]) -> None:
+    assert server.stdin is not None
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    server.stdin.flush()
+
+
+if __name__ == "__main__":
+    main()

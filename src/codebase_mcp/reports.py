@@ -1,0 +1,67 @@
+"""What does the product's Python API answer?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codebase_mcp.database.projects import Project
+    from codebase_mcp.database.transaction import Transaction
+    from codebase_mcp.freshness import IndexTruth
+    from codebase_mcp.index.build import RunResult
+    from codebase_mcp.index.inventory import RepositoryFacts
+    from codebase_mcp.projects.resolution import ProjectSource
+    from codebase_mcp.records.notes import Note
+    from codebase_mcp.repository_settings import RepositorySettings
+    from codebase_mcp.search.help import Help
+    from codebase_mcp.search.search import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What an index run did, in which project, and under which settings of the repository.
+
+    ``commits`` are kept of its history.
+    """
+
+    run: RunResult
+    project: Project
+    project_source: ProjectSource
+    repository: RepositorySettings
+    commits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """The answer to a question, from which project, and how long it took (ms).
+
+    ``notes`` are what is known about each hit, ``help`` says why the answer is weak; if that was
+    asked for.
+    """
+
+    answer: Answer
+    project: Project
+    project_source: ProjectSource
+    index: IndexTruth
+    latency_ms: float
+    notes: tuple[tuple[Note, ...], ...] = ()
+    help: Help | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InProject:
+    """A transaction in the project that a call means, and who calls."""
+
+    tx: Transaction
+    project: Project
+    source: ProjectSource
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFacts:
+    """A project and what is indexed in it."""
+
+    project: Project
+    repositories: tuple[RepositoryFacts, ...]

@@ -1,0 +1,76 @@
+"""How is a tool called? Its arguments checked, its reply handed on, for every caller alike."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.tools.arguments import check_arguments
+from codebase_mcp.tools.clients import Replies
+from codebase_mcp.tools.reply import Reply, unforeseen
+from codebase_mcp.tools.toolset import Caller, ToolSpec
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import App
+    from codebase_mcp.projects.identity import Identity
+
+AppFactory = Callable[[], Awaitable["App"]]
+ReportProgress = Callable[[float, float, str], Awaitable[None]]
+
+
+class Form(NamedTuple):
+    """How a reply is wanted: see `Caller`."""
+
+    replies: Replies = "json"
+    reply_chars: int = 2_000
+
+
+JSON = Form()
+
+
+async def call_tool(
+    spec: ToolSpec,
+    arguments: dict[str, Any],
+    open_app: AppFactory,
+    identity: Identity,
+    report_progress: ReportProgress,
+) -> dict[str, Any]:
+    """Check the arguments of a tool, call it, and return its reply as JSON values.
+
+    Raises:
+        CodebaseError: what the contract names.
+    """
+    return (await reply_of(spec, arguments, open_app, identity, report_progress)).as_json()
+
+
+async def reply_of(
+    spec: ToolSpec,
+    arguments: dict[str, Any],
+    open_app: AppFactory,
+    identity: Identity,
+    report_progress: ReportProgress,
+    *,
+    form: Form = JSON,
+) -> Reply:
+    """Check the arguments of a tool and call it.
+
+    Raises:
+        CodebaseError: what the contract names.
+    """
+    with tool_call(spec.name):
+        try:
+            checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
+            parsed = spec.arguments.model_validate(checked)
+            given = frozenset(arguments)
+            caller = Caller(await open_app(), report_progress, given, identity, *form)
+            return await spec.run(caller, parsed)
+        except CodebaseError:
+            raise
+        except Exception as error:  # logged here, where the log still knows the tool
+            raise unforeseen(error) from error
+
+
+async def no_progress(done: float, total: float, message: str) -> None:
+    """For callers whom progress does not concern."""

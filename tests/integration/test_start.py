@@ -1,0 +1,174 @@
+"""What a command loads, what a server has ready before it is asked, and what `search` searches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import SAMPLE
+
+from codebase_mcp.app import App
+from codebase_mcp.background.beside import may_search, opened_early, search_once
+from codebase_mcp.settings import Settings
+
+# Nothing that a command prints needs these: together they take longer than all that it does.
+HEAVY = {
+    "fastmcp", "mcp", "mcp_types", "starlette", "uvicorn", "jsonschema", "procrastinate",
+    "prometheus_client", "opentelemetry", "watchfiles", "httpx2", "tree_sitter", "semble_grammars",
+}  # fmt: skip
+NOT_FOR_HELP = {"asyncio", "numpy", "psycopg", "pydantic", "rich", "tokenizers", "email"}
+RUN = """
+import sys
+from codebase_mcp.cli.main import run
+try:
+    status = run(sys.argv[1:])
+except SystemExit as ended:
+    status = ended.code
+print(*(name for name in sys.modules if "." not in name), file=sys.stderr)
+print(*(name for name in sys.modules if name.startswith("codebase_mcp.")), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def loaded_by(data_dir: Path, *command: str) -> set[str]:
+    """The modules that a command has loaded when it ends."""
+    environment = os.environ | {"CODEBASE_MCP_DATA_DIR": str(data_dir)}
+    asked = [sys.executable, "-c", RUN, *command]
+    done = subprocess.run(asked, check=False, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["search", "who signs in"],
+        ["search", "who signs in", "--json"],
+        ["status"],
+        ["projects"],
+        ["tasks"],
+        ["memory"],
+        ["work-items"],
+        ["jobs"],
+        ["list_tasks"],
+    ],
+    ids=" ".join,
+)
+async def test_a_command_loads_no_server_and_no_other_tool(
+    app: App,
+    project_id: str,
+    make_repo: Callable[..., Path],
+    command: list[str],
+) -> None:
+    await app.index(make_repo(SAMPLE), project_id)
+    asked = [*command, "--project", project_id]
+    if command == ["list_tasks"]:
+        asked = [*command, "--project-id", project_id]
+    loaded = await asyncio.to_thread(loaded_by, app.settings.data_dir, *asked)
+    assert loaded & HEAVY == set()
+    assert "codebase_mcp.tools.catalog" not in loaded
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["search", "--help"]], ids=" ".join)
+def test_help_loads_next_to_nothing(tmp_path: Path, command: list[str]) -> None:
+    loaded = loaded_by(tmp_path / "data", *command)
+    assert not loaded & HEAVY
+    if command != ["--version"]:
+        assert not loaded & NOT_FOR_HELP
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.anyio
+async def test_a_server_on_stdio_has_connected_before_it_is_asked(settings: Settings) -> None:
+    opened: asyncio.Future[App] = asyncio.get_running_loop().create_future()
+
+    async def open_app() -> App:
+        opened.set_result(await App.open(settings))
+        return opened.result()
+
+    async with opened_early(open_app, settings), await opened as app:
+        while not app.pool_facts().idle:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.anyio
+async def test_a_first_search_of_nothing_is_no_error(settings: Settings) -> None:
+    async with await App.open(replace(settings, project="never-made")) as app:
+        await search_once(app)
+
+
+def test_a_server_on_stdio_makes_no_database_that_nobody_asked_for(
+    settings: Settings, tmp_path: Path
+) -> None:
+    new = replace(settings, data_dir=tmp_path / "new")
+    assert may_search(settings)
+    assert not may_search(new)
+    assert not may_search(replace(settings, toolsets=("tasks",)))
+    assert may_search(replace(new, database_url="postgresql://elsewhere/code"))
+    assert not new.data_dir.exists()
+
+
+def searched(data_dir: Path, directory: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Exit status, reply and what was said beside it of a search from a directory."""
+    command = [sys.executable, "-m", "codebase_mcp.cli.main", "search", "who signs in", "--json"]
+    done = subprocess.run(
+        [*command, *arguments],
+        check=False,
+        cwd=directory,
+        env=os.environ | {"CODEBASE_MCP_DATA_DIR": str(data_dir)},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.anyio
+async def test_search_finds_the_project_of_the_repository_that_it_is_called_in(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo(SAMPLE)
+    await app.index(root, project_id)
+    status, reply, said = await asyncio.to_thread(
+        searched, app.settings.data_dir, root / "src" / "parsers"
+    )
+    assert (status, reply["project_id"], said) == (0, project_id, "")
+
+
+@pytest.mark.anyio
+async def test_of_several_projects_that_have_the_repository_the_last_indexed_is_searched(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo(SAMPLE)
+    await app.index(root, f"{project_id}-new")
+    try:
+        await app.index(root, project_id)
+        _, reply, said = await asyncio.to_thread(searched, app.settings.data_dir, root)
+        assert reply["project_id"] == project_id
+        assert f"{project_id}, which was indexed last; also in {project_id}-new" in said
+        named = ("--project", f"{project_id}-new")
+        _, reply, said = await asyncio.to_thread(searched, app.settings.data_dir, root, *named)
+        assert (reply["project_id"], said) == (f"{project_id}-new", "")
+    finally:
+        await app.drop_project(f"{project_id}-new")
+
+
+@pytest.mark.anyio
+async def test_search_indexes_what_is_not_indexed_yet_if_told_to(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root, data_dir = make_repo(SAMPLE), app.settings.data_dir
+    named = ("--project", project_id)
+    status, reply, _ = await asyncio.to_thread(searched, data_dir, root, *named)
+    assert (status, reply["error"]["code"]) == (1, "PROJECT_NOT_FOUND")
+    status, reply, _ = await asyncio.to_thread(searched, data_dir, root, *named, "--index")
+    assert status == 0
+    assert reply["results"]
