@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from codebase_mcp.tools.fields import ProjectId, ProjectReply, nullable
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id, text_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -199,7 +199,7 @@ AGENTS = Toolset(
             arguments=Agent,
             run=agent,
             reply=AgentReply,
-            hints=Hints(),
+            annotations=hints(),
             rules={
                 "project_id": check_project_id,
                 "agent_name": text_of("agent_name", 100),

@@ -29,7 +29,7 @@ from codebase_mcp.tools.rules import (
     id_of,
     text_of,
 )
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -410,7 +410,7 @@ ENTITIES = Toolset(
             arguments=RegisterEntityType,
             run=register_entity_type,
             reply=EntityTypeReply,
-            hints=Hints(),
+            annotations=hints(),
             rules=_TYPE_NAME | _PROJECT_ID,
         ),
         ToolSpec(
@@ -419,7 +419,7 @@ ENTITIES = Toolset(
             arguments=CreateEntity,
             run=create_entity,
             reply=EntityReply,
-            hints=Hints(),
+            annotations=hints(),
             rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID | {"name": text_of("name", MAX_NAME_CHARS)},
         ),
         ToolSpec(
@@ -428,7 +428,7 @@ ENTITIES = Toolset(
             arguments=QueryEntities,
             run=query_entities,
             reply=EntitiesReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID,
         ),
         ToolSpec(
@@ -437,7 +437,7 @@ ENTITIES = Toolset(
             arguments=UpdateEntity,
             run=update_entity,
             reply=EntityReply,
-            hints=Hints(destroys=True),
+            annotations=hints(destroys=True),
             rules=_ENTITY_ID | _TAGS | _PROJECT_ID,
         ),
         ToolSpec(
@@ -446,7 +446,7 @@ ENTITIES = Toolset(
             arguments=DeleteEntity,
             run=delete_entity,
             reply=DeletionReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules=_ENTITY_ID | _PROJECT_ID,
         ),
         ToolSpec(
@@ -455,7 +455,7 @@ ENTITIES = Toolset(
             arguments=UpdateEntityTypeSchema,
             run=update_entity_type_schema,
             reply=SchemaReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules=_TYPE_NAME | _PROJECT_ID,
         ),
     ),

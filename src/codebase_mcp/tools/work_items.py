@@ -22,7 +22,7 @@ from codebase_mcp.tools.fields import (
     publish_no_defaults,
 )
 from codebase_mcp.tools.rules import check_project_id, id_of, text_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -304,7 +304,7 @@ WORK_ITEMS = Toolset(
             arguments=CreateWorkItem,
             run=create_work_item,
             reply=WorkItemReply,
-            hints=Hints(),
+            annotations=hints(),
             rules={
                 "title": text_of("title", MAX_TITLE_CHARS),
                 "parent_id": id_of("parent_id", "Parent"),
@@ -317,7 +317,7 @@ WORK_ITEMS = Toolset(
             arguments=UpdateWorkItem,
             run=update_work_item,
             reply=WorkItemReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules={
                 "work_item_id": id_of("work_item_id", "Work item"),
                 "title": text_of("title", MAX_TITLE_CHARS),
@@ -330,7 +330,7 @@ WORK_ITEMS = Toolset(
             arguments=QueryWorkItems,
             run=query_work_items,
             reply=WorkItemsReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"parent_id": id_of("parent_id", "Parent"), "project_id": check_project_id},
         ),
         ToolSpec(
@@ -339,7 +339,7 @@ WORK_ITEMS = Toolset(
             arguments=GetWorkItemHierarchy,
             run=get_work_item_hierarchy,
             reply=HierarchyReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={
                 "work_item_id": id_of("work_item_id", "Work item"),
                 "project_id": check_project_id,
