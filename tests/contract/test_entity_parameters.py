@@ -224,20 +224,19 @@ async def test_a_project_that_is_not_there_is_not_found(
 def test_every_tool_says_what_it_does_and_what_comes_next() -> None:
     hints = {
         tool.name: (
-            tool.annotations.read_only_hint,
-            tool.annotations.destructive_hint,
-            tool.annotations.idempotent_hint,
-            tool.annotations.open_world_hint,
+            tool.annotations.reads,
+            tool.annotations.destroys,
+            tool.annotations.repeats,
         )
         for tool in ENTITIES.tools
     }
     assert hints == {
-        "register_entity_type": (False, False, False, False),
-        "create_entity": (False, False, False, False),
-        "query_entities": (True, False, True, False),
-        "update_entity": (False, True, False, False),
-        "delete_entity": (False, True, True, False),
-        "update_entity_type_schema": (False, True, True, False),
+        "register_entity_type": (False, False, False),
+        "create_entity": (False, False, False),
+        "query_entities": (True, False, True),
+        "update_entity": (False, True, False),
+        "delete_entity": (False, True, True),
+        "update_entity_type_schema": (False, True, True),
     }
     for tool in ENTITIES.tools:
         assert 100 < len(tool.description.encode()) < 2048

@@ -13,7 +13,7 @@ from codebase_mcp.tools.fields import ProjectId, ProjectReply, nullable
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id, text_of
 from codebase_mcp.tools.text import INDENT, joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -213,7 +213,7 @@ AGENTS = Toolset(
             arguments=Agent,
             run=agent,
             reply=AgentReply,
-            hints=Hints(),
+            annotations=hints(),
             rules={
                 "project_id": check_project_id,
                 "agent_name": text_of("agent_name", 100),

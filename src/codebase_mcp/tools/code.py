@@ -24,7 +24,7 @@ from codebase_mcp.tools.rules import (
 )
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 # A client that shows progress, or that drops silent calls, hears from us at least so often.
 PROGRESS_INTERVAL_S = 0.5
@@ -298,7 +298,7 @@ CODE = Toolset(
             arguments=IndexRepository,
             run=index_repository,
             reply=IndexReply,
-            hints=Hints(repeats=True),
+            annotations=hints(repeats=True),
             rules={
                 "repo_path": check_repo_path,
                 "project_id": check_project_id,
@@ -311,7 +311,7 @@ CODE = Toolset(
             arguments=SearchCode,
             run=search_code,
             reply=SearchReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={
                 "query": check_query,
                 "project_id": check_project_id,

@@ -32,7 +32,7 @@ from codebase_mcp.tools.rules import (
     text_of,
 )
 from codebase_mcp.tools.text import compact, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -424,7 +424,7 @@ ENTITIES = Toolset(
             arguments=RegisterEntityType,
             run=register_entity_type,
             reply=EntityTypeReply,
-            hints=Hints(),
+            annotations=hints(),
             rules=_TYPE_NAME | _PROJECT_ID,
         ),
         ToolSpec(
@@ -433,7 +433,7 @@ ENTITIES = Toolset(
             arguments=CreateEntity,
             run=create_entity,
             reply=EntityReply,
-            hints=Hints(),
+            annotations=hints(),
             rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID | {"name": text_of("name", MAX_NAME_CHARS)},
         ),
         ToolSpec(
@@ -442,7 +442,7 @@ ENTITIES = Toolset(
             arguments=QueryEntities,
             run=query_entities,
             reply=EntitiesReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID,
         ),
         ToolSpec(
@@ -451,7 +451,7 @@ ENTITIES = Toolset(
             arguments=UpdateEntity,
             run=update_entity,
             reply=EntityReply,
-            hints=Hints(destroys=True),
+            annotations=hints(destroys=True),
             rules=_ENTITY_ID | _TAGS | _PROJECT_ID,
         ),
         ToolSpec(
@@ -460,7 +460,7 @@ ENTITIES = Toolset(
             arguments=DeleteEntity,
             run=delete_entity,
             reply=DeletionReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules=_ENTITY_ID | _PROJECT_ID,
         ),
         ToolSpec(
@@ -469,7 +469,7 @@ ENTITIES = Toolset(
             arguments=UpdateEntityTypeSchema,
             run=update_entity_type_schema,
             reply=SchemaReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules=_TYPE_NAME | _PROJECT_ID,
         ),
     ),

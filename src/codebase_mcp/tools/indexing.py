@@ -20,7 +20,7 @@ from codebase_mcp.tools.fields import (
 from codebase_mcp.tools.reply import ErrorShape, Reply
 from codebase_mcp.tools.rules import check_project_id, check_repo_path, check_repository_id
 from codebase_mcp.tools.text import INDENT, lines_of, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.background.indexing import Started
@@ -344,7 +344,7 @@ INDEX = Toolset(
             arguments=IndexCodebase,
             run=index_codebase,
             reply=IndexCodebaseReply,
-            hints=Hints(repeats=True),
+            annotations=hints(repeats=True),
             rules={"collection": _check_collection, "repository_path": _check_path},
         ),
         ToolSpec(
@@ -353,7 +353,7 @@ INDEX = Toolset(
             arguments=GetIndexingStatus,
             run=get_indexing_status,
             reply=IndexingStatusReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"collection": _check_collection, "repository_id": check_repository_id},
         ),
         ToolSpec(
@@ -362,7 +362,7 @@ INDEX = Toolset(
             arguments=ClearIndex,
             run=clear_index,
             reply=ClearIndexReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules={"collection": _check_collection, "repository_id": check_repository_id},
         ),
     ),

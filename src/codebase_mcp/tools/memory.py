@@ -38,7 +38,7 @@ from codebase_mcp.tools.rules import (
     text_of,
 )
 from codebase_mcp.tools.sessions import SESSION
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -347,7 +347,7 @@ MEMORY = Toolset(
             arguments=Memory,
             run=memory,
             reply=MemoryReply,
-            hints=Hints(repeats=True),
+            annotations=hints(repeats=True),
             rules={
                 "project_id": check_project_id,
                 "content": text_of("content", MAX_CONTENT_CHARS),

@@ -22,7 +22,7 @@ from codebase_mcp.tools.fields import (
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.tools.text import INDENT, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import ProjectFacts
@@ -312,6 +312,6 @@ PROJECT = ToolSpec(
     arguments=ProjectQuestion,
     run=project,
     reply=ProjectQuestionReply,
-    hints=Hints(reads=True, repeats=True),
+    annotations=hints(reads=True, repeats=True),
     rules={"project_id": check_project_id},
 )

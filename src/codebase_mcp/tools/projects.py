@@ -19,7 +19,7 @@ from codebase_mcp.tools.project_overview import (
 )
 from codebase_mcp.tools.rules import check_project_id, text_of
 from codebase_mcp.tools.text import page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 MAX_NAME_CHARS = 100
 MAX_DESCRIPTION_CHARS = 2_000
@@ -191,7 +191,7 @@ PROJECTS = Toolset(
             arguments=CreateProject,
             run=create_project,
             reply=CreateProjectReply,
-            hints=Hints(),
+            annotations=hints(),
             rules={"name": text_of("name", MAX_NAME_CHARS), "project_id": check_project_id},
         ),
         ToolSpec(
@@ -200,7 +200,7 @@ PROJECTS = Toolset(
             arguments=SwitchProject,
             run=switch_project,
             reply=SwitchProjectReply,
-            hints=Hints(repeats=True),
+            annotations=hints(repeats=True),
             rules={"project_id": check_project_id},
         ),
         ToolSpec(
@@ -209,7 +209,7 @@ PROJECTS = Toolset(
             arguments=GetActiveProject,
             run=get_active_project,
             reply=ActiveProjectReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"project_id": check_project_id},
         ),
         ToolSpec(
@@ -218,7 +218,7 @@ PROJECTS = Toolset(
             arguments=PageOfProjects,
             run=list_projects,
             reply=ListProjectsReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"project_id": check_project_id},
         ),
     ),

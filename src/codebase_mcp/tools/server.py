@@ -33,7 +33,7 @@ from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.discretion import discreet, private_folders
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
-from codebase_mcp.tools.toolset import Hints, ToolSpec
+from codebase_mcp.tools.toolset import ToolSpec, hints
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
@@ -244,7 +244,7 @@ class ContractTool(Tool):
             description=spec.description,
             parameters=spec.listed_schema(),
             output_schema=output_schema(spec.reply),
-            annotations=_annotations(spec.hints),
+            annotations=_annotations(spec.annotations),
         )
         tool._spec = spec
         tool._holder = holder
@@ -265,12 +265,12 @@ class ContractTool(Tool):
             return failure(unforeseen(error), replies)
 
 
-def _annotations(hints: Hints) -> ToolAnnotations:
+def _annotations(told: hints) -> ToolAnnotations:
     """Hints as the protocol has them; none of our tools reaches out into the world."""
     return ToolAnnotations(
-        read_only_hint=hints.reads,
-        destructive_hint=hints.destroys,
-        idempotent_hint=hints.repeats,
+        read_only_hint=told.reads,
+        destructive_hint=told.destroys,
+        idempotent_hint=told.repeats,
         open_world_hint=False,
     )
 

@@ -15,7 +15,7 @@ from codebase_mcp.tools.fields import ProjectId, ProjectReply
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
 from codebase_mcp.tools.rules import check_project_id, text_of
 from codebase_mcp.tools.text import joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.records.memory import Observation
@@ -214,6 +214,6 @@ SESSION = ToolSpec(
     arguments=Session,
     run=session,
     reply=SessionReply,
-    hints=Hints(repeats=True),
+    annotations=hints(repeats=True),
     rules={"project_id": check_project_id, "session_id": text_of("session_id", 200)},
 )

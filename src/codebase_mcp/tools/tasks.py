@@ -26,7 +26,7 @@ from codebase_mcp.tools.fields import (
 )
 from codebase_mcp.tools.rules import check_project_id, id_of, text_of
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -344,7 +344,7 @@ TASKS = Toolset(
             arguments=CreateTask,
             run=create_task,
             reply=TaskReply,
-            hints=Hints(),
+            annotations=hints(),
             rules={"title": text_of("title", MAX_TITLE_CHARS), "project_id": check_project_id},
         ),
         ToolSpec(
@@ -353,7 +353,7 @@ TASKS = Toolset(
             arguments=GetTask,
             run=get_task,
             reply=TaskReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"task_id": id_of("task_id", "Task"), "project_id": check_project_id},
         ),
         ToolSpec(
@@ -362,7 +362,7 @@ TASKS = Toolset(
             arguments=ListTasks,
             run=list_tasks,
             reply=TasksReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"branch": check_branch_prefix, "project_id": check_project_id},
         ),
         ToolSpec(
@@ -371,7 +371,7 @@ TASKS = Toolset(
             arguments=UpdateTask,
             run=update_task,
             reply=TaskReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules={
                 "task_id": id_of("task_id", "Task"),
                 "title": text_of("title", MAX_TITLE_CHARS),

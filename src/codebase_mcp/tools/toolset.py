@@ -51,10 +51,10 @@ class Caller:
         return self.app.enter(project_id, self.identity, readonly=readonly)
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What clients may know before they call a tool: it only reads; it may overwrite or delete;
-    called again with the same arguments it does nothing more."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class hints:  # noqa: N801 - reads as a sentence where tools are declared
+    """What clients may know before they call a tool: only reads; may overwrite or delete; called
+    again with the same arguments does nothing more."""
 
     reads: bool = False
     destroys: bool = False
@@ -70,7 +70,7 @@ class ToolSpec:
     arguments: type[Arguments]
     run: Callable[[Caller, Any], Awaitable[Reply]]
     reply: type[Reply]
-    hints: Hints
+    annotations: hints
     rules: Mapping[str, Rule] = field(default_factory=dict)
     collection_maxima: Mapping[str, int] = field(default_factory=dict)
     """Upper limits for callers that name a collection, where they may ask for more."""

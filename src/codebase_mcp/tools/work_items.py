@@ -25,7 +25,7 @@ from codebase_mcp.tools.fields import (
 )
 from codebase_mcp.tools.rules import check_project_id, id_of, text_of
 from codebase_mcp.tools.text import INDENT, body, joined, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -325,7 +325,7 @@ WORK_ITEMS = Toolset(
             arguments=CreateWorkItem,
             run=create_work_item,
             reply=WorkItemReply,
-            hints=Hints(),
+            annotations=hints(),
             rules={
                 "title": text_of("title", MAX_TITLE_CHARS),
                 "parent_id": id_of("parent_id", "Parent"),
@@ -338,7 +338,7 @@ WORK_ITEMS = Toolset(
             arguments=UpdateWorkItem,
             run=update_work_item,
             reply=WorkItemReply,
-            hints=Hints(destroys=True, repeats=True),
+            annotations=hints(destroys=True, repeats=True),
             rules={
                 "work_item_id": id_of("work_item_id", "Work item"),
                 "title": text_of("title", MAX_TITLE_CHARS),
@@ -351,7 +351,7 @@ WORK_ITEMS = Toolset(
             arguments=QueryWorkItems,
             run=query_work_items,
             reply=WorkItemsReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={"parent_id": id_of("parent_id", "Parent"), "project_id": check_project_id},
         ),
         ToolSpec(
@@ -360,7 +360,7 @@ WORK_ITEMS = Toolset(
             arguments=GetWorkItemHierarchy,
             run=get_work_item_hierarchy,
             reply=HierarchyReply,
-            hints=Hints(reads=True, repeats=True),
+            annotations=hints(reads=True, repeats=True),
             rules={
                 "work_item_id": id_of("work_item_id", "Work item"),
                 "project_id": check_project_id,
