@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from rich.text import Text
+from mcp_types import TextContent
 
-from codebase_mcp.cli.searching import show
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.output import say
 from codebase_mcp.settings import environment_for_child
 
-PROJECT = "demo"
 OWN_QUESTIONS = (
     "how is a long function cut into chunks",
     "where does the embedded database stop when nobody uses it",
@@ -33,42 +32,27 @@ GENERAL_QUESTIONS = (
 
 
 async def demo(repository: Path) -> None:
-    """Index ``repository`` and print the answers to three questions about it."""
-    console = Terminal()
+    """Index ``repository`` and print the answers to three questions, as agents get them."""
     started = time.monotonic()
     questions = GENERAL_QUESTIONS
     if (repository / "src" / "codebase_mcp").is_dir():
         questions = OWN_QUESTIONS
-    server = StdioTransport(
-        sys.executable, ["-m", "codebase_mcp.cli.main"], env=environment_for_child()
-    )
+    project = f"demo-{sha256(str(repository).encode()).hexdigest()[:8]}"
+    environment = environment_for_child() | {"CODEBASE_MCP_REPLIES": "text"}
+    server = StdioTransport(sys.executable, ["-m", "codebase_mcp.cli.main"], env=environment)
     async with Client(server) as client:
-        console.print(Text.assemble(("index_repository", "bold"), f" {repository}"))
-        arguments = {"repo_path": str(repository), "project_id": PROJECT}
-        indexed = await _call(client, "index_repository", arguments)
-        console.print(
-            f"{indexed['status']}: {indexed['files_indexed']} files indexed, "
-            f"{indexed['files_unchanged']} unchanged, {indexed['chunks_created']} new chunks, "
-            f"{indexed['duration_seconds']:.1f} s\n"
-        )
+        say(f"index_repository {repository}")
+        arguments = {"repo_path": str(repository), "project_id": project}
+        say(await _call(client, "index_repository", arguments))
         for question in questions:
-            console.print(Text.assemble(("search_code", "bold"), f" {question}"))
-            asked = {
-                "query": question,
-                "project_id": PROJECT,
-                "repository_id": indexed["repository_id"],
-                "limit": 3,
-                "context_lines": 0,
-            }
-            show(await _call(client, "search_code", asked), console)
-            console.print()
-    console.print(f"{time.monotonic() - started:.1f} s in all", style="dim")
+            say(f"\nsearch_code {question}")
+            say(await _call(client, "search_code", {"query": question, "project_id": project}))
+    say(f"\n{time.monotonic() - started:.1f} s in all")
 
 
-async def _call(client: Client[Any], tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _call(client: Client[Any], tool: str, arguments: dict[str, Any]) -> str:
     result = await client.call_tool(tool, arguments)
-    content: dict[str, Any] = result.structured_content or {}
-    return content
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,25 @@
-"""Search from the shell: snippets with highlighted syntax, or the tool's JSON."""
+"""Search from the shell: highlighted on a terminal, the agents' text into a pipe, or JSON."""
 
 from __future__ import annotations
 
 import argparse
-import re
+import sys
 from dataclasses import replace
-from typing import Any
-
-from rich.syntax import Syntax
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here
-from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.printable import printable, printable_line
+from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import DEFAULT, Settings
+from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.tools.rules import check_directory, check_file_type, check_query
+
+if TYPE_CHECKING:
+    from codebase_mcp.app import SearchReport
+    from codebase_mcp.cli.calling import Shell
+    from codebase_mcp.cli.terminal import Terminal
+    from codebase_mcp.replies.text import Block, Reading
 
 # What a person should know about an index that is not ready.
 NOTES = {
@@ -30,10 +34,7 @@ NOTES = {
 # One command has more time to look than one search of many.
 CHECK_MS = 2_000
 
-# Of a long chunk a terminal shows the beginning.
-MAX_LINES_SHOWN = 16
-
-_LINE_END = re.compile("\r\n?")
+_LIMIT = whole_number(1, 50)
 
 # Pygments' names where they differ from the grammars'.
 _LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text": "text"}
@@ -41,27 +42,58 @@ _LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text
 
 async def search(options: argparse.Namespace, settings: Settings) -> int:
     """Search and show; the exit status is 0 also when nothing is found."""
-    arguments: dict[str, Any] = {
+    async with open_shell(patient(settings)) as shell:
+        project = await project_here(await shell.app(), options, shell.identity)
+        if options.json:
+            print_json(await _as_json(shell, options, project))
+            return 0
+        report = await _report(shell, options, project)
+    from codebase_mcp.replies.text import read_search, search_text  # noqa: PLC0415
+
+    if not sys.stdout.isatty():
+        say(search_text(report, settings.reply_chars))
+        return 0
+    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not into a pipe
+
+    show(read_search(report, settings.reply_chars), report, Terminal())
+    return 0
+
+
+async def _as_json(
+    shell: Shell, options: argparse.Namespace, project: str | None
+) -> dict[str, Any]:
+    """The tool's own reply."""
+    arguments = {
         "query": " ".join(options.query),
         "limit": options.limit,
         "context_lines": options.context_lines,
         "explain": options.explain,
-    }
-    optional = {
+        "project_id": project,
         "file_type": options.file_type,
         "directory": options.directory,
     }
-    arguments |= {name: value for name, value in optional.items() if value is not None}
-    async with open_shell(patient(settings)) as shell:
-        project = await project_here(await shell.app(), options, shell.identity)
-        if project is not None:
-            arguments["project_id"] = project
-        reply = await shell.call("search_code", arguments)
-    if options.json:
-        print_json(reply)
-    else:
-        show(reply, Terminal())
-    return 0
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return await shell.call("search_code", given)
+
+
+async def _report(shell: Shell, options: argparse.Namespace, project: str | None) -> SearchReport:
+    from codebase_mcp.search.candidates import Filters  # noqa: PLC0415 - opened by now
+    from codebase_mcp.search.search import Request  # noqa: PLC0415
+
+    try:
+        limit = _LIMIT.parse(options.limit)
+    except ValueError as error:
+        message = f"--limit {error}"
+        raise InvalidInput.of("limit", options.limit, message, rule=_LIMIT.words) from None
+    file_type = check_file_type(options.file_type)
+    filters = Filters(
+        extensions=(file_type.lower(),) if file_type else None,
+        directory=check_directory(options.directory) or None,
+    )
+    request = Request(filters, limit=limit, explain=options.explain, by_definition=True)
+    query = check_query(" ".join(options.query))
+    app = await shell.app()
+    return await app.search(query, project, request, identity=shell.identity, with_help=True)
 
 
 def patient(settings: Settings) -> Settings:
@@ -70,59 +102,39 @@ def patient(settings: Settings) -> Settings:
     return settings if is_set else replace(settings, check_ms=CHECK_MS)
 
 
-def show(reply: dict[str, Any], console: Terminal) -> None:
-    """Print the results of a search for a person."""
-    if not reply["results"]:
-        console.print("Nothing in the code has to do with this.")
-    for number, result in enumerate(reply["results"], 1):
-        heading = Text.assemble(
-            (f"{number}. ", "dim"),
-            (printable_line(result["file_path"]), "bold cyan"),
-            (f":{result['start_line']}-{result['end_line']}", "cyan"),
-            (f"  {result['similarity_score']:.2f}", "green"),
-            (f"  {printable_line(result['symbol'])}" if result["symbol"] else "", "magenta"),
-        )
-        console.print(heading)
-        console.print(_snippet(result))
-        for place in result.get("more_in_file", ()):
-            label = f"   also {place['start_line']}-{place['end_line']}  {place['symbol'] or ''}"
-            console.print(label, style="dim")
-        if result.get("signals"):
-            parts = (f"{name} {value:+.2f}" for name, value in result["signals"].items())
-            console.print("   " + ", ".join(parts), style="dim")
-        console.print()
-    total = f"{'at least ' if reply.get('total_is_lower_bound') else ''}{reply['total_count']}"
-    console.print(
-        f"{len(reply['results'])} of {total} places, {reply['latency_ms']:.0f} ms", style="dim"
+def show(reading: Reading, report: SearchReport, console: Terminal) -> None:
+    """Print what a reader gets for a person: in colours, cut to the width, paths to click on."""
+    roots = {str(one.repository_id): one.root for one in report.answer.snapshots}
+    for line in reading.head:
+        console.print(line, style="yellow")
+    for block in reading.blocks:
+        _show_block(block, roots[str(block.hit.repository_id)], console)
+    for line in reading.tail:
+        console.print(line, style="dim", no_wrap=True, overflow="ellipsis")
+    console.print(f"{report.latency_ms:.0f} ms", style="dim")
+
+
+def _show_block(block: Block, root: str, console: Terminal) -> None:
+    from rich.style import Style  # noqa: PLC0415 - on a terminal alone
+    from rich.syntax import Syntax  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    hit = block.hit
+    link = Style(color="cyan", bold=True, link=f"file://{root}/{hit.file_path}")
+    heading = Text.assemble(
+        (f"{block.number}. ", "dim"),
+        (block.path, link),
+        (f":{hit.start_line}-{hit.end_line}", "cyan"),
+        (f"  {hit.similarity_score:.2f}", "green"),
+        (f"  {hit.symbol}" if hit.symbol else "", "magenta"),
     )
-    if told := reply.get("help"):
-        _show_help(told, console)
-    elif note := NOTES.get(reply["index"]["state"]):
-        console.print(note.format(reply["index"]["files_pending"]), style="yellow")
-
-
-def _show_help(told: dict[str, Any], console: Terminal) -> None:
-    """Why the answer is weak, and what to ask instead."""
-    for reason in told["reasons"]:
-        console.print(reason, style="dim", soft_wrap=True)
-    for word, near in told["nearest_words"].items():
-        console.print(f"  {word}: {', '.join(near)}", style="dim")
-    console.print(told["hint"], style="yellow", soft_wrap=True)
-
-
-def _snippet(result: dict[str, Any]) -> Syntax:
-    before, after = result["context_before"], result["context_after"]
-    # Escaped before it is cut to the width; a carriage return ends a line, as in editors.
-    code = printable(_LINE_END.sub("\n", before + result["content"] + after))
-    before = _LINE_END.sub("\n", before)
-    lines = code.rstrip("\n").split("\n")
-    first = result["start_line"] - before.count("\n")
-    return Syntax(
-        "\n".join(lines[: MAX_LINES_SHOWN + before.count("\n")]),
-        _LEXERS.get(result["language"], result["language"]),
-        line_numbers=True,
-        start_line=first,
-        theme="ansi_dark",
-        background_color="default",
-        word_wrap=False,
-    )
+    console.print(heading, no_wrap=True, overflow="ellipsis")
+    lexer = _LEXERS.get(hit.language, hit.language)
+    painter = Syntax("", lexer, theme="ansi_dark", background_color="default")
+    for line, text in block.code:
+        code = Text(text, "dim") if line is None else painter.highlight(text)
+        code.rstrip()
+        margin = Text(f"{block.margin(line)}  ", "dim")
+        console.print(Text.assemble(margin, code), no_wrap=True, overflow="ellipsis")
+    for text in block.beside:
+        console.print(text, style="dim", no_wrap=True, overflow="ellipsis")

@@ -3,49 +3,69 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+import uuid
+from datetime import UTC, datetime
 
+from codebase_mcp.app import SearchReport
 from codebase_mcp.cli.searching import show
 from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.freshness import IndexTruth
+from codebase_mcp.replies.text import read_search
+from codebase_mcp.search.candidates import ScopedSnapshot
+from codebase_mcp.search.hits import Hit
+from codebase_mcp.search.search import Answer
 
-EMPTY: dict[str, Any] = {
-    "results": [],
-    "total_count": 0,
-    "latency_ms": 3.2,
-    "index": {"state": "ready", "files_pending": 0},
-}
+REPOSITORY = uuid.uuid4()
+HIT = Hit(
+    chunk_id=uuid.uuid4(),
+    repository_id=REPOSITORY,
+    file_path="src/pay.py",
+    language="python",
+    file_kind="code",
+    content="def pay(card):\n    return charge(card, 'a very long line that does not fit', 1)\n",
+    start_line=9,
+    end_line=10,
+    symbol="pay",
+    kind="function",
+    similarity_score=0.91,
+    context_before="",
+    context_after="",
+    matching_lines=(10,),
+)
 
 
-def shown(reply: dict[str, Any]) -> list[str]:
+def shown(*, is_terminal: bool) -> str:
+    profile = Profile(1, "1.1.1-a", "builtin", 256)
+    snapshot = ScopedSnapshot(
+        profile, 1, REPOSITORY, "/home/me/shop", "shop", 0.0, 0, 0, "{}", None
+    )
+    report = SearchReport(
+        Answer([HIT], 3, 5, False, (snapshot,)),
+        Project(None, "project_default", datetime.now(UTC)),
+        "default",
+        IndexTruth("ready", 0, 0, 0, None, None),
+        3.2,
+    )
     terminal, text = Terminal(), io.StringIO()
-    terminal.file, terminal.width = text, 60
-    show(reply, terminal)
-    return text.getvalue().splitlines()
+    terminal.file, terminal.width = text, 40
+    if is_terminal:
+        terminal._force_terminal = True
+        terminal._color_system = terminal._detect_color_system()
+    show(read_search(report), report, terminal)
+    return text.getvalue()
 
 
-def test_a_weak_answer_is_explained_as_it_is_written() -> None:
-    told = {
-        "reasons": ["directory=src/[a-z]/api leaves none of 220 files, and so it goes on and on."],
-        "words": {"login": 0},
-        "nearest_words": {"login": ["authenticate", "session"]},
-        "hint": "Try: authenticate, session.",
-    }
-    assert shown(EMPTY | {"help": told}) == [
-        "Nothing in the code has to do with this.",
-        "0 of 0 places, 3 ms",
-        "directory=src/[a-z]/api leaves none of 220 files, and so it goes on and on.",
-        "  login: authenticate, session",
-        "Try: authenticate, session.",
+def test_lines_are_cut_to_the_width_and_numbered() -> None:
+    assert shown(is_terminal=False).splitlines() == [
+        "1. src/pay.py:9-10  0.91  pay",
+        " 9  def pay(card):",
+        "10      return charge(card, 'a very lon…",
+        "[2 more files: limit, max_chars, direct…",
+        "3 ms",
     ]
 
 
-def test_what_the_index_lacks_is_said_once() -> None:
-    told = {
-        "reasons": ["An index run is going on, 12 files not searchable yet."],
-        "words": {},
-        "nearest_words": {},
-        "hint": "Ask again in a moment.",
-    }
-    growing = EMPTY | {"index": {"state": "indexing", "files_pending": 12}}
-    assert shown(growing)[2:] == ["An index run is going on: 12 files to go."]
-    assert shown(growing | {"help": told})[2:] == [*told["reasons"], told["hint"]]
+def test_on_a_terminal_a_path_leads_to_its_file() -> None:
+    assert "file:///home/me/shop/src/pay.py" in shown(is_terminal=True)
