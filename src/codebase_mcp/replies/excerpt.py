@@ -25,25 +25,24 @@ def excerpt(
     """The places (0-based, ascending) of the lines to show.
 
     All, if they fit; else the signature and the lines that match best (``matching``, best first),
-    each with what is around it, as far as lines and characters last.
+    each with what is around it, as far as lines and characters last; at least the best one alone.
     """
     end = max((place for place, line in enumerate(lines) if line.strip()), default=-1) + 1
     costs = [min(len(line.rstrip()), MAX_LINE_CHARS) + 6 for line in lines[:end]]
     if end <= most_lines and sum(costs) <= most_chars:
         return list(range(end))
-    shown = set(range(min(_signature(lines), end)))
-    wanted = [place for place in matching if place < end] or list(range(end))
-    for place in wanted:
-        around = range(max(place - AROUND, 0), min(place + AROUND + 1, end))
-        more = _closed(shown | set(around))
-        if len(more) > most_lines or sum(costs[place] for place in more) > most_chars:
-            break
-        shown = more
-    if not matching or len(shown) <= _signature(lines):  # at least the beginning
-        for place in range(end):
-            if len(shown) >= most_lines or sum(costs[p] for p in shown | {place}) > most_chars:
+    head = set(range(min(_signature(lines), end)))
+    shown = head
+    for place in matching or range(end):
+        narrower = range(AROUND - 1, -1, -1) if shown == head else ()
+        for around in (AROUND, *narrower):
+            window = range(max(place - around, 0), min(place + around + 1, end))
+            more = _closed(shown | set(window))
+            if len(more) <= most_lines and sum(costs[place] for place in more) <= most_chars:
+                shown = more
                 break
-            shown.add(place)
+        else:
+            break
     return sorted(shown)
 
 

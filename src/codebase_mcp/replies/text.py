@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
+from codebase_mcp.search.help import NO_HINT
 
 if TYPE_CHECKING:
     from codebase_mcp.app import SearchReport
@@ -34,8 +35,11 @@ CLIFF = 0.6
 SURE = 0.7
 
 # How many results come with code where several are about as good, and how many without.
-MOST_WITH_CODE = 4
+MOST_WITH_CODE = 3
 MOST_NAMED = 5
+
+# A further place that scores less says nothing, nor does one without a name.
+LEAST_PLACE = 0.05
 
 # A definition of so many lines is shown whole where it is the one that was meant.
 WHOLE_LINES = 30
@@ -125,13 +129,12 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> Reading
         path = printable_line(root + hit.file_path)
         notes = report.notes[number - 1] if report.notes else ()
         blocks.append(Block(number, hit, path, _code(hit, share), _beside(hit, share, notes)))
-    tail = [] if report.help is None else [report.help.hint]
+    tail = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
     shown = _fitting(head, blocks, tail, max_chars)
     left = report.answer.file_count - shown
-    if left > 0:
-        tail.append(
-            f"[{left} more {'file' if left == 1 else 'files'}: limit, max_chars, directory]"
-        )
+    if left > 0 and (len(blocks) == 1 or blocks[1].code):  # behind a cliff nobody looks for more
+        files = "1 more file" if left == 1 else f"{left} more files"
+        tail.append(f"[{files}: limit, max_chars, directory]")
     return Reading(tuple(head), tuple(blocks[:shown]), tuple(tail))
 
 
@@ -146,7 +149,8 @@ def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
         if place >= with_code or (score < POOR and place):
             plan.append(_Share(0, 0, 2 if place <= with_code + 1 else 0))
         elif place:
-            plan.append(_Share(round(6 * scale), round(240 * scale), 3))
+            lines = 7 if hits[place].matching_lines else 0
+            plan.append(_Share(round(lines * scale), round(260 * scale), 3))
         elif with_code == 1 and score >= SURE:
             plan.append(_Share(round(WHOLE_LINES * scale), round(760 * scale), 4))
         else:
@@ -160,6 +164,7 @@ def _beside(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
     places = [
         f"{place.start_line}-{place.end_line}{_name(place.symbol)} {place.score:.2f}"
         for place in hit.more_in_file[: share.places]
+        if place.symbol and place.score >= LEAST_PLACE
     ]
     if places:
         lines.append(f"   also {', '.join(places)}")

@@ -38,6 +38,9 @@ _NAME_SHARE = 0.35
 # Of the expansion's terms so many of the weightiest count as all.
 _EXPANSION_TERMS = 3
 
+# A line that says less of what is asked (of its words, of their expansion, in meaning) is no match.
+LEAST_MATCH = 0.3
+
 # Words that are remembered (some 20 MB) before it is begun anew.
 _MOST_WORDS = 100_000
 
@@ -210,4 +213,4 @@ def matching_lines(part: Part, lines: Sequence[str], weights: Weights) -> tuple[
         spoken, expansion = weights.of(terms[place])
         scores.append(spoken + expansion + max(float(near[place]), 0.0))
     order = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
-    return tuple(part.own[place] for place in order if scores[place] > 0)
+    return tuple(part.own[place] for place in order if scores[place] >= LEAST_MATCH)

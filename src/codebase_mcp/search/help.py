@@ -35,6 +35,9 @@ _STATES = {
     "and names answer, not meaning.",
 }
 
+# Where nothing better can be said.
+NO_HINT = "Say what the code does in other words, or name a symbol."
+
 # What no question is about is no reason for a miss.
 _NOT_MISSED = frozenset({"binary", "symlink", "special"})
 
@@ -244,7 +247,7 @@ def _hint(question: str, facts: Facts) -> str:
         advice.append(f"Try: {', '.join(_best_words(facts.near))}.")
     if facts.coverage.state in ("indexing", "stale"):
         advice.append("Ask again in a moment.")
-    return " ".join(advice) or "Say what the code does in other words, or name a symbol."
+    return " ".join(advice) or NO_HINT
 
 
 def _foreign(facts: Facts) -> list[str]:

@@ -60,3 +60,8 @@ def test_places_are_real_ascending_and_within_the_number_of_lines(
     assert shown == sorted(set(shown))
     assert all(0 <= place < len(lines) for place in shown)
     assert len(shown) <= max(most_lines, 4)  # a signature is shown whole
+
+
+def test_where_little_fits_it_is_the_best_line_alone() -> None:
+    assert excerpt(LINES, [20, 35], most_lines=4, most_chars=1_000) == [0, 19, 20, 21]
+    assert excerpt(LINES, [20, 35], most_lines=2, most_chars=1_000) == [0, 20]

@@ -71,14 +71,19 @@ def test_a_result_is_a_heading_and_lines_as_they_stand_in_the_file() -> None:
         symbol="Store.open",
         content='def open(self):\n    """It\'s \\"raw\\"."""\n\treturn 1\n',
         first=307,
-        more_in_file=(Place(335, 379, "Store.save", 0.97), Place(20, 24, None, 0.5)),
+        more_in_file=(
+            Place(335, 379, "Store.save", 0.97),
+            Place(20, 24, None, 0.5),  # without a name it says nothing
+            Place(50, 59, "Store.close", 0.31),
+            Place(90, 99, "Store.fork", 0.01),
+        ),
     )
     assert search_text(report_of(hit)) == (
         "1. src/sessions.py:307-309  0.98  Store.open\n"
         "307  def open(self):\n"
         '308      """It\'s \\"raw\\"."""\n'
         "309  \treturn 1\n"
-        "   also 335-379 Store.save 0.97, 20-24 0.50"
+        "   also 335-379 Store.save 0.97, 50-59 Store.close 0.31"
     )
 
 
@@ -96,15 +101,16 @@ def test_behind_a_cliff_a_line_each_and_no_more_than_five() -> None:
     first, *rest = blocks(search_text(report_of(sure, *others, files=40)))
     assert len(first) > 5
     assert len(rest) == 5
-    assert all(len(block) == 1 for block in rest[:-1])
-    assert rest[-1][1:] == ["[34 more files: limit, max_chars, directory]"]
+    assert all(len(block) == 1 for block in rest)
 
 
 def test_of_several_about_as_good_each_has_some_lines() -> None:
     hits = [make_hit(f"src/pay{n}.py", 0.8 - n / 50) for n in range(4)]
-    found = blocks(search_text(report_of(*hits)))
-    assert all(any("def pay" in line for line in block) for block in found)
-    assert len(found[0]) > len(found[1])
+    text = search_text(report_of(*hits, files=40))
+    found = blocks(text)
+    assert all(any("def pay" in line for line in block) for block in found[:3])
+    assert len(found[0]) > len(found[1]) == len(found[2]) > len(found[3])
+    assert text.endswith("\n[36 more files: limit, max_chars, directory]")
 
 
 def test_a_poor_result_is_shown_without_code_unless_it_is_the_first() -> None:
