@@ -7,7 +7,6 @@ definitions. Filters are part of every statement, never applied after a cut.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.scale import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
+from codebase_mcp.search.directories import directory_bounds, directory_pattern
 from codebase_mcp.search.fusion import Place, fuse
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.ranking import Candidate, Definition, Evidence, body_of
@@ -414,42 +414,6 @@ def sparse_literal(weights: Mapping[int, float]) -> str:
 def dense_literal(vector: Vectors) -> str:
     """A halfvec as text."""
     return "[" + ",".join(f"{x:.4f}" for x in vector.tolist()) + "]"
-
-
-def directory_pattern(directory: str) -> str:
-    """A regular expression for paths at or below a directory; ``*`` and ``**`` as in a shell."""
-    out = []
-    for piece in re.split(r"(\*\*/|\*\*|\*)", directory.strip("/")):
-        match piece:
-            case "**/":
-                out.append("(?:.*/)?")
-            case "**":
-                out.append(".*")
-            case "*":
-                out.append("[^/]*")
-            case _:
-                out.append(re.escape(piece))
-    return f"^{''.join(out)}(?:/|$)"
-
-
-def directory_bounds(directory: str | None) -> dict[str, str | None]:
-    """What is quickly seen of a path at or below a directory.
-
-    By its bytes it lies from ``first`` to before ``beyond``, and it is like ``piece``. Both cost a
-    small part of what the regular expression does.
-    """
-    if directory is None:
-        return dict.fromkeys(("first", "beyond", "piece"))
-    pieces = directory.strip("/").split("*")
-    longest = max(pieces, key=len).strip("/")
-    piece = "%" + re.sub(r"([\\%_])", r"\\\1", longest) + "%"
-    end = pieces[0].rstrip(chr(0x10FFFF))
-    if not end:
-        return {"first": None, "beyond": None, "piece": piece}
-    following = ord(end[-1]) + 1
-    if 0xD800 <= following < 0xE000:  # no text holds a surrogate
-        following = 0xE000
-    return {"first": pieces[0], "beyond": end[:-1] + chr(following), "piece": piece}
 
 
 def _words_statement(

@@ -24,8 +24,8 @@ from codebase_mcp.search.candidates import (
     Filters,
     ScopedSnapshot,
     array_literal,
-    directory_pattern,
 )
+from codebase_mcp.search.directories import directory_pattern
 from codebase_mcp.search.help import (
     WEAK,
     AskedWord,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.candidates import directory_pattern, inverse_frequencies, rarest_terms
+from codebase_mcp.search.candidates import inverse_frequencies, rarest_terms
+from codebase_mcp.search.directories import directory_pattern
 from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.ranking import (

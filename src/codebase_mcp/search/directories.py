@@ -1,0 +1,41 @@
+"""Which paths lie at or below a directory that a search names? Pure: text in, conditions out."""
+
+from __future__ import annotations
+
+import re
+
+
+def directory_pattern(directory: str) -> str:
+    """A regular expression for paths at or below a directory; ``*`` and ``**`` as in a shell."""
+    out = []
+    for piece in re.split(r"(\*\*/|\*\*|\*)", directory.strip("/")):
+        match piece:
+            case "**/":
+                out.append("(?:.*/)?")
+            case "**":
+                out.append(".*")
+            case "*":
+                out.append("[^/]*")
+            case _:
+                out.append(re.escape(piece))
+    return f"^{''.join(out)}(?:/|$)"
+
+
+def directory_bounds(directory: str | None) -> dict[str, str | None]:
+    """What is quickly seen of a path at or below a directory.
+
+    By its bytes it lies from ``first`` to before ``beyond``, and it is like ``piece``. Both cost a
+    small part of what the regular expression does.
+    """
+    if directory is None:
+        return dict.fromkeys(("first", "beyond", "piece"))
+    pieces = directory.strip("/").split("*")
+    longest = max(pieces, key=len).strip("/")
+    piece = "%" + re.sub(r"([\\%_])", r"\\\1", longest) + "%"
+    end = pieces[0].rstrip(chr(0x10FFFF))
+    if not end:
+        return {"first": None, "beyond": None, "piece": piece}
+    following = ord(end[-1]) + 1
+    if 0xD800 <= following < 0xE000:  # no text holds a surrogate
+        following = 0xE000
+    return {"first": pieces[0], "beyond": end[:-1] + chr(following), "piece": piece}
