@@ -150,7 +150,7 @@ def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
             plan.append(_Share(0, 0, 2 if place <= with_code + 1 else 0))
         elif place:
             lines = 7 if hits[place].matching_lines else 0
-            plan.append(_Share(round(lines * scale), round(260 * scale), 3))
+            plan.append(_Share(round(lines * scale), round(200 * scale), 3))
         elif with_code == 1 and score >= SURE:
             plan.append(_Share(round(WHOLE_LINES * scale), round(760 * scale), 4))
         else:
@@ -194,14 +194,20 @@ def _code(hit: Hit, share: _Share) -> tuple[tuple[int | None, str], ...]:
     before = -1
     for place in [*shown, len(lines)]:
         gap = place - before - 1
-        if gap and any(line.strip() for line in lines[before + 1 : place]):
-            out.append((None, f"[{gap} {'line' if gap == 1 else 'lines'}]"))
+        if gap == 1:  # the mark would cost as much
+            out.append(_line(hit, lines, place - 1))
+        elif gap and any(line.strip() for line in lines[before + 1 : place]):
+            out.append((None, f"[{gap} lines]"))
         if place < len(lines):
-            text = printable(lines[place].rstrip())
-            text = text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + "…"
-            out.append((hit.start_line + place, text))
+            out.append(_line(hit, lines, place))
         before = place
     return tuple(out)
+
+
+def _line(hit: Hit, lines: Sequence[str], place: int) -> tuple[int, str]:
+    text = printable(lines[place].rstrip())
+    text = text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + "…"
+    return hit.start_line + place, text
 
 
 def _fitting(
