@@ -51,13 +51,13 @@ class Worker:
     async def run(self, *, once: bool = False) -> None:
         """Do jobs until cancelled, or ``once``: until none waits or runs anywhere."""
         if once:
-            await self._app.jobs.tend()  # where the queue cannot be reached, the caller hears it
+            await self._app.jobs.tend()  # where the queue cannot be reached, the caller is told
         is_wanted = True
         while is_wanted:
             async with self._bell.listened_to(), asyncio.TaskGroup() as group:
                 for _ in range(self._slots):
                     group.create_task(self._slot(once=once))
-            # Whoever asked a moment ago saw a worker, and relies on it.
+            # A command that asked a moment ago saw this worker, and relies on it.
             is_wanted = (await self._app.jobs.tend()).waiting > 0
 
     def end(self) -> None:

@@ -24,6 +24,6 @@ def ask(question: str) -> None:
 
 
 def print_json(content: Any, *, indent: int | None = 2) -> int:
-    """Answer a program, on standard output; the exit status of whoever does nothing else."""
+    """Print a reply for a program; returns 0, the exit status of a command that only prints it."""
     print(printable_json(content, indent=indent), flush=True)
     return 0

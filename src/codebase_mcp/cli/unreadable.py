@@ -43,7 +43,7 @@ def refusal_of(line: str) -> JSONRPCError | None:
 
 
 def _refusal(line: str) -> JSONRPCError:
-    """Not JSON; or JSON, and then under the id that it has, so that its caller hears of it."""
+    """The reply to a line that is no request: under its id if that can be read, else under null."""
     try:
         message = json.loads(line)
     except json.JSONDecodeError:

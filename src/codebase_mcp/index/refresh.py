@@ -219,9 +219,8 @@ class Refresher:
     def _ask_anew(self, project: Project, tree: Tree) -> None:
         """Let an index be made anew beside the old one, unless somebody wanted that to end."""
         key = project.schema_name, tree.repository_id
-        is_ours = (
-            self.is_ours(tree) or not tree.selected_by
-        )  # the first versions wrote nothing down
+        # The first versions did not record the settings of a run.
+        is_ours = self.is_ours(tree) or not tree.selected_by
         if key in self._asked or tree.is_running or tree.was_cancelled or not is_ours:
             return
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 DEFAULT_CHARS = 2_000
 MOST_CHARS = 4_000
 
-# A reply asks for so many files: what comes after them is named by their number alone.
-FILES_ASKED = 10
-
 # What scores less is no place to read: readers found such code of no use.
 POOR = 0.25
 # Below this share of the first one's score there is a cliff: what follows gets a line each.

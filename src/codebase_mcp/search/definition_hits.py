@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codebase_mcp.search.definitions import (
     Enclosing,
@@ -24,8 +24,8 @@ from codebase_mcp.search.hits import (
     Place,
     ScoredFile,
     StoredChunk,
-    chunk_id_of,
     chunk_strengths,
+    hit_at,
 )
 
 # Of a file so many chunks are taken apart: for 95 % of right files they hold the right place.
@@ -104,29 +104,16 @@ def _hit(
     explain: bool,
 ) -> Hit:
     first = files[0]
-    candidate = first.ranked.candidate
     best_score, best = scored[0]
-    content = "".join(text.lines[best.start_line - 1 : best.end_line])
     places: list[Place] = []
     for score, part in scored[1:]:
         if len(places) < _MORE_PLACES and not _overlaps(part, [best, *places]):
             share = math.exp((score - best_score) / 2)
             score_there = round(first.similarity * share, 4)
             places.append(Place(part.start_line, part.end_line, part.symbol, score_there))
-    return Hit(
-        chunk_id=chunk_id_of(content),
-        repository_id=first.repository_id,
-        file_path=candidate.path,
-        language=candidate.language,
-        file_kind=candidate.kind.value,
-        content=content,
-        start_line=best.start_line,
-        end_line=best.end_line,
-        symbol=best.symbol,
-        kind=best.kind,
-        similarity_score=round(first.similarity, 4),
-        context_before="",
-        context_after="",
+    whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
+    return replace(
+        hit_at(whole, first, text.lines, explain=explain),
         more_in_file=tuple(places),
         also_at=tuple(
             Location(
@@ -137,7 +124,6 @@ def _hit(
             )
             for copy in files[1:]
         ),
-        signals=first.ranked.weighted() if explain else {},
         matching_lines=matching_lines(best, text.lines, weights) if with_lines else (),
     )
 

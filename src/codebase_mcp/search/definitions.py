@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -100,7 +101,7 @@ class WordCounter:
         return bags, [items[first:last] for first, last in pairwise(starts)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, as it keeps its totals
 class Weights:
     """What lines are held against: the query's terms and its expansion's, by how telling they are.
 
@@ -118,8 +119,14 @@ class Weights:
         held = set(terms)
         spoken = sum(weight for term, weight in self.spoken.items() if term in held)
         lent = sum(weight for term, weight in self.expansion.items() if term in held)
+        all_spoken, all_expansion = self._totals
+        return spoken / all_spoken, min(lent / all_expansion, 1.0)
+
+    @cached_property
+    def _totals(self) -> tuple[float, float]:
+        """What counts as all of the query's own words, and as all of its expansion."""
         most = sum(sorted(self.expansion.values(), reverse=True)[:_EXPANSION_TERMS])
-        return spoken / (sum(self.spoken.values()) or 1.0), min(lent / (most or 1.0), 1.0)
+        return sum(self.spoken.values()) or 1.0, most or 1.0
 
 
 def parts_of(

@@ -207,10 +207,12 @@ def make_hits(
         text = texts[first.key[0]]
         places = [other for other in other_places(first.file) if other.key not in named]
         named.update(place.key for place in places)
-        hit = _hit(first, text, context_lines, explain=explain)
+        chunk = text.chunks[first.ordinal]
+        hit = hit_at(chunk, first.file, text.lines, context_lines, explain=explain)
         hits.append(
             replace(
                 hit,
+                similarity_score=first.score,
                 more_in_file=tuple(_place(place, text) for place in places),
                 also_at=tuple(_location(other, hit) for other in others),
             )
@@ -228,15 +230,21 @@ def _place(chunk: ChosenChunk, text: StoredText) -> Place:
     return Place(lines.start_line, lines.end_line, lines.symbol, chunk.score)
 
 
-def _hit(chosen: ChosenChunk, text: StoredText, context_lines: int, *, explain: bool) -> Hit:
-    chunk = text.chunks[chosen.ordinal]
-    candidate = chosen.file.ranked.candidate
+def hit_at(
+    chunk: StoredChunk,
+    file: ScoredFile,
+    lines: Sequence[str],
+    context_lines: int = 0,
+    *,
+    explain: bool,
+) -> Hit:
+    """Some lines of a file as a hit, at the file's own score."""
+    candidate = file.ranked.candidate
     first, last = chunk.start_line - 1, chunk.end_line
-    lines = text.lines
     content = "".join(lines[first:last])
     return Hit(
         chunk_id=chunk_id_of(content),
-        repository_id=chosen.file.repository_id,
+        repository_id=file.repository_id,
         file_path=candidate.path,
         language=candidate.language,
         file_kind=candidate.kind.value,
@@ -245,10 +253,10 @@ def _hit(chosen: ChosenChunk, text: StoredText, context_lines: int, *, explain: 
         end_line=chunk.end_line,
         symbol=chunk.symbol,
         kind=chunk.kind,
-        similarity_score=chosen.score,
+        similarity_score=round(file.similarity, 4),
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
-        signals=chosen.file.ranked.weighted() if explain else {},
+        signals=file.ranked.weighted() if explain else {},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -13,6 +13,7 @@ from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
@@ -389,10 +390,7 @@ async def _load_definitions(tx: Transaction, files: Sequence[ScoredFile]) -> dic
     wanted = [(f.ranked.candidate.blob_id, n) for f in files for n in strongest_chunks(f)]
     if not wanted:
         return {}
-    places = {
-        "blobs": array_literal(blob_id for blob_id, _ in wanted),
-        "ordinals": array_literal(ordinal for _, ordinal in wanted),
-    }
+    places = _places(wanted)
     blobs = array_literal({blob_id for blob_id, _ in wanted})
     chunks, definitions, texts = await tx.fetch_last(
         [
@@ -401,9 +399,7 @@ async def _load_definitions(tx: Transaction, files: Sequence[ScoredFile]) -> dic
             (_SQL["texts"], {"blobs": blobs}),
         ]
     )
-    chunks_of: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
-    for blob_id, ordinal, *place in chunks:
-        chunks_of[blob_id][ordinal] = StoredChunk(*place)
+    chunks_of = _chunks_by_text(chunks)
     defined: dict[int, list[Enclosing]] = defaultdict(list)
     for blob_id, *definition in definitions:
         defined[blob_id].append(Enclosing(*definition))
@@ -425,20 +421,31 @@ async def _load_texts(
         wanted.update(other.key for other in other_places(file))
     if not wanted:
         return {}
-    places = {
-        "blobs": array_literal(blob_id for blob_id, _ in wanted),
-        "ordinals": array_literal(ordinal for _, ordinal in wanted),
-    }
+    places = _places(wanted)
     blobs = array_literal({blob_id for blob_id, _ in wanted})
     chunks, texts = await tx.fetch_last(
         [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": blobs})]
     )
-    by_blob: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
-    for blob_id, ordinal, *place in chunks:
-        by_blob[blob_id][ordinal] = StoredChunk(*place)
+    by_blob = _chunks_by_text(chunks)
     loaded = {}
     for blob_id, text in texts:
         shown = by_blob[blob_id]
         last = max(chunk.end_line for chunk in shown.values())
         loaded[blob_id] = StoredText(first_lines(text, last + context_lines), shown)
     return loaded
+
+
+def _places(chunks: Collection[tuple[int, int]]) -> dict[str, str]:
+    """Chunks, by their texts and their numbers there, as parameters of the statements."""
+    return {
+        "blobs": array_literal(blob_id for blob_id, _ in chunks),
+        "ordinals": array_literal(ordinal for _, ordinal in chunks),
+    }
+
+
+def _chunks_by_text(rows: Iterable[Row]) -> dict[int, dict[int, StoredChunk]]:
+    """The rows of the statement ``chunks``, by text and number."""
+    found: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
+    for blob_id, ordinal, *place in rows:
+        found[blob_id][ordinal] = StoredChunk(*place)
+    return found
