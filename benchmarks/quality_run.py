@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.search import Ranking, Request
 from quality_queries import Asked, Repository
 from quality_scoring import DEPTH, Place, Target, name_held, ranks_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from codebase_mcp import App
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.search import Request
 from questions import Question
 

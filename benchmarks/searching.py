@@ -44,7 +44,7 @@ from building import (
     until_settled,
 )
 from codebase_mcp import App
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings import Settings
 from corpora import Source, collect

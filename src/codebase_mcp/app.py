@@ -47,8 +47,9 @@ from codebase_mcp.projects.identity import NOBODY, Identity
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.help import Coverage, is_weak
+from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
@@ -96,7 +97,8 @@ class App:
         self.models = models
         self._database = database
         self._nearest = NearestIndexes(database)
-        self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest)
+        self._memory = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
+        self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest, self._memory)
         self.jobs = JobQueue(database)
         self.freshness = Freshness(
             database,
@@ -203,6 +205,7 @@ class App:
             self._misses.close()
         await self._searcher.close()
         await self._nearest.close()
+        await self._memory.close()
         if "_pool" in vars(self):
             await asyncio.to_thread(self._pool.close)
         await self.models.close()

@@ -21,7 +21,7 @@ from codebase_mcp.database.connection import Database, ProjectClaims
 from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.index.refresh import Outdated, Refresher, Update
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
-from codebase_mcp.search.candidates import ScopedSnapshot
+from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.verify import Verifier
 from codebase_mcp.source.selection import Selection

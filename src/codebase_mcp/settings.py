@@ -63,6 +63,7 @@ class Settings:
     workers: int
     jobs: int
     check_ms: int
+    search_memory_mb: int
     watch: bool
     transport: str
     host: str

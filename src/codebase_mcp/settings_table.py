@@ -300,6 +300,14 @@ SETTINGS = (
         section="Indexing",
     ),
     Setting(
+        "search_memory_mb",
+        "CODEBASE_MCP_SEARCH_MEMORY_MB",
+        lambda: 512,
+        whole_number(0, 1_048_576),
+        "Megabytes that a server may hold of the indexes it searches; 0 always asks the database.",
+        section="Indexing",
+    ),
+    Setting(
         "watch",
         "CODEBASE_MCP_WATCH",
         lambda: False,

@@ -12,7 +12,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search import misses
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.help import WEAK
 from codebase_mcp.search.search import Request
 from codebase_mcp.search.vocabulary import Vocabulary

@@ -19,6 +19,7 @@ from tests.database.test_vectors import (
 
 from codebase_mcp.database import nearest
 from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.literals import dense_literal
 from codebase_mcp.database.nearest import NearestIndexes, tend
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.vectors import EXACT_VECTORS
@@ -26,15 +27,11 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.index import second_tier, store
-from codebase_mcp.search.candidates import (
-    RANKED_BY_MEANING,
-    Asked,
-    Filters,
-    dense_literal,
-    find_candidates,
-    load_scope,
-)
+from codebase_mcp.search.candidates import RANKED_BY_MEANING, find_candidates
+from codebase_mcp.search.database_lists import DatabaseLists
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.scope import Asked, load_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +83,7 @@ async def nearest_by_search(
     scope = await load_scope(tx, query, {}, filters)
     asked = Asked(scope.profiles[0], await embedder.embed_query(question))
     assert asked.profile.id == profile.id
-    found = await find_candidates(tx, query, [asked], scope)
+    found = await find_candidates(DatabaseLists(tx, scope), query, [asked], scope)
     by_meaning = [c for c in found.candidates if c.evidence.meaning]
     by_meaning.sort(key=lambda c: -c.evidence.best_meaning)
     return [c.blob_id for c in by_meaning]

@@ -13,7 +13,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.progress import Progress
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.search import Request
 
 FILES = 1_100

@@ -17,7 +17,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import Progress
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from tests.embedding_server import EmbeddingServer
 from codebase_mcp.app import App
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.second_tier import TierState, load_state
-from codebase_mcp.search.candidates import Filters
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.settings import Settings
 
 OLLAMA = "ollama/nomic-embed-text"

@@ -53,6 +53,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "workers": ("7", 7, "two"),
     "jobs": ("0", 0, "65"),
     "check_ms": ("0", 0, "60001"),
+    "search_memory_mb": ("0", 0, "-1"),
     "watch": ("yes", True, "perhaps"),
     "transport": ("http", "http", "carrier pigeon"),
     "host": ("0.0.0.0", "0.0.0.0", "http://h"),

@@ -77,7 +77,7 @@ async def _as_json(
 
 
 async def _report(shell: Shell, options: argparse.Namespace, project: str | None) -> SearchReport:
-    from codebase_mcp.search.candidates import Filters  # noqa: PLC0415 - opened by now
+    from codebase_mcp.search.filters import Filters  # noqa: PLC0415 - opened by now
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     try:

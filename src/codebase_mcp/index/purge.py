@@ -74,7 +74,7 @@ async def mark(tx: Transaction, repository_id: UUID, part: Part | None) -> Marke
 
     Texts that wait for the sweep are among it: one of them may be an earlier version of the file.
     """
-    await tx.lock(store.WRITE_LOCK)
+    await store.begin_change(tx)
     marked = Marked(repository_id, part, (), (), (), ())
     parameters = marked.parameters()
     paths = await tx.fetch_all(_SQL["paths"], **parameters)

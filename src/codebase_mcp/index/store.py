@@ -64,6 +64,12 @@ class FileRecord:
     read_at_ns: int
 
 
+async def begin_change(tx: Transaction) -> None:
+    """Before texts or files are written or removed: one writer at a time, and a new version."""
+    await tx.lock(WRITE_LOCK)
+    await tx.execute(_SQL["renew_version"])
+
+
 async def open_repository(
     tx: Transaction, project: Project, root: Path, name: str | None, selected_by: str = ""
 ) -> tuple[UUID, str]:
@@ -193,7 +199,7 @@ async def write_batch(
     Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
     prepared: it was swept after it had been seen, and must be prepared after all.
     """
-    await tx.lock(WRITE_LOCK)
+    await begin_change(tx)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
     embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
     fresh = [blob for blob_id, blob in prepared.items() if blob_id not in embedded]
@@ -237,7 +243,7 @@ async def copy_vectors(tx: Transaction, payload: bytes) -> None:
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
     """Take paths out of the snapshot."""
-    await tx.lock(WRITE_LOCK)
+    await begin_change(tx)
     released = await tx.fetch_all(_SQL["delete_files"], snapshot_id=snapshot.id, paths=list(paths))
     await _release(tx, [row[0] for row in released])
 
@@ -275,6 +281,8 @@ async def finish_run(
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
     )
     dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id, **snapshot.key)
+    if dropped or not snapshot.active:
+        await tx.execute(_SQL["renew_version"])
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
     if dropped:  # nothing can come back to what was dropped, so it need not wait
@@ -318,7 +326,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
 
 async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
     """Forget a repository with everything that only it used; False where it is unknown."""
-    await tx.lock(WRITE_LOCK)
+    await begin_change(tx)
     await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
         return False

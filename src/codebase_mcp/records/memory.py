@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 
 from codebase_mcp.counting import Lexicon, term_table
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import tend_vector_index, wants_vector_index
 from codebase_mcp.embedding.embedder import Vectors
@@ -27,7 +28,6 @@ from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
 from codebase_mcp.records.recall import passages
-from codebase_mcp.search.candidates import dense_literal, sparse_literal
 from codebase_mcp.tokens import TOKENS_VERSION
 
 _SQL = load_queries("codebase_mcp.records", "memory.sql")

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
 from codebase_mcp.embedding.embedder import Vectors
@@ -26,14 +27,8 @@ from codebase_mcp.records.memory import (
     newest_of_each_type,
 )
 from codebase_mcp.records.recall import FUSED, Candidate, Match, Weighing, nearness, rank
-from codebase_mcp.search.candidates import (
-    RARE_CHUNKS,
-    dense_literal,
-    inverse_frequencies,
-    rarest_terms,
-    sparse_literal,
-)
 from codebase_mcp.search.query import Query, parse_query, without_courtesy
+from codebase_mcp.search.terms import RARE_CHUNKS, inverse_frequencies, rarest_terms
 from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.records", "memory_search.sql")

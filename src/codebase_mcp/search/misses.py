@@ -16,16 +16,13 @@ from typing import Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.candidates import (
-    Filters,
-    ScopedSnapshot,
-    array_literal,
-)
 from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.help import (
     WEAK,
     AskedWord,
@@ -42,6 +39,7 @@ from codebase_mcp.search.help import (
 )
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.spelling import respelt
 from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words

@@ -10,6 +10,7 @@ from typing import Literal
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -21,19 +22,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
-from codebase_mcp.search.candidates import (
-    Asked,
-    Filters,
-    Found,
-    Scope,
-    ScopedSnapshot,
-    array_literal,
-    counted_terms,
-    find_candidates,
-    inverse_frequencies,
-    load_frequencies,
-    load_scope,
-)
+from codebase_mcp.search.candidates import Found, find_candidates
 from codebase_mcp.search.confidence import (
     FLOOR,
     LEAST_LEAD,
@@ -43,6 +32,7 @@ from codebase_mcp.search.confidence import (
     proofs_of,
     similarity,
 )
+from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.definition_hits import (
     ReadText,
     distinct_files,
@@ -50,6 +40,7 @@ from codebase_mcp.search.definition_hits import (
     strongest_chunks,
 )
 from codebase_mcp.search.definitions import Enclosing, Weights, WordCounter
+from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.hits import (
     ChosenChunk,
     Hit,
@@ -62,11 +53,22 @@ from codebase_mcp.search.hits import (
     make_hits,
     other_places,
 )
+from codebase_mcp.search.memory_indexes import MemoryIndexes
+from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.ranking import RankedFile, rank_files
+from codebase_mcp.search.scope import (
+    Asked,
+    Scope,
+    ScopedSnapshot,
+    counted_terms,
+    load_frequencies,
+    load_scope,
+)
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.search.spelling import doubtful_words, likeliest, respelt, spellings
 from codebase_mcp.search.stronger import StrongerModel
+from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.watch import step, watched
 from codebase_mcp.tokens import ALL_CHUNKS
@@ -140,12 +142,18 @@ class Searcher:
     """Answers questions about the indexed repositories of a project."""
 
     def __init__(
-        self, database: Database, models: Models, version: str, nearest: NearestIndexes
+        self,
+        database: Database,
+        models: Models,
+        version: str,
+        nearest: NearestIndexes,
+        memory: MemoryIndexes,
     ) -> None:
         self._database = database
         self._models = models
         self._version = version
         self._nearest = nearest
+        self._memory = memory
         self._slow = SlowSearches(database)
         self._stronger = StrongerModel(models)
         self._seconds: dict[str, Profile | None] = {}
@@ -213,6 +221,8 @@ class Searcher:
         if is_large and not any(snapshot.files_pending for snapshot in scope.snapshots):
             state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
             self._nearest.look_at(project, state)
+        if scope.version is not None and scope.second is None:
+            self._memory.look_at(project, scope.version)
 
     async def rank(self, project: Project, text: str, filters: Filters) -> Ranking:
         """All candidates in order, with their signals: for measuring, not for showing."""
@@ -234,12 +244,15 @@ class Searcher:
         vectors: dict[str, Vectors | None] = {}
         lent = self._lent(query)
         both = self._models.has_second
+        memory = None if both else self._memory.get(project)
         if (second := self._seconds.get(project.schema_name)) is not None:
             vectors[second.fingerprint] = await self._embed_strongly(second, query)
         while True:
             async with self._database.transaction(project, readonly=True) as tx:
                 with step("scope"):
-                    scope = await load_scope(tx, query, lent, filters, both_tiers=both)
+                    scope = await load_scope(
+                        tx, query, lent, filters, both_tiers=both, memory=memory
+                    )
                 self._check(scope)
                 self._seconds[project.schema_name] = second = scope.second
                 if second is not None and second.fingerprint in vectors:
@@ -280,13 +293,13 @@ class Searcher:
         if not doubtful:
             return query, scope, {}
         near = [term for word in doubtful for term in spellings(word)]
-        frequencies = await load_frequencies(tx, near)
+        frequencies = await load_frequencies(tx, near, scope.memory)
         meant = {word: spelt for word in doubtful if (spelt := likeliest(word, frequencies))}
         if not meant:
             return query, scope, {}
         mended = parse_query(respelt(query.text, meant))
         lent = self._lent(mended)
-        known = await load_frequencies(tx, counted_terms(mended, lent))
+        known = await load_frequencies(tx, counted_terms(mended, lent), scope.memory)
         return mended, replace(scope, frequencies=known, lent=lent), meant
 
     def _thesaurus(self, query: Query) -> Thesaurus | None:
@@ -330,7 +343,9 @@ class Searcher:
 async def _rank(entered: _Entered) -> tuple[Ranking, Found]:
     query, scope = entered.query, entered.scope
     with step("candidates"):
-        found = await find_candidates(entered.tx, query, entered.asked, scope)
+        memory = scope.memory
+        source = MemoryLists(memory, scope) if memory else DatabaseLists(entered.tx, scope)
+        found = await find_candidates(source, query, entered.asked, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     least = found.least_meaning
     with step("ranking"):

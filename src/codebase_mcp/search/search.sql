@@ -1,7 +1,7 @@
 -- name: scope
 -- The snapshots that a search looks at, and what is known of their state.
-SELECT s.id, s.repository_id, r.root, r.name, s.median_depth, s.files_pending,
-       jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.id, p.fingerprint, p.model,
+SELECT (SELECT version FROM index_version), s.id, s.repository_id, r.root, r.name, s.median_depth,
+       s.files_pending, jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.id, p.fingerprint, p.model,
        p.dimension, p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id

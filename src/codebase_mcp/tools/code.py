@@ -242,7 +242,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     instead. PROJECT_NOT_FOUND: call index_repository. An index state other than ready: some files
     may still be missing.
     """
-    from codebase_mcp.search.candidates import Filters  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.filters import Filters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     is_brief = "collection" in caller.given

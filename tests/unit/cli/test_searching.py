@@ -13,8 +13,8 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.freshness import IndexTruth
 from codebase_mcp.replies.text import read_search
-from codebase_mcp.search.candidates import ScopedSnapshot
 from codebase_mcp.search.hits import Hit
+from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer
 
 REPOSITORY = uuid.uuid4()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.candidates import inverse_frequencies, rarest_terms
 from codebase_mcp.search.directories import directory_pattern
 from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import parse_query
@@ -23,6 +22,7 @@ from codebase_mcp.search.ranking import (
     rarity,
     unnamed_share,
 )
+from codebase_mcp.search.terms import inverse_frequencies, rarest_terms
 
 
 def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:

@@ -1,0 +1,37 @@
+"""Which files are to be searched at all?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from codebase_mcp.search.directories import directory_bounds, directory_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a file must be to be searched; None where anything goes.
+
+    ``directory`` is relative to the repository's root and may hold ``*`` and ``**``; extensions
+    and languages are in lower case, extensions without a dot.
+    """
+
+    repository_id: UUID | None = None
+    extensions: tuple[str, ...] | None = None
+    languages: tuple[str, ...] | None = None
+    directory: str | None = None
+
+    @property
+    def narrow(self) -> bool:
+        """Whether they leave any file out."""
+        return self != Filters()
+
+    def parameters(self) -> dict[str, Any]:
+        """All but the repository as parameters of the statements."""
+        return {
+            "extensions": list(self.extensions) if self.extensions else None,
+            "languages": list(self.languages) if self.languages else None,
+            "directory": directory_pattern(self.directory) if self.directory else None,
+            **directory_bounds(self.directory),
+        }

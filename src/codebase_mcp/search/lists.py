@@ -1,0 +1,61 @@
+"""What do the candidate lists look like, wherever they come from?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from codebase_mcp.database.transaction import Row
+from codebase_mcp.search.query import Query, name_stems
+from codebase_mcp.search.scope import Asked
+from codebase_mcp.tokens import term_id
+
+WORD_CHUNKS = 1_000
+MEANING_CHUNKS = 150
+FILES_PER_NAME = 6
+DEFINITIONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """What each list found.
+
+    ``words``: blob id, ordinal, distance by the query's own terms, distance by expansion terms;
+    best first. ``named``: texts of files whose name holds a word of the query. ``symbols``: the
+    columns of the statement of that name. ``holders``: texts that hold the query's only word, if
+    that is rare. ``meanings``: for each model blob id, ordinal, distance; nearest first.
+    """
+
+    words: Sequence[Row]
+    named: set[int]
+    symbols: Sequence[Row]
+    holders: Sequence[int]
+    meanings: Sequence[Sequence[Row]]
+
+
+class ListSource(Protocol):
+    """Where the lists of one search come from."""
+
+    async def find(
+        self, query: Query, idf: Mapping[int, float], asked_of: Sequence[Asked]
+    ) -> Lists:
+        """All lists for a query whose terms have these inverse document frequencies."""
+        ...
+
+    async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:
+        """The files in scope that show these texts, with the score of their comments."""
+        ...
+
+    async def cosines(
+        self, wanted: Sequence[tuple[Asked, Iterable[tuple[int, int]]]]
+    ) -> Sequence[Sequence[Row]]:
+        """How near given chunks are, for each model."""
+        ...
+
+
+def name_groups(query: Query) -> list[tuple[int, ...]]:
+    """Each word of the query and each two neighbours, as terms of file names."""
+    terms = [term_id(stem) for stem in name_stems(query)]
+    return [(term,) for term in dict.fromkeys(terms)] + list(pairwise(terms))

@@ -1,0 +1,335 @@
+"""How are candidates found without asking the database? Pure: arrays in, rows out.
+
+A copy of what the candidate lists need of one project's index: words with their weights, vectors,
+names of files and definitions, but no texts. It answers as the statements of ``search.sql`` do, and
+finds the nearest vectors exactly. It is never changed; ``version`` says of which state it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.filters import Filters
+from codebase_mcp.tokens import ALL_CHUNKS
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+# Filters whose outcome is remembered before all are forgotten.
+_MOST_FILTERS = 50
+
+
+class IndexedFile(NamedTuple):
+    """A file of a snapshot; ``text`` is the position of its text."""
+
+    snapshot_id: int
+    repository_id: UUID
+    path: str
+    text: int
+    language: str
+    kind: str
+    extension: str
+
+
+class FoundSymbol(NamedTuple):
+    """A definition of a name: the columns of the statement ``symbols``."""
+
+    blob_id: int
+    folded: str
+    name: str
+    kind: str
+    start_line: int
+    end_line: int
+    depth: int
+    definers: int
+    ordinal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Which rows hold a term, and with what weight.
+
+    Those of the term at position i are ``rows[starts[i]:starts[i + 1]]``, ascending.
+    """
+
+    terms: Ints
+    starts: NDArray[np.int64]
+    rows: Ints
+    weights: Floats
+
+    @classmethod
+    def collect(cls, terms: Ints, rows: Ints, weights: Floats) -> Postings:
+        """From one entry for each term of each row, rows ascending."""
+        order = np.argsort(terms, kind="stable")
+        ordered = terms[order]
+        firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        starts = np.append(firsts, len(ordered))
+        return cls(ordered[firsts], starts, rows[order], weights[order])
+
+    def span(self, term: int) -> slice:
+        """Where a term's entries lie; an empty span for an unknown term."""
+        place = int(np.searchsorted(self.terms, term))
+        if place == len(self.terms) or self.terms[place] != term:
+            return slice(0, 0)
+        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+
+    def rows_of(self, term: int) -> Ints:
+        """The rows that hold a term."""
+        return self.rows[self.span(term)]
+
+    def score(self, weights: Mapping[int, float], size: int) -> Floats:
+        """The inner product of a sparse query with each of ``size`` rows."""
+        scores = np.zeros(size, np.float32)
+        for term, weight in weights.items():
+            span = self.span(term)
+            scores[self.rows[span]] += np.float32(weight) * self.weights[span]
+        return scores
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size in memory."""
+        arrays = (self.terms, self.starts, self.rows, self.weights)
+        return sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolTable:
+    """All definitions, in the order of their texts; strings are positions in ``strings``.
+
+    ``of_folded`` gives the definitions of a folded name: a span of ``by_name``.
+    """
+
+    strings: list[str]
+    texts: Ints
+    names: Ints
+    kinds: Ints
+    starts: Ints
+    ends: Ints
+    depths: Ints
+    by_name: Ints
+    of_folded: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)  # without slots, as it keeps what it works out
+class MemoryIndex:
+    """One project's index as arrays.
+
+    Texts are numbered in the order of their ids, chunks in the order of text and ordinal: those of
+    text t are ``first_chunks[t]`` up to ``first_chunks[t + 1]``. ``comments`` and ``file_names``
+    hold words of texts and of files, ``words`` those of chunks.
+    """
+
+    version: UUID
+    profile_id: int
+    blob_ids: NDArray[np.int64]
+    first_chunks: Ints
+    text_of: Ints
+    start_lines: Ints
+    end_lines: Ints
+    vectors: Floats
+    words: Postings
+    comments: Postings
+    file_names: Postings
+    symbols: SymbolTable
+    files: list[IndexedFile]
+    _filtered: dict[Filters, tuple[Mask, Mask]] = field(default_factory=dict)
+
+    @property
+    def chunk_count(self) -> int:
+        """The number of all chunks."""
+        return len(self.text_of)
+
+    @property
+    def size_bytes(self) -> int:
+        """About its size in memory."""
+        postings = (self.words, self.comments, self.file_names)
+        rows = 64 * self.chunk_count + 300 * len(self.files) + 120 * len(self.symbols.texts)
+        return self.vectors.nbytes + sum(one.size_bytes for one in postings) + rows
+
+    @cached_property
+    def files_of(self) -> Mapping[int, list[int]]:
+        """The files of each text, by position."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for number, file in enumerate(self.files):
+            found[file.text].append(number)
+        return found
+
+    def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
+        """In how many chunks each of these terms occurs, if in any; how many chunks there are."""
+        counted = (
+            (term, self.chunk_count if term == ALL_CHUNKS else len(self.words.rows_of(term)))
+            for term in terms
+        )
+        return {term: count for term, count in counted if count}
+
+    def matching(
+        self,
+        asked: Mapping[int, float],
+        expansion: Mapping[int, float],
+        picked: Ints,
+        filters: Filters,
+        limit: int,
+    ) -> list[tuple[int, int, float, float]]:
+        """Of the chunks ``picked`` the best by words: text's id, ordinal, both scores negated."""
+        chunks = self._passing(picked, filters)
+        own = self.words.score(asked, self.chunk_count)[chunks]
+        lent = self.words.score(expansion, self.chunk_count)[chunks]
+        best = _highest(own + lent, limit)
+        chunks = chunks[best]
+        return list(
+            zip(*self._places(chunks), (-own[best]).tolist(), (-lent[best]).tolist(), strict=True)
+        )
+
+    def holding(self, terms: Iterable[int], *, together: bool = False) -> Ints:
+        """The chunks that hold any of some terms, or all of them; ascending."""
+        lists = [self.words.rows_of(term) for term in terms]
+        if not lists:
+            return np.empty(0, np.int32)
+        if together:
+            held = lists[0]
+            for other in lists[1:]:
+                held = np.intersect1d(held, other, assume_unique=True)
+            return held
+        marked = np.zeros(self.chunk_count, np.bool_)
+        for rows in lists:
+            marked[rows] = True
+        return np.flatnonzero(marked).astype(np.int32)
+
+    def holders(self, term: int) -> list[int]:
+        """The ids of the texts that hold a term."""
+        texts = np.unique(self.text_of[self.words.rows_of(term)])
+        found: list[int] = self.blob_ids[texts].tolist()
+        return found
+
+    def nearest(
+        self, vector: Vectors, filters: Filters, limit: int
+    ) -> list[tuple[int, int, float]]:
+        """The chunks nearest to a vector: text's id, ordinal, inner product negated."""
+        products = self.vectors @ vector.astype(np.float32)
+        if filters.narrow:
+            chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
+            best = chunks[_highest(products[chunks], limit)]
+        else:
+            best = _highest(products, limit)
+        return list(zip(*self._places(best), (-products[best]).tolist(), strict=True))
+
+    def named(self, groups: Iterable[Sequence[int]], filters: Filters, most: int) -> set[int]:
+        """The ids of texts of files whose name holds all the words of a group; a few for each."""
+        found: set[int] = set()
+        passing = self._filter(filters)[0] if filters.narrow else None
+        for group in groups:
+            files = self.file_names.rows_of(group[0])
+            for word in group[1:]:
+                files = np.intersect1d(files, self.file_names.rows_of(word))
+            if passing is not None:
+                files = files[passing[files]]
+            found.update(self.files[number].text for number in files[:most].tolist())
+        return {int(self.blob_ids[text]) for text in found}
+
+    def defining(self, folded: str, filters: Filters, most: int) -> Iterator[FoundSymbol]:
+        """Of each text that defines a name its outermost definition, the outermost first."""
+        table = self.symbols
+        first, last = table.of_folded.get(folded, (0, 0))
+        found = table.by_name[first:last]
+        if filters.narrow:
+            found = found[self._filter(filters)[1][table.texts[found]]]
+        order = np.lexsort((table.starts[found], table.depths[found], table.texts[found]))
+        found = found[order]
+        found = found[np.diff(table.texts[found], prepend=-1) != 0]
+        order = np.lexsort((table.texts[found], table.depths[found]))[:most]
+        for number in found[order].tolist():
+            text, line = int(table.texts[number]), int(table.starts[number])
+            yield FoundSymbol(
+                int(self.blob_ids[text]),
+                folded,
+                table.strings[table.names[number]],
+                table.strings[table.kinds[number]],
+                line,
+                int(table.ends[number]),
+                int(table.depths[number]),
+                len(found),
+                self._chunk_at(text, line),
+            )
+
+    def files_of_texts(
+        self, blob_ids: Iterable[int], asked: Mapping[int, float], filters: Filters
+    ) -> Iterator[tuple[int, str, int, str, str, int, float]]:
+        """The files that show these texts: the columns of the statement ``files``."""
+        passing = self._filter(filters)[0] if filters.narrow else None
+        comments = self.comments.score(asked, len(self.blob_ids))
+        ids = list(blob_ids)
+        texts = np.searchsorted(self.blob_ids, np.array(ids, np.int64)).tolist()
+        for blob_id, text in zip(ids, texts, strict=True):
+            chunks = int(self.first_chunks[text + 1] - self.first_chunks[text])
+            for number in self.files_of.get(text, ()):
+                if passing is None or passing[number]:
+                    one = self.files[number]
+                    score = float(comments[text])
+                    yield (
+                        one.snapshot_id, one.path, blob_id, one.language, one.kind, chunks, score
+                    )  # fmt: skip
+
+    def _passing(self, chunks: Ints, filters: Filters) -> Ints:
+        if not filters.narrow:
+            return chunks
+        return chunks[self._filter(filters)[1][self.text_of[chunks]]]
+
+    def _places(self, chunks: NDArray[np.int32 | np.int64]) -> tuple[list[int], list[int]]:
+        """Of some chunks the ids of their texts, and their numbers there."""
+        texts = self.text_of[chunks]
+        ordinals = chunks - self.first_chunks[texts]
+        return self.blob_ids[texts].tolist(), ordinals.tolist()
+
+    def _chunk_at(self, text: int, line: int) -> int | None:
+        """The ordinal of the chunk of a text that holds a line."""
+        chunks = slice(int(self.first_chunks[text]), int(self.first_chunks[text + 1]))
+        starts, ends = self.start_lines[chunks], self.end_lines[chunks]
+        holding = np.flatnonzero((starts <= line) & (line <= ends))
+        return int(holding[0]) if len(holding) else None
+
+    def _filter(self, filters: Filters) -> tuple[Mask, Mask]:
+        """Which files pass the filters, and which texts have a file that does."""
+        if filters not in self._filtered:
+            if len(self._filtered) >= _MOST_FILTERS:
+                self._filtered.clear()
+            files = np.fromiter(_passes(filters, self.files), np.bool_, len(self.files))
+            texts = np.zeros(len(self.blob_ids), np.bool_)
+            texts[[file.text for file, passes in zip(self.files, files, strict=True) if passes]] = (
+                True
+            )
+            self._filtered[filters] = files, texts
+        return self._filtered[filters]
+
+
+def _passes(filters: Filters, files: Iterable[IndexedFile]) -> Iterator[bool]:
+    directory = (
+        re.compile(directory_pattern(filters.directory), re.DOTALL) if filters.directory else None
+    )
+    for file in files:
+        yield (
+            (filters.repository_id is None or file.repository_id == filters.repository_id)
+            and (not filters.extensions or file.extension in filters.extensions)
+            and (not filters.languages or file.language in filters.languages)
+            and (directory is None or directory.search(file.path) is not None)
+        )
+
+
+def _highest(scores: Floats, most: int) -> NDArray[np.int64]:
+    """The positions of the highest scores, the highest first, of equal ones the first."""
+    if len(scores) <= most:
+        return np.argsort(-scores, kind="stable")
+    bound = np.partition(scores, -most)[-most]
+    kept = np.flatnonzero(scores >= bound)
+    return kept[np.argsort(-scores[kept], kind="stable")][:most]

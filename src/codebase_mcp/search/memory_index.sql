@@ -1,0 +1,54 @@
+-- name: state
+-- Which state of the index is read, the one model of all that is searched, and how much there is.
+SELECT v.version,
+       ARRAY(SELECT DISTINCT profile_id FROM snapshot WHERE active),
+       coalesce((SELECT chunks FROM term_frequency WHERE term = -1), 0)
+FROM index_version AS v;
+
+-- name: dimension
+-- How long the vectors of a model are.
+SELECT dimension
+FROM profile
+WHERE id = %(profile_id)s;
+
+-- name: files
+-- All files that are searched.
+SELECT s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension, f.name_terms
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active
+ORDER BY s.id, f.path;
+
+-- name: comments
+-- The words of the comments of some texts.
+SELECT id, sparsevec_send(comments)
+FROM blob
+WHERE id = ANY(%(blobs)s::bigint[])
+ORDER BY id;
+
+-- name: chunks
+-- The chunks of some texts: lines, and words with their weights.
+SELECT c.blob_id,
+       string_agg(int4send(c.start_line) || int4send(c.end_line), ''::bytea ORDER BY c.ordinal),
+       string_agg(sparsevec_send(c.lex), ''::bytea ORDER BY c.ordinal)
+FROM chunk AS c
+WHERE c.blob_id = ANY(%(blobs)s::bigint[])
+GROUP BY c.blob_id
+ORDER BY c.blob_id;
+
+-- name: vectors
+-- The vectors of the chunks of some texts, by one model.
+SELECT v.blob_id,
+       string_agg(int4send(v.ordinal), ''::bytea ORDER BY v.ordinal),
+       string_agg(halfvec_send(v.dense), ''::bytea ORDER BY v.ordinal)
+FROM chunk_vector AS v
+WHERE v.profile_id = %(profile_id)s AND v.blob_id = ANY(%(blobs)s::bigint[])
+GROUP BY v.blob_id
+ORDER BY v.blob_id;
+
+-- name: symbols
+-- What some texts define.
+SELECT blob_id, name, folded, kind, start_line, end_line, depth
+FROM symbol
+WHERE blob_id = ANY(%(blobs)s::bigint[])
+ORDER BY blob_id;

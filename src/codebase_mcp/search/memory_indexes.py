@@ -1,0 +1,323 @@
+"""Which projects' indexes are held in memory, and are they still true?
+
+A process that goes on answering (a server, a library) loads a project's index in the background
+after its first search, and searches in memory from then on: the same candidates in a fraction of
+the time. PostgreSQL stays the only truth: every search reads the index's version first, a copy of
+another version is dropped at once, and that search asks the database. So does a program that ends
+after one search, and a project that is too large for the memory allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.search.memory_index import (
+    Floats,
+    IndexedFile,
+    Ints,
+    MemoryIndex,
+    Postings,
+    SymbolTable,
+)
+
+_SQL = load_queries("codebase_mcp.search", "memory_index.sql")
+_log = logging.getLogger(__name__)
+
+# An index is loaded when it has not changed for so long: runs commit batch after batch.
+QUIET_S = 1.0
+
+# While an index changes again and again, loading takes no more than this share of the time.
+_LOAD_SHARE = 0.05
+
+# A copy that no search has used for so long is dropped.
+IDLE_S = 900.0
+
+# Texts that are read at once: small enough that other searches hardly wait.
+_BATCH = 250
+
+# What a chunk takes beside its vector: the words of real code, measured over 14 projects.
+_CHUNK_BYTES = 900
+
+_INT = np.dtype(">i4")
+_FLOAT = np.dtype(">f4")
+_HALF = np.dtype(">f2")
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is known of one project."""
+
+    index: MemoryIndex | None = None
+    loading: asyncio.Task[None] | None = None
+    refused: UUID | None = None
+    used_at: float = 0.0
+    loaded_at: float = 0.0
+    load_s: float = 0.0
+
+
+class MemoryIndexes:
+    """The memory indexes of this process, of the projects searched last."""
+
+    def __init__(self, database: Database, *, most_bytes: int) -> None:
+        self._database = database
+        self._most_bytes = most_bytes
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._closed = False
+
+    def get(self, project: Project) -> MemoryIndex | None:
+        """The copy of a project's index, of whatever version."""
+        slot = self._slots.get(project.schema_name)
+        return None if slot is None else slot.index
+
+    def look_at(self, project: Project, version: UUID) -> None:
+        """A search has seen this version: drop a copy of another one, and load soon."""
+        if self._closed or not self._most_bytes:
+            return
+        slot = self._slots.setdefault(project.schema_name, _Slot())
+        self._slots.move_to_end(project.schema_name)
+        slot.used_at = time.monotonic()
+        if slot.index is not None and slot.index.version != version:
+            slot.index = None
+        if slot.index is None and slot.refused != version and slot.loading is None:
+            slot.loading = asyncio.create_task(self._load(project, slot))
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing is being loaded."""
+        tasks = [slot.loading for slot in self._slots.values() if slot.loading is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Drop all copies."""
+        self._closed = True
+        for slot in self._slots.values():
+            if slot.loading is not None:
+                slot.loading.cancel()
+        await self.wait_idle()
+        self._slots.clear()
+
+    async def _load(self, project: Project, slot: _Slot) -> None:
+        try:
+            rest = slot.loaded_at + slot.load_s / _LOAD_SHARE - time.monotonic()
+            await asyncio.sleep(max(QUIET_S, rest))
+            started = time.monotonic()
+            async with self._database.transaction(project, readonly=True) as tx:
+                version, index = await read_index(tx, self._most_bytes)
+            slot.index = index
+            slot.refused = version if index is None else None
+            slot.loaded_at = time.monotonic()
+            slot.load_s = slot.loaded_at - started
+            self._make_room()
+        except CodebaseError as error:
+            _log.warning("an index could not be read into memory: %s", error.message)
+        finally:
+            slot.loading = None
+
+    def _make_room(self) -> None:
+        """Drop what was not used for long, and of the others the oldest where they are too much."""
+        oldest = time.monotonic() - IDLE_S
+        held = 0
+        for slot in reversed(self._slots.values()):
+            if slot.index is not None:
+                held += slot.index.size_bytes
+                if held > self._most_bytes or slot.used_at < oldest:
+                    slot.index = None
+
+
+async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryIndex | None]:
+    """The version of an index, and its copy: None where it is too large or of several models."""
+    state = await tx.fetch_one(_SQL["state"])
+    assert state is not None
+    version, profiles, chunk_count = state
+    if len(profiles) != 1:
+        return version, None
+    [(dimension,)] = await tx.fetch_all(_SQL["dimension"], profile_id=profiles[0])
+    if chunk_count * (4 * dimension + _CHUNK_BYTES) > most_bytes:
+        return version, None
+    files = await tx.fetch_all(_SQL["files"])
+    blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
+    parts = []
+    for first in range(0, len(blob_ids), _BATCH):
+        blobs = blob_ids[first : first + _BATCH]
+        bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profiles[0]}
+        rows = await tx.fetch_many(
+            [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
+        )
+        parts.append(await asyncio.to_thread(_part, blobs, dimension, *rows))
+    index = await asyncio.to_thread(
+        _assemble, version, profiles[0], dimension, blob_ids, parts, files
+    )
+    return version, index
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some texts; chunks and texts are numbered from this part's first one."""
+
+    chunk_counts: Ints
+    start_lines: Ints
+    end_lines: Ints
+    words: tuple[Ints, Ints, Floats]
+    vectors: Floats
+    comments: tuple[Ints, Ints, Floats]
+    symbols: list[Row] = field(default_factory=list)
+
+
+def _part(
+    blob_ids: NDArray[np.int64],
+    dimension: int,
+    chunks: Sequence[Row],
+    vectors: Sequence[Row],
+    comments: Sequence[Row],
+    symbols: list[Row],
+) -> _Part:
+    position = {blob_id: place for place, blob_id in enumerate(blob_ids.tolist())}
+    lines = np.frombuffer(b"".join(row[1] for row in chunks), _INT).reshape(-1, 2)
+    counts = np.zeros(len(blob_ids), np.int32)
+    for blob_id, spans, _ in chunks:
+        counts[position[blob_id]] = len(spans) // (2 * _INT.itemsize)
+    first_chunks = np.cumsum(counts) - counts
+    words = _sparse(row[2] for row in chunks)
+    dense = np.zeros((len(lines), dimension), np.float32)
+    for blob_id, ordinals, halves in vectors:
+        rows = first_chunks[position[blob_id]] + np.frombuffer(ordinals, _INT)
+        with_head = np.frombuffer(halves, _HALF).reshape(len(rows), -1)
+        dense[rows] = with_head[:, 2:]
+    return _Part(
+        counts,
+        lines[:, 0].astype(np.int32),
+        lines[:, 1].astype(np.int32),
+        words,
+        dense,
+        _sparse(row[1] for row in comments),
+        symbols,
+    )
+
+
+def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
+    """Terms, rows and weights of sparse vectors, one after another as pgvector sends them.
+
+    Each begins with its dimension, its number of entries and a zero; then come all positions, then
+    all values, four bytes each.
+    """
+    joined = b"".join(values)
+    numbers = np.frombuffer(joined, _INT)
+    heads, sizes = [], []
+    place = 0
+    while place < len(numbers):
+        size = int(numbers[place + 1])
+        heads.append(place + 3)
+        sizes.append(size)
+        place += 3 + 2 * size
+    counts = np.array(sizes, np.int64)
+    before = np.cumsum(counts) - counts
+    entries = np.repeat(np.array(heads, np.int64) - before, counts) + np.arange(counts.sum())
+    weights = np.frombuffer(joined, _FLOAT)[entries + np.repeat(counts, counts)]
+    rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    return numbers[entries].astype(np.int32), rows, weights.astype(np.float32)
+
+
+def _assemble(
+    version: UUID,
+    profile_id: int,
+    dimension: int,
+    blob_ids: NDArray[np.int64],
+    parts: Sequence[_Part],
+    files: Sequence[Row],
+) -> MemoryIndex:
+    counts = _joined([part.chunk_counts for part in parts], np.int32)
+    first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    texts = np.searchsorted(blob_ids, np.array([row[3] for row in files], np.int64)).tolist()
+    names = [np.array(row[7], np.int32) for row in files]
+    indexed = [
+        IndexedFile(row[0], row[1], row[2], text, row[4], row[5], row[6])
+        for row, text in zip(files, texts, strict=True)
+    ]
+    name_rows = np.repeat(np.arange(len(files), dtype=np.int32), [len(one) for one in names])
+    name_terms = _joined(names, np.int32)
+    text_counts = [len(part.chunk_counts) for part in parts]
+    return MemoryIndex(
+        version,
+        profile_id,
+        blob_ids,
+        first_chunks,
+        np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
+        _joined([part.start_lines for part in parts], np.int32),
+        _joined([part.end_lines for part in parts], np.int32),
+        np.concatenate([np.zeros((0, dimension), np.float32), *(part.vectors for part in parts)]),
+        _postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
+        _postings([part.comments for part in parts], text_counts),
+        Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
+        _symbol_table(blob_ids, list(chain.from_iterable(part.symbols for part in parts))),
+        indexed,
+    )
+
+
+def _postings(parts: Sequence[tuple[Ints, Ints, Floats]], sizes: Sequence[int]) -> Postings:
+    firsts = np.cumsum([0, *sizes])[:-1]
+    return Postings.collect(
+        _joined([terms for terms, _, _ in parts], np.int32),
+        _joined(
+            [rows + np.int32(first) for (_, rows, _), first in zip(parts, firsts, strict=True)],
+            np.int32,
+        ),
+        _joined([weights for _, _, weights in parts], np.float32),
+    )
+
+
+def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTable:
+    number_of: dict[str, int] = {}
+    numbered = partial(_numbered, number_of)
+    names = numbered(row[1] for row in rows)
+    folded = numbered(row[2] for row in rows)
+    kinds = numbered(row[3] for row in rows)
+    by_name = np.argsort(folded, kind="stable").astype(np.int32)
+    ordered = folded[by_name]
+    firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    ends = np.append(firsts[1:], len(ordered))
+    strings = list(number_of)
+    of_folded = {
+        strings[number]: (first, last)
+        for number, first, last in zip(
+            ordered[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True
+        )
+    }
+    ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+    places = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
+    return SymbolTable(
+        strings,
+        np.searchsorted(blob_ids, ids).astype(np.int32),
+        names,
+        kinds,
+        places[:, 0],
+        places[:, 1],
+        places[:, 2],
+        by_name,
+        of_folded,
+    )
+
+
+def _numbered(number_of: dict[str, int], strings: Iterable[str]) -> Ints:
+    """Each string's number, which it gets where it is new."""
+    return np.array([number_of.setdefault(one, len(number_of)) for one in strings], np.int32)
+
+
+def _joined(arrays: Sequence[NDArray], kind: type) -> NDArray:  # type: ignore[type-arg]
+    return np.concatenate(arrays) if arrays else np.empty(0, kind)
