@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -78,22 +78,24 @@ class Postings:
         starts = np.append(firsts, len(ordered))
         return cls(ordered[firsts], starts, rows[order], weights[order])
 
-    def span(self, term: int) -> slice:
-        """Where a term's entries lie; an empty span for an unknown term."""
-        place = int(np.searchsorted(self.terms, term))
-        if place == len(self.terms) or self.terms[place] != term:
-            return slice(0, 0)
-        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+    def spans(self, terms: Collection[int]) -> list[slice]:
+        """Where the entries of each term lie; an empty span for an unknown one."""
+        if not len(self.terms):
+            return [slice(0, 0)] * len(terms)
+        asked = np.fromiter(terms, np.int32, len(terms))
+        places = np.minimum(np.searchsorted(self.terms, asked), len(self.terms) - 1)
+        firsts = self.starts[places]
+        ends = np.where(self.terms[places] == asked, self.starts[places + 1], firsts)
+        return list(map(slice, firsts.tolist(), ends.tolist()))
 
-    def rows_of(self, term: int) -> Ints:
-        """The rows that hold a term."""
-        return self.rows[self.span(term)]
+    def rows_of(self, terms: Collection[int]) -> list[Ints]:
+        """The rows that hold each term."""
+        return [self.rows[span] for span in self.spans(terms)]
 
     def score(self, weights: Mapping[int, float], size: int) -> Floats:
         """The inner product of a sparse query with each of ``size`` rows."""
         scores = np.zeros(size, np.float32)
-        for term, weight in weights.items():
-            span = self.span(term)
+        for span, weight in zip(self.spans(weights), weights.values(), strict=True):
             scores[self.rows[span]] += np.float32(weight) * self.weights[span]
         return scores
 
@@ -128,7 +130,8 @@ class MemoryIndex:
 
     Texts are numbered in the order of their ids, chunks in the order of text and ordinal: those of
     text t are ``first_chunks[t]`` up to ``first_chunks[t + 1]``. ``comments`` and ``file_names``
-    hold words of texts and of files, ``words`` those of chunks.
+    hold words of texts and of files, ``words`` those of chunks. ``vectors`` has a column for each
+    chunk: a product with all of them takes half the time that way.
     """
 
     version: UUID
@@ -168,11 +171,10 @@ class MemoryIndex:
 
     def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
         """In how many chunks each of these terms occurs, if in any; how many chunks there are."""
-        counted = (
-            (term, self.chunk_count if term == ALL_CHUNKS else len(self.words.rows_of(term)))
-            for term in terms
-        )
-        return {term: count for term, count in counted if count}
+        asked = list(terms)
+        counts = (span.stop - span.start for span in self.words.spans(asked))
+        found = {term: count for term, count in zip(asked, counts, strict=True) if count}
+        return found | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in asked else found
 
     def matching(
         self,
@@ -192,9 +194,9 @@ class MemoryIndex:
             zip(*self._places(chunks), (-own[best]).tolist(), (-lent[best]).tolist(), strict=True)
         )
 
-    def holding(self, terms: Iterable[int], *, together: bool = False) -> Ints:
+    def holding(self, terms: Collection[int], *, together: bool = False) -> Ints:
         """The chunks that hold any of some terms, or all of them; ascending."""
-        lists = [self.words.rows_of(term) for term in terms]
+        lists = self.words.rows_of(terms)
         if not lists:
             return np.empty(0, np.int32)
         if together:
@@ -209,7 +211,8 @@ class MemoryIndex:
 
     def holders(self, term: int) -> list[int]:
         """The ids of the texts that hold a term."""
-        texts = np.unique(self.text_of[self.words.rows_of(term)])
+        [chunks] = self.words.rows_of([term])
+        texts = np.unique(self.text_of[chunks])
         found: list[int] = self.blob_ids[texts].tolist()
         return found
 
@@ -217,7 +220,7 @@ class MemoryIndex:
         self, vector: Vectors, filters: Filters, limit: int
     ) -> list[tuple[int, int, float]]:
         """The chunks nearest to a vector: text's id, ordinal, inner product negated."""
-        products = self.vectors @ vector.astype(np.float32)
+        products = vector.astype(np.float32) @ self.vectors
         if filters.narrow:
             chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
             best = chunks[_highest(products[chunks], limit)]
@@ -230,9 +233,9 @@ class MemoryIndex:
         found: set[int] = set()
         passing = self._filter(filters)[0] if filters.narrow else None
         for group in groups:
-            files = self.file_names.rows_of(group[0])
-            for word in group[1:]:
-                files = np.intersect1d(files, self.file_names.rows_of(word))
+            files, *others = self.file_names.rows_of(group)
+            for other in others:
+                files = np.intersect1d(files, other, assume_unique=True)
             if passing is not None:
                 files = files[passing[files]]
             found.update(self.files[number].text for number in files[:most].tolist())

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -160,11 +161,16 @@ async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryInde
         rows = await tx.fetch_many(
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
-        parts.append(await asyncio.to_thread(_part, blobs, dimension, *rows))
-    index = await asyncio.to_thread(
-        _assemble, version, profiles[0], dimension, blob_ids, parts, files
-    )
-    return version, index
+        parts.append(await asyncio.to_thread(_part, blobs, dimension, rows))
+    profile = _Profile(profiles[0], dimension)
+    return version, await asyncio.to_thread(_assemble, version, profile, blob_ids, parts, files)
+
+
+class _Profile(NamedTuple):
+    """The model of all vectors."""
+
+    id: int
+    dimension: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +186,8 @@ class _Part:
     symbols: list[Row] = field(default_factory=list)
 
 
-def _part(
-    blob_ids: NDArray[np.int64],
-    dimension: int,
-    chunks: Sequence[Row],
-    vectors: Sequence[Row],
-    comments: Sequence[Row],
-    symbols: list[Row],
-) -> _Part:
+def _part(blob_ids: NDArray[np.int64], dimension: int, rows: Sequence[list[Row]]) -> _Part:
+    chunks, vectors, comments, symbols = rows
     position = {blob_id: place for place, blob_id in enumerate(blob_ids.tolist())}
     lines = np.frombuffer(b"".join(row[1] for row in chunks), _INT).reshape(-1, 2)
     counts = np.zeros(len(blob_ids), np.int32)
@@ -197,9 +197,8 @@ def _part(
     words = _sparse(row[2] for row in chunks)
     dense = np.zeros((len(lines), dimension), np.float32)
     for blob_id, ordinals, halves in vectors:
-        rows = first_chunks[position[blob_id]] + np.frombuffer(ordinals, _INT)
-        with_head = np.frombuffer(halves, _HALF).reshape(len(rows), -1)
-        dense[rows] = with_head[:, 2:]
+        places = first_chunks[position[blob_id]] + np.frombuffer(ordinals, _INT)
+        dense[places] = np.frombuffer(halves, _HALF).reshape(len(places), -1)[:, 2:]
     return _Part(
         counts,
         lines[:, 0].astype(np.int32),
@@ -236,8 +235,7 @@ def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
 
 def _assemble(
     version: UUID,
-    profile_id: int,
-    dimension: int,
+    profile: _Profile,
     blob_ids: NDArray[np.int64],
     parts: Sequence[_Part],
     files: Sequence[Row],
@@ -255,13 +253,16 @@ def _assemble(
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
         version,
-        profile_id,
+        profile.id,
         blob_ids,
         first_chunks,
         np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
         _joined([part.start_lines for part in parts], np.int32),
         _joined([part.end_lines for part in parts], np.int32),
-        np.concatenate([np.zeros((0, dimension), np.float32), *(part.vectors for part in parts)]),
+        np.concatenate(
+            [np.zeros((profile.dimension, 0), np.float32), *(part.vectors.T for part in parts)],
+            axis=1,
+        ),
         _postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
         _postings([part.comments for part in parts], text_counts),
         Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),

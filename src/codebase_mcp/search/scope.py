@@ -1,4 +1,4 @@
-"""Where is to be searched? The snapshots, what the filters leave of them, how rare the terms are."""
+"""What is searched? The snapshots, what the filters leave of them, how rare the terms are."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Scope:
     ``texts`` are the blobs that pass the filters, None where there are no filters or too many pass;
     ``hidden`` the blobs that are stored but not searched; both as arrays in text form.
     ``frequencies`` says in how many chunks of the project each term of the query, or lent to it,
-    occurs; ``lent`` what each lent one is worth; ``sealed`` up to which time each profile's vectors
-    are in its index. ``version`` is that of the index; ``memory`` a copy of this version, where there
-    is one: then ``texts``, ``hidden`` and ``sealed`` are not needed, and empty.
+    occurs; ``lent`` what each lent one is worth; ``sealed`` up to which time each profile's
+    vectors are in its index. ``version`` is that of the index; ``memory`` a copy of this version,
+    where there is one: then ``texts``, ``hidden`` and ``sealed`` are not needed, and empty.
     """
 
     snapshots: tuple[ScopedSnapshot, ...]
