@@ -97,8 +97,10 @@ class App:
         self.models = models
         self._database = database
         self._nearest = NearestIndexes(database)
-        self._memory = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
-        self._searcher = Searcher(database, models, PROGRAM_VERSION, self._nearest, self._memory)
+        self.memory_indexes = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
+        self._searcher = Searcher(
+            database, models, PROGRAM_VERSION, self._nearest, self.memory_indexes
+        )
         self.jobs = JobQueue(database)
         self.freshness = Freshness(
             database,
@@ -205,7 +207,7 @@ class App:
             self._misses.close()
         await self._searcher.close()
         await self._nearest.close()
-        await self._memory.close()
+        await self.memory_indexes.close()
         if "_pool" in vars(self):
             await asyncio.to_thread(self._pool.close)
         await self.models.close()

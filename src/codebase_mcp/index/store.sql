@@ -8,8 +8,9 @@ RETURNING id, name;
 
 -- name: renew_version
 -- What searches look at has changed: copies of it in memory are out of date.
-UPDATE index_version
-SET version = DEFAULT;
+INSERT INTO index_version
+DEFAULT VALUES
+ON CONFLICT (single) DO UPDATE SET version = excluded.version;
 
 -- name: delete_repository
 -- Forget a repository; its snapshots and files go with it.

@@ -114,7 +114,8 @@ def _words_statement(
         "limit": WORD_CHUNKS,
     }
     if scope.texts is not None:
-        return _SQL["words_in_texts"], {**bound, "texts": scope.texts}
+        picking = array_literal({*rare, *lent})
+        return _SQL["words_in_texts"], {**bound, "rare": picking, "texts": scope.texts}
     name = "common_words" if together else "words"
     if together:
         bound |= {"lent": array_literal(lent), "bound": RARE_CHUNKS + LENT_CHUNKS}

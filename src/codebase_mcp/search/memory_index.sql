@@ -1,9 +1,8 @@
 -- name: state
 -- Which state of the index is read, the one model of all that is searched, and how much there is.
-SELECT v.version,
+SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
        ARRAY(SELECT DISTINCT profile_id FROM snapshot WHERE active),
-       coalesce((SELECT chunks FROM term_frequency WHERE term = -1), 0)
-FROM index_version AS v;
+       coalesce((SELECT chunks FROM term_frequency WHERE term = -1), 0);
 
 -- name: dimension
 -- How long the vectors of a model are.

@@ -80,6 +80,7 @@ class MemoryIndexes:
         self._database = database
         self._most_bytes = most_bytes
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     def get(self, project: Project) -> MemoryIndex | None:
@@ -108,6 +109,8 @@ class MemoryIndexes:
     async def close(self) -> None:
         """Drop all copies."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for slot in self._slots.values():
             if slot.loading is not None:
                 slot.loading.cancel()
@@ -140,6 +143,11 @@ class MemoryIndexes:
                 held += slot.index.size_bytes
                 if held > self._most_bytes or slot.used_at < oldest:
                     slot.index = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if held and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(IDLE_S, self._make_room)
 
 
 async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryIndex | None]:

@@ -62,7 +62,7 @@ class MemoryLists:
         index, scope = self._index, self._scope
         rare, together = rarest_terms(query, scope.frequencies)
         lent = lent_terms(scope.lent, scope.frequencies)
-        if together:
+        if together and not scope.filters.narrow:
             picked = np.union1d(index.holding(rare, together=True), index.holding(lent))
         else:
             picked = index.holding({*rare, *lent})

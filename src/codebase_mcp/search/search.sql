@@ -1,6 +1,7 @@
 -- name: scope
 -- The snapshots that a search looks at, and what is known of their state.
-SELECT (SELECT version FROM index_version), s.id, s.repository_id, r.root, r.name, s.median_depth,
+SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
+       s.id, s.repository_id, r.root, r.name, s.median_depth,
        s.files_pending, jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.id, p.fingerprint, p.model,
        p.dimension, p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s

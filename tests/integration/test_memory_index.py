@@ -1,0 +1,227 @@
+"""A search in memory answers as the database does, and never from a state that has passed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import codebase_mcp
+from codebase_mcp.app import App
+from codebase_mcp.index import plan
+from codebase_mcp.search import memory_indexes
+from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.search import Request
+from codebase_mcp.settings import Settings
+
+PACKAGE = Path(codebase_mcp.__file__).parent
+
+QUERIES = [
+    "where are failed requests retried",
+    "how is a vector stored in the database",
+    "parse_query",
+    "Searcher",
+    "self",  # one common word
+    "return the value of self for each",  # only common ones
+    "supervisor",  # the name of a file
+    "_RACY_NS",  # held by one text alone
+    "what is not in here at all: crocodiles",
+    "respellt the qestion",  # misspelt
+]
+FILTERS = [
+    Filters(),
+    Filters(directory="search"),
+    Filters(directory="*/migrations"),
+    Filters(extensions=("py",)),
+    Filters(languages=("sql",), directory="index"),
+    Filters(directory="nowhere"),
+]
+
+
+@pytest.fixture(autouse=True)
+def loads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without waiting for a quiet moment."""
+    monkeypatch.setattr(memory_indexes, "QUIET_S", 0.0)
+    monkeypatch.setattr(memory_indexes, "_LOAD_SHARE", 1.0)
+
+
+@pytest.fixture
+async def by_database(settings: Settings) -> AsyncIterator[App]:
+    """Another process of the product, which keeps nothing in memory."""
+    async with await App.open(replace(settings, search_memory_mb=0)) as app:
+        yield app
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Real code in several languages."""
+    root = tmp_path / "real"
+    for name in ("search", "index", "database", "background"):
+        shutil.copytree(PACKAGE / name, root / name, ignore=shutil.ignore_patterns("*.pyc"))
+    return root
+
+
+async def held(app: App, project_id: str) -> bool:
+    """Whether the project's index is in memory, once nothing is being loaded."""
+    await app.search("anything", project_id)
+    await app.memory_indexes.wait_idle()
+    async with app.enter(project_id, readonly=True) as here:
+        return app.memory_indexes.get(here.project) is not None
+
+
+async def answer(app: App, project_id: str, query: str, filters: Filters) -> list[Any]:
+    """What is found, where, and how sure."""
+    report = await app.search(query, project_id, Request(filters))
+    found = report.answer
+    hits = [
+        (
+            hit.file_path,
+            hit.start_line,
+            hit.symbol,
+            hit.similarity_score,
+            [place.start_line for place in hit.more_in_file],
+        )
+        for hit in found.hits
+    ]
+    return [found.total_count, dict(found.respelt), hits]
+
+
+def rounded(found: list[Any]) -> list[Any]:
+    """An answer whose scores may differ a little: the database gets questions with fewer digits."""
+    total, respelt, hits = found
+    scores = [(*hit[:3], pytest.approx(hit[3], abs=0.003), hit[4]) for hit in hits]
+    return [pytest.approx(total, abs=2), respelt, scores]
+
+
+async def test_finds_what_the_database_finds(
+    app: App, by_database: App, tree: Path, project_id: str
+) -> None:
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    assert not await held(by_database, project_id)
+    for filters in FILTERS:
+        for query in QUERIES:
+            there = await answer(by_database, project_id, query, filters)
+            here = await answer(app, project_id, query, filters)
+            assert here == rounded(there), (query, filters)
+
+
+async def test_each_repository_is_searched_alone(
+    app: App, by_database: App, tree: Path, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    await app.index(tree, project_id)
+    other = await app.index(make_repo({"a.py": "def parse_query(text):\n    pass\n"}), project_id)
+    filters = Filters(repository_id=other.run.repository_id)
+    assert await held(app, project_id)
+    found = await answer(app, project_id, "parse_query", filters)
+    assert [hit[0] for hit in found[2]] == ["a.py"]
+    assert found == await answer(by_database, project_id, "parse_query", filters)
+
+
+async def test_a_change_is_seen_by_the_next_search(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    root = make_repo({"a.py": "def frobnicate():\n    pass\n", "b.py": "x = 1\n"})
+    await app.index(root, project_id)
+    assert await held(app, project_id)
+    (root / "a.py").write_text("def quuxify():\n    pass\n")
+    (root / "c.py").write_text("def quuxify_twice():\n    quuxify()\n    quuxify()\n")
+    await app.index(root, project_id)
+    for _ in range(2):  # of the database first, then of a new copy
+        report = await app.search("quuxify", project_id)
+        assert {hit.file_path for hit in report.answer.hits} == {"a.py", "c.py"}
+        report = await app.search("frobnicate", project_id)
+        assert "frobnicate" not in "".join(hit.content for hit in report.answer.hits)
+        assert await held(app, project_id)
+
+
+async def test_what_another_process_changes_is_seen(
+    app: App, by_database: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    root = make_repo({"a.py": "def frobnicate():\n    pass\n"})
+    await app.index(root, project_id)
+    assert await held(app, project_id)
+    (root / "a.py").unlink()
+    (root / "d.py").write_text("def quuxify():\n    pass\n")
+    await by_database.index(root, project_id)
+    report = await app.search("quuxify", project_id)
+    assert [hit.file_path for hit in report.answer.hits] == ["d.py"]
+
+
+async def test_an_unchanged_index_stays_in_memory(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    root = make_repo({"a.py": "def frobnicate():\n    pass\n"})
+    await asyncio.sleep(plan.RACY_NS / 1e9)  # else it is stored again, as it may have changed
+    await app.index(root, project_id)
+    assert await held(app, project_id)
+    async with app.enter(project_id, readonly=True) as here:
+        before = app.memory_indexes.get(here.project)
+    await app.index(root, project_id)
+    await held(app, project_id)
+    assert app.memory_indexes.get(here.project) is before
+
+
+async def test_what_was_erased_is_not_in_memory_either(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    root = make_repo({"a.py": "def frobnicate():\n    pass\n", "b.py": "x = 1\n"})
+    await app.index(root, project_id)
+    assert await held(app, project_id)
+    (root / "a.py").unlink()
+    await app.erasure.purge(await app.erasure.find(root / "a.py", project_id))
+    report = await app.search("frobnicate", project_id)
+    assert report.answer.hits == []
+
+
+async def test_a_project_that_is_too_large_is_asked_of_the_database(
+    settings: Settings, tree: Path, project_id: str
+) -> None:
+    async with await App.open(replace(settings, search_memory_mb=1)) as app:
+        await app.index(tree, project_id)
+        assert not await held(app, project_id)
+        assert (await app.search("parse_query", project_id)).answer.hits
+
+
+async def test_the_project_searched_longest_ago_makes_room(
+    settings: Settings, tree: Path, project_id: str
+) -> None:
+    async with await App.open(settings) as app:
+        names = [f"{project_id}-{number}" for number in range(2)]
+        for name in names:
+            await app.index(tree, name)
+        assert await held(app, names[0])
+        async with app.enter(names[0], readonly=True) as here:
+            index = app.memory_indexes.get(here.project)
+        assert index is not None
+        app.memory_indexes._most_bytes = int(1.5 * index.size_bytes)
+        assert await held(app, names[1])
+        assert app.memory_indexes.get(here.project) is None
+        for name in names:
+            await app.drop_project(name)
+
+
+async def test_a_copy_that_nobody_uses_is_dropped(
+    app: App, tree: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_indexes, "IDLE_S", 0.2)
+    await app.index(tree, project_id)
+    await held(app, project_id)
+    async with app.enter(project_id, readonly=True) as here:
+        async with asyncio.timeout(10):
+            while app.memory_indexes.get(here.project) is not None:
+                await asyncio.sleep(0.05)
+
+
+async def test_closing_gives_up_a_load(
+    settings: Settings, tree: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_indexes, "QUIET_S", 3600.0)
+    async with asyncio.timeout(60), await App.open(settings) as app:
+        await app.index(tree, project_id)
+        await app.search("anything", project_id)
