@@ -91,7 +91,9 @@ def _workflow(settings: Settings) -> WorkflowClient | None:
 class App:
     """Everything that the product can do; one instance serves any number of callers at once."""
 
-    def __init__(self, settings: Settings, database: Database, models: Models) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, models: Models, *, only_once: bool = False
+    ) -> None:
         self.settings = settings
         self.models = models
         self._database = database
@@ -109,6 +111,7 @@ class App:
             ),
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,
+            only_once=only_once,
         )
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
 
@@ -162,8 +165,10 @@ class App:
         return Transfers(self._database, self.resolver, self.models)
 
     @classmethod
-    async def open(cls, settings: Settings | None = None) -> App:
+    async def open(cls, settings: Settings | None = None, *, only_once: bool = False) -> App:
         """Load the model, or name the service; who is elsewhere is asked when first needed.
+
+        Whoever searches ``only_once`` need not wait for what makes a second search cheaper.
 
         Raises:
             InvalidInput: a setting does not fit.
@@ -182,7 +187,7 @@ class App:
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()
-        return cls(settings, database, models)
+        return cls(settings, database, models, only_once=only_once)
 
     async def __aenter__(self) -> App:
         return self

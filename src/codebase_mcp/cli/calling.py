@@ -24,7 +24,7 @@ class Shell:
     async def app(self) -> App:
         """The product."""
         if self._app is None:
-            self._app = await App.open(self._settings)
+            self._app = await App.open(self._settings, only_once=True)
             let_work_begin(self._app)
         return self._app
 

@@ -66,8 +66,8 @@ class Thesaurus:
     the ``tokens`` from ``starts[phrase]`` to before the next; ``lengths[phrase]`` is the length of
     the sum of their vectors, by which it is to be divided. What code calls it are the ``called``
     tokens from ``calls[n]`` to before ``calls[n + 1]``, in order. The stems that it lends are those
-    in ``lent`` from ``lends[n]`` to before ``lends[n + 1]``, as places in ``stems``, which has their
-    numbers, and in ``weights``: how much each is worth, less the more concepts lend it.
+    in ``lent`` from ``lends[n]`` to before ``lends[n + 1]``: places in ``stems``, their numbers,
+    and in ``weights``, how much each is worth: less the more concepts lend it.
     """
 
     embedder: StaticEmbedder
