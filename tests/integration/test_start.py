@@ -87,6 +87,30 @@ async def test_a_command_loads_no_server_and_no_other_tool(
         assert loaded & NOT_FOR_SEARCH == set()
 
 
+COUNTED = """
+import atexit, gc, sys
+from codebase_mcp.cli.main import main
+def collections():
+    return sum(generation["collections"] for generation in gc.get_stats())
+before = collections()
+atexit.register(lambda: print(collections() - before, file=sys.stderr))
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.anyio
+async def test_a_search_does_not_look_for_garbage_among_what_it_has_loaded(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.index(make_repo(SAMPLE), project_id)
+    asked = [sys.executable, "-c", COUNTED, "search", "who signs in", "--project", project_id]
+    environment = os.environ | {"CODEBASE_MCP_DATA_DIR": str(app.settings.data_dir)}
+    done = await asyncio.to_thread(
+        subprocess.run, asked, env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(done.stderr) <= 2
+
+
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["search", "--help"]], ids=" ".join)
 def test_help_loads_next_to_nothing(tmp_path: Path, command: list[str]) -> None:
     loaded = loaded_by(tmp_path / "data", *command)
