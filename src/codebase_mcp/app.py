@@ -20,11 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.database.connection import (
-    Database,
-    DatabaseFacts,
-    PoolFacts,
-)
+from codebase_mcp.database.connection import Database, DatabaseFacts, PoolFacts
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -115,8 +111,7 @@ class App:
         )
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
 
-    # What a search does not need is loaded when it is first used: a command of the shell pays for
-    # every module.
+    # What a search does not need is loaded when it is first used: a command pays for every module.
 
     @cached_property
     def _pool(self) -> PreparerPool:
@@ -168,7 +163,7 @@ class App:
     async def open(cls, settings: Settings | None = None, *, only_once: bool = False) -> App:
         """Load the model, or name the service; who is elsewhere is asked when first needed.
 
-        Whoever searches ``only_once`` need not wait for what makes a second search cheaper.
+        With ``only_once`` nothing is made ready for a second search.
 
         Raises:
             InvalidInput: a setting does not fit.
