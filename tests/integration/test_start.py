@@ -108,7 +108,7 @@ async def test_a_search_does_not_look_for_garbage_among_what_it_has_loaded(
     done = await asyncio.to_thread(
         subprocess.run, asked, env=environment, capture_output=True, text=True, check=True
     )
-    assert int(done.stderr) <= 2
+    assert int(done.stderr.split()[-1]) <= 2  # a slow search says so before it
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["search", "--help"]], ids=" ".join)
