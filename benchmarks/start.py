@@ -34,6 +34,7 @@ COMMANDS = {
     "memory": ("memory",),
     "--help": ("--help",),
 }
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 # A client lists tools, and an agent thinks, before it searches.
 THINKING_S = 5.0
 
@@ -51,7 +52,9 @@ def main() -> None:
     commands |= {name: (*OURS, *arguments) for name, arguments in COMMANDS.items()}
     with tempfile.TemporaryDirectory(prefix="bench-start-") as folder:
         Path(folder).chmod(0o755)
-        environment = os.environ | {
+        # A program that is installed has its bytecode, whatever the shell here says.
+        ours = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
+        environment = ours | {
             "CODEBASE_MCP_DATA_DIR": f"{folder}/data",
             "CODEBASE_MCP_IDLE_MINUTES": "1",
             "SEMBLE_MODEL_NAME": str(MODEL),

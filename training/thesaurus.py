@@ -81,7 +81,8 @@ def tensors_of(
     centres = np.array(
         [embedder.encode_query(" ".join((*c.say, *c.code))) for c in concepts], np.float32
     )
-    stems = [concept.stems for concept in concepts]
+    lent = [[term_id(stem) for stem in concept.stems] for concept in concepts]
+    stems, places = np.unique([term for terms in lent for term in terms], return_inverse=True)
     return {
         "centres": packed(centres),
         "phrases": bounds(map(len, said)),
@@ -93,8 +94,9 @@ def tensors_of(
         ),
         "calls": bounds(map(len, called)),
         "called": np.array([token for tokens in called for token in tokens], np.uint16),
-        "lends": bounds(map(len, stems)),
-        "lent": np.array([term_id(stem) for of_concept in stems for stem in of_concept], np.int32),
+        "lends": bounds(map(len, lent)),
+        "lent": places.astype(np.int32),
+        "stems": stems.astype(np.int32),
     }
 
 

@@ -20,11 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.database.connection import (
-    Database,
-    DatabaseFacts,
-    PoolFacts,
-)
+from codebase_mcp.database.connection import Database, DatabaseFacts, PoolFacts
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -92,7 +88,9 @@ def _workflow(settings: Settings) -> WorkflowClient | None:
 class App:
     """Everything that the product can do; one instance serves any number of callers at once."""
 
-    def __init__(self, settings: Settings, database: Database, models: Models) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, models: Models, *, only_once: bool = False
+    ) -> None:
         self.settings = settings
         self.models = models
         self._database = database
@@ -113,11 +111,11 @@ class App:
             ),
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,
+            only_once=only_once,
         )
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
 
-    # What a search does not need is loaded when it is first used: a command of the shell pays for
-    # every module.
+    # What a search does not need is loaded when it is first used: a command pays for every module.
 
     @cached_property
     def _pool(self) -> PreparerPool:
@@ -166,8 +164,10 @@ class App:
         return Transfers(self._database, self.resolver, self.models)
 
     @classmethod
-    async def open(cls, settings: Settings | None = None) -> App:
+    async def open(cls, settings: Settings | None = None, *, only_once: bool = False) -> App:
         """Load the model, or name the service; who is elsewhere is asked when first needed.
+
+        With ``only_once`` nothing is made ready for a second search.
 
         Raises:
             InvalidInput: a setting does not fit.
@@ -186,7 +186,7 @@ class App:
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()
-        return cls(settings, database, models)
+        return cls(settings, database, models, only_once=only_once)
 
     async def __aenter__(self) -> App:
         return self

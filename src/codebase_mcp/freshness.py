@@ -56,7 +56,7 @@ class Freshness:
     ``update`` lets an index follow, ``selection_of`` says what of a tree is listed; an index that
     was made under other settings than ``chosen_by`` is left alone, one of an earlier version of the
     program is made anew by others (``outdated``). With a budget of 0 nothing is
-    looked at.
+    looked at; ``only_once`` is for whoever searches once.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Freshness:
         outdated: Outdated,
         chosen_by: str,
         budget_s: float,
+        only_once: bool = False,
     ) -> None:
         self._database = database
         self._searcher = searcher
@@ -82,6 +83,7 @@ class Freshness:
             outdated=outdated,
             chosen_by=chosen_by,
             budget_s=budget_s,
+            only_once=only_once,
         )
         self._verifier = Verifier()
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,12 @@ HEAVY = {
     "prometheus_client", "opentelemetry", "watchfiles", "httpx2", "tree_sitter", "semble_grammars",
 }  # fmt: skip
 NOT_FOR_HELP = {"asyncio", "numpy", "psycopg", "pydantic", "rich", "tokenizers", "email"}
+# A search into a pipe calls no tool, paints nothing, and looks at the tree once.
+NOT_FOR_SEARCH = {
+    "pydantic", "pydantic_core", "rich", "codebase_mcp.tools.calling", "codebase_mcp.source.glance",
+    "codebase_mcp.index.build", "codebase_mcp.cli.terminal",
+}  # fmt: skip
+QUESTION = b"[Y/n]"
 RUN = """
 import sys
 from codebase_mcp.cli.main import run
@@ -76,6 +83,32 @@ async def test_a_command_loads_no_server_and_no_other_tool(
     loaded = await asyncio.to_thread(loaded_by, app.settings.data_dir, *asked)
     assert loaded & HEAVY == set()
     assert "codebase_mcp.tools.catalog" not in loaded
+    if command == ["search", "who signs in"]:
+        assert loaded & NOT_FOR_SEARCH == set()
+
+
+COUNTED = """
+import atexit, gc, sys
+from codebase_mcp.cli.main import main
+def collections():
+    return sum(generation["collections"] for generation in gc.get_stats())
+before = collections()
+atexit.register(lambda: print(collections() - before, file=sys.stderr))
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.anyio
+async def test_a_search_does_not_look_for_garbage_among_what_it_has_loaded(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.index(make_repo(SAMPLE), project_id)
+    asked = [sys.executable, "-c", COUNTED, "search", "who signs in", "--project", project_id]
+    environment = os.environ | {"CODEBASE_MCP_DATA_DIR": str(app.settings.data_dir)}
+    done = await asyncio.to_thread(
+        subprocess.run, asked, env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(done.stderr.split()[-1]) <= 2  # a slow search says so before it
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["search", "--help"]], ids=" ".join)
@@ -172,3 +205,65 @@ async def test_search_indexes_what_is_not_indexed_yet_if_told_to(
     status, reply, _ = await asyncio.to_thread(searched, data_dir, root, *named, "--index")
     assert status == 0
     assert reply["results"]
+
+
+def answered(data_dir: Path, directory: Path, answer: str, *arguments: str) -> tuple[int, str]:
+    """Exit status of a search on a terminal, and all that is seen there; one question is asked."""
+    command = [sys.executable, "-m", "codebase_mcp.cli.main", "search", "who signs in"]
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [*command, *arguments],
+        cwd=directory,
+        env=os.environ | {"CODEBASE_MCP_DATA_DIR": str(data_dir), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        with suppress(OSError):  # what Linux says when nobody is left at the other end
+            while read := os.read(ours, 4096):
+                seen += read
+                if QUESTION in seen and answer:
+                    os.write(ours, answer.encode() + b"\n")
+                    answer = ""
+        os.close(ours)
+    return process.returncode, seen.decode()
+
+
+@pytest.mark.anyio
+async def test_on_a_terminal_search_asks_before_it_indexes(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root, data_dir = make_repo(SAMPLE), app.settings.data_dir
+    (root / ".git" / "objects").mkdir(parents=True)
+    (root / ".git" / "refs").mkdir()
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    named = ("--project", project_id)
+
+    status, seen = await asyncio.to_thread(answered, data_dir, root, "n", *named)
+    assert status == 1
+    assert f"{root} is not indexed yet. Index it now? [Y/n]" in seen
+    assert "Project has not been indexed or does not exist" in seen
+    assert "codebase-mcp index" in seen
+
+    status, seen = await asyncio.to_thread(answered, data_dir, root, "y", *named)
+    assert status == 0
+    assert "def authenticate" in seen
+
+    status, seen = await asyncio.to_thread(answered, data_dir, root, "", *named)
+    assert status == 0
+    assert "not indexed yet" not in seen
+    assert "def authenticate" in seen
+
+
+@pytest.mark.anyio
+async def test_told_to_index_search_does_not_ask(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root, data_dir = make_repo(SAMPLE), app.settings.data_dir
+    named = ("--project", project_id, "--index")
+    status, seen = await asyncio.to_thread(answered, data_dir, root, "", *named)
+    assert status == 0
+    assert "not indexed yet" not in seen
+    assert "def authenticate" in seen

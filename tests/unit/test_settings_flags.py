@@ -59,6 +59,26 @@ def test_every_command_takes_settings() -> None:
         assert flags_in(options)["log_level"] == "debug", name
 
 
+@pytest.mark.parametrize("name", ["search", "tasks", "model", "jobs", "purge", "setup", "settings"])
+def test_one_commands_parser_is_the_same_without_the_others(name: str) -> None:
+    alone, every = build_parser(only=name), build_parser()
+    [commands] = [a for a in alone._actions if isinstance(a, argparse._SubParsersAction)]
+    assert list(commands.choices) == [name]
+    assert alone.format_usage() == every.format_usage()
+    helps = {
+        found: parser.format_help() for found, parser in commands_of(every) if found[0] == name
+    }
+    assert {found: parser.format_help() for found, parser in commands_of(alone)} == helps
+
+
+def test_of_an_unknown_command_all_that_there_are_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        run(["serch"])
+    assert "'search', 'status'" in capsys.readouterr().err
+
+
 def required_by(parser: argparse.ArgumentParser) -> list[str]:
     """Arguments without which a command is not content."""
     found = []

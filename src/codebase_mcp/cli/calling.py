@@ -11,8 +11,6 @@ from codebase_mcp.app import App
 from codebase_mcp.background.detached import let_work_begin
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
-from codebase_mcp.tools.calling import call_tool, no_progress
-from codebase_mcp.tools.names import tool_named
 
 
 class Shell:
@@ -26,7 +24,7 @@ class Shell:
     async def app(self) -> App:
         """The product."""
         if self._app is None:
-            self._app = await App.open(self._settings)
+            self._app = await App.open(self._settings, only_once=True)
             let_work_begin(self._app)
         return self._app
 
@@ -36,6 +34,10 @@ class Shell:
         Raises:
             CodebaseError: what the contract names.
         """
+        # A command that shows a report itself needs neither a tool nor what checks its arguments.
+        from codebase_mcp.tools.calling import call_tool, no_progress  # noqa: PLC0415
+        from codebase_mcp.tools.names import tool_named  # noqa: PLC0415
+
         spec = tool_named(tool)
         return await call_tool(spec, dict(arguments), self.app, self.identity, no_progress)
 

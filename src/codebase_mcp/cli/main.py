@@ -6,6 +6,7 @@ What a command needs is imported when it runs, so that help and the MCP handshak
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import sys
@@ -27,12 +28,16 @@ from codebase_mcp.cli.flags import (
 from codebase_mcp.cli.job_commands import add_job_commands
 from codebase_mcp.cli.model_arguments import add_model_command
 from codebase_mcp.cli.output import print_json, say, warn
-from codebase_mcp.cli.record_commands import add_record_commands
+from codebase_mcp.cli.record_commands import Subparsers, add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.settings import Problem, Settings
 
 _log = logging.getLogger(__name__)
+
+# So many objects a command makes by loading its modules, and they stay: to look for garbage among
+# them again and again takes a tenth of its time.
+LOADED_OBJECTS = 100_000
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -45,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # Else no path beyond ASCII has a name; Python's own remedy was switched off.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    gc.set_threshold(LOADED_OBJECTS, 10, 10)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -57,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
         options = tool_commands.parse(ordered)
         command: Command = tool_commands.call
     else:
-        options = build_parser().parse_args(arguments)
+        options = build_parser(only=next(iter(ordered), "serve")).parse_args(arguments)
         command = options.command
     try:
         settings = _settings(options)
@@ -88,8 +94,11 @@ def run(arguments: Sequence[str]) -> int:
         telemetry.end()
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """All commands but the tools', which `tool_commands` makes from their schemas."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """All commands but the tools', which `tool_commands` makes from their schemas.
+
+    With ``only``, no other parser than that command's is made, if there is one of that name.
+    """
     parser = SettingsParser(
         prog="codebase-mcp",
         description="Code search for AI coding agents. Without a command it serves MCP on stdio.",
@@ -99,7 +108,30 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     parser.set_defaults(command=_lazily("serve", "serve"), json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_commands(commands if only is None else _Only(commands, only))
+    return parser if only is None or only in commands.choices else build_parser()
 
+
+class _Only:
+    """Takes one command of all: each of the others' parsers would take a millisecond to make."""
+
+    def __init__(self, commands: Subparsers, name: str) -> None:
+        self._commands = commands
+        self._name = name
+
+    def add_parser(self, name: str, **options: Any) -> Any:
+        """The parser of the one command; nothing in the place of any other."""
+        return self._commands.add_parser(name, **options) if name == self._name else _Ignored()
+
+
+class _Ignored:
+    """Stands for the parser of a command that is not asked for: whatever it is told is lost."""
+
+    def __getattr__(self, _: str) -> Callable[..., _Ignored]:
+        return lambda *_, **__: self
+
+
+def _add_commands(commands: Subparsers) -> None:
     serve = _command(
         commands, "serve", _lazily("serve", "serve"), "Serve MCP, on stdio unless told otherwise"
     )
@@ -133,7 +165,9 @@ def build_parser() -> argparse.ArgumentParser:
     search.add_argument("--directory", help="only files below this directory")
     search.add_argument("--context", dest="context_lines", default="0", help="lines around (0)")
     search.add_argument(
-        "--index", action="store_true", help="index the repository here first, if it is not yet"
+        "--index",
+        action="store_true",
+        help="index the repository here first, if it is not yet; on a terminal search asks",
     )
     search.add_argument("--explain", action="store_true", help="show what made each rank")
     _project_options(search)
@@ -186,7 +220,6 @@ def build_parser() -> argparse.ArgumentParser:
         commands, "setup", _lazily("setup.command", "setup"), "Let agents know this server"
     )
     add_setup_arguments(setup)
-    return parser
 
 
 class _Version(argparse.Action):
@@ -268,24 +301,19 @@ def _lazily(module: str, function: str) -> Command:
 
 def _settings(options: argparse.Namespace) -> Settings:
     """What was said, checked together with the context file of the repository that is named."""
-    from codebase_mcp.source.remote import is_remote  # noqa: PLC0415 - not for serving
-
     problems: list[Problem] = []
-    if getattr(options, "names_repository", False) and not is_remote(options.path):
-        from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - not for serving
+    if getattr(options, "names_repository", False):
+        from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - for few commands
+        from codebase_mcp.source.remote import is_remote  # noqa: PLC0415
 
         is_named = getattr(options, "project", None) is not None
-        problems = problems_in(Path(options.path), names_project=not is_named)
+        if not is_remote(options.path):
+            problems = problems_in(Path(options.path), names_project=not is_named)
     return Settings.load(others=problems, **flags_in(options))
 
 
-def _command(
-    commands: argparse._SubParsersAction[SettingsParser],
-    name: str,
-    command: Command,
-    summary: str,
-) -> SettingsParser:
-    parser = commands.add_parser(name, help=summary, description=summary + ".")
+def _command(commands: Subparsers, name: str, command: Command, summary: str) -> SettingsParser:
+    parser: SettingsParser = commands.add_parser(name, help=summary, description=summary + ".")
     parser.set_defaults(command=command)
     return parser
 

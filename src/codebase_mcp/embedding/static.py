@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 POOLING_VERSION = 1
 
 Stored = NDArray[np.float32] | NDArray[np.int8]
-
-# Making all rows takes 0.1 s and spares each question after it 0.3 ms: not for a single search.
-WHOLE_AFTER = 200
+Tokens = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint16]
 
 BUILTIN = Path(__file__).parent / "builtin"
 
@@ -73,7 +71,7 @@ class StaticEmbedder:
         self.fingerprint = fingerprint
         self._stored = table
         self._weights = weights
-        self._lookups = 0
+        self._rows_made = 0
         self._tokenizer = tokenizer
         self._unknown = _unknown_ids(tokenizer)
         self._part_tokens = lru_cache(maxsize=100_000)(self._tokenize_part)
@@ -115,7 +113,7 @@ class StaticEmbedder:
 
     @cached_property
     def _table(self) -> Vectors:
-        """All rows, for many passages; a question needs some twenty of them."""
+        """All rows: 0.1 s, which a single search does not spend; it needs a tenth of them."""
         return np.ascontiguousarray(self._weighted(np.arange(len(self._stored), dtype=np.int32)))
 
     async def identify(self) -> ModelFacts:
@@ -144,7 +142,7 @@ class StaticEmbedder:
             zip(tokens.starts[:-1].tolist(), tokens.starts[1:].tolist(), strict=True)
         ):
             if end > start:
-                np.dot(roots[start:end], self._table[tokens.items[start:end]], out=vectors[row])
+                np.dot(roots[start:end], self.rows(tokens.items[start:end]), out=vectors[row])
         return _unit(vectors)
 
     def _encode_query(self, query: str) -> Vectors:
@@ -156,14 +154,17 @@ class StaticEmbedder:
         vector: Vectors = roots @ self.rows(np.fromiter(tokens, np.int32, len(tokens)))
         return _unit(vector[None]).reshape(-1)
 
-    def rows(self, tokens: NDArray[np.int32] | NDArray[np.uint16]) -> Vectors:
-        """The weighted vectors of some tokens, one row each: a text's is their sum, of length 1."""
-        self._lookups += 1
-        if self._lookups > WHOLE_AFTER:
+    def rows(self, tokens: Tokens) -> Vectors:
+        """The weighted vectors of some tokens, one row each: a text's is their sum, of length 1.
+
+        They are made on demand until that has taken as long as making the whole table takes.
+        """
+        self._rows_made += len(tokens)
+        if self._rows_made > len(self._stored):
             return self._table[tokens]
         return self._weighted(tokens)
 
-    def _weighted(self, tokens: NDArray[np.int32] | NDArray[np.uint16]) -> Vectors:
+    def _weighted(self, tokens: Tokens) -> Vectors:
         rows = self._stored[tokens].astype(np.float32)
         return rows if self._weights is None else rows * self._weights[tokens][:, None]
 

@@ -51,6 +51,11 @@ NAMES_TOLD = 24
 LEVELS = 7
 REACH = 3.0
 
+# The two numbers that each byte stands for, as one value of eight bytes: quick to look up.
+_BYTES = np.arange(256, dtype=np.uint8)
+_PAIRS = np.stack([(_BYTES << 4).view(np.int8) >> 4, _BYTES.view(np.int8) >> 4], axis=1)
+_PAIRS = _PAIRS.astype(np.float32).view(np.complex64).reshape(-1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thesaurus:
@@ -60,9 +65,9 @@ class Thesaurus:
     Its phrases are those from ``phrases[n]`` to before ``phrases[n + 1]``, the tokens of a phrase
     the ``tokens`` from ``starts[phrase]`` to before the next; ``lengths[phrase]`` is the length of
     the sum of their vectors, by which it is to be divided. What code calls it are the ``called``
-    tokens from ``calls[n]`` to before ``calls[n + 1]``, in order. The numbers of the stems that it
-    lends are those in ``lent`` from ``lends[n]`` to before ``lends[n + 1]``; in ``weights`` is how
-    much each is worth: less the more concepts lend it.
+    tokens from ``calls[n]`` to before ``calls[n + 1]``, in order. The stems that it lends are those
+    in ``lent`` from ``lends[n]`` to before ``lends[n + 1]``: places in ``stems``, their numbers,
+    and in ``weights``, how much each is worth: less the more concepts lend it.
     """
 
     embedder: StaticEmbedder
@@ -75,15 +80,16 @@ class Thesaurus:
     called: NDArray[np.uint16]
     lends: NDArray[np.int32]
     lent: NDArray[np.int32]
+    stems: NDArray[np.int32]
     weights: NDArray[np.float32]
 
     def kindred(self, question: str) -> dict[int, float]:
         """The stems that the nearest concepts lend, by number, with their weights."""
         found: dict[int, float] = {}
         for concept, nearness in _nearest(self, question)[:CONCEPTS]:
-            own = slice(self.lends[concept], self.lends[concept + 1])
+            own = self.lent[self.lends[concept] : self.lends[concept + 1]]
             for term, weight in zip(
-                self.lent[own].tolist(), self.weights[own].tolist(), strict=True
+                self.stems[own].tolist(), self.weights[own].tolist(), strict=True
             ):
                 found[term] = found.get(term, 0.0) + nearness * nearness * weight
         return found
@@ -165,10 +171,10 @@ def thesaurus_of(embedder: StaticEmbedder) -> Thesaurus | None:
         if (opened.metadata() or {}).get(MADE_WITH) != embedder.fingerprint:
             return None
         stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    _, place, lenders = np.unique(stored["lent"], return_inverse=True, return_counts=True)
+    lenders = np.bincount(stored["lent"])
     weights = (1 / np.sqrt(1 + np.log(lenders))).astype(np.float32)
     centres = unpacked(stored.pop("centres"))
-    return Thesaurus(embedder, centres, weights=weights[place], **stored)
+    return Thesaurus(embedder, centres, weights=weights, **stored)
 
 
 def packed(vectors: Vectors) -> NDArray[np.uint8]:
@@ -180,8 +186,6 @@ def packed(vectors: Vectors) -> NDArray[np.uint8]:
 
 def unpacked(bytes_: NDArray[np.uint8]) -> Vectors:
     """The vectors that `packed` took, of length 1 again."""
-    numbers = np.empty((len(bytes_), 2 * bytes_.shape[1]), np.float32)
-    numbers[:, ::2] = (bytes_ << 4).view(np.int8) >> 4
-    numbers[:, 1::2] = bytes_.view(np.int8) >> 4
-    numbers /= np.linalg.norm(numbers, axis=1, keepdims=True)
+    numbers = np.take(_PAIRS, bytes_).view(np.float32)
+    numbers /= np.sqrt(np.einsum("ij,ij->i", numbers, numbers))[:, None]
     return numbers

@@ -24,11 +24,11 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.differences import MOST_READ, differences
 from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
-from codebase_mcp.source.glance import Glance
 from codebase_mcp.source.selection import Selection
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
+    from codebase_mcp.source.glance import Glance
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,10 @@ class _Follower:
 
 
 class Refresher:
-    """Holds the indexes of this machine's trees against them, for whoever searches."""
+    """Holds the indexes of this machine's trees against them, for whoever searches.
+
+    With ``only_once`` nothing is kept that only makes the second look at a tree cheaper.
+    """
 
     def __init__(
         self,
@@ -111,9 +114,11 @@ class Refresher:
         outdated: Outdated,
         chosen_by: str,
         budget_s: float,
+        only_once: bool = False,
     ) -> None:
         self._database = database
         self._update = update
+        self._only_once = only_once
         self._outdated = outdated
         self._chosen_by = chosen_by
         self._selection_of = selection_of
@@ -298,26 +303,37 @@ class Refresher:
     async def _look(self, follower: _Follower) -> None:
         """Take note of what differs."""
         looked_at = datetime.now(UTC)
-        is_first = follower.glance is None
-        if is_first:
-            root = follower.tree.root
-            if not await self._aside(root.is_dir):
-                raise FileNotFoundError(str(root))
-            follower.selection = await self._aside(self._selection_of, root)
-            follower.glance = await self._aside(Glance, root, follower.selection)
-        assert follower.glance is not None
-        sight = await self._aside(follower.glance.look)
+        if follower.glance is None:
+            await self._look_first(follower)
+        else:
+            await self._look_again(follower, follower.glance)
+        follower.is_trusted = True
+        follower.checked_at = looked_at
+        follower.not_before = time.monotonic() + FRESH_S
+
+    async def _look_first(self, follower: _Follower) -> None:
+        root = follower.tree.root
+        if not await self._aside(root.is_dir):
+            raise FileNotFoundError(str(root))
+        follower.selection = await self._aside(self._selection_of, root)
+        if not self._only_once:
+            from codebase_mcp.source.glance import Glance  # noqa: PLC0415 - not for a command
+
+            glance = await self._aside(Glance, root, follower.selection)
+            await self._aside(glance.look)
+            follower.glance = glance
+        await self._compare(follower, None)
+
+    async def _look_again(self, follower: _Follower, glance: Glance) -> None:
+        sight = await self._aside(glance.look)
         if sight.new_rules:  # decided anew, by a run that reads them too
             follower.glance = None
             follower.is_whole = True
             follower.count = max(sight.count, 1)
-        elif is_first or sight.is_whole or sight.count > MOST_READ:
+        elif sight.is_whole or sight.count > MOST_READ:
             await self._compare(follower, None)
         elif sight.changed:
             await self._compare(follower, sight.changed)
-        follower.is_trusted = True
-        follower.checked_at = looked_at
-        follower.not_before = time.monotonic() + FRESH_S
 
     async def _compare(self, follower: _Follower, paths: set[str] | None) -> None:
         """Hold the tree, or some paths of it, against what is stored."""

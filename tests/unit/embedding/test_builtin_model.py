@@ -17,7 +17,7 @@ from codebase_mcp.tokens import split_word, words_of
 
 FOLDER = Path(codebase_mcp.embedding.__file__).parent / "builtin"
 DIMENSIONS = 256
-MOST_BYTES = 16_000_000
+MOST_BYTES = 17_000_000
 
 
 class Model:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,14 @@ from codebase_mcp.embedding.thesaurus import (
     unpacked,
 )
 from codebase_mcp.tokens import stem, term_id
+
+TRAINING = Path(__file__).parents[3] / "training"
+
+sys.path.insert(0, str(TRAINING))
+try:
+    from thesaurus import read_concepts
+finally:
+    sys.path.remove(str(TRAINING))
 
 pytestmark = pytest.mark.anyio
 
@@ -102,10 +112,22 @@ def test_only_the_nearest_concepts_lend(thesaurus: Thesaurus) -> None:
 
 
 def test_a_word_that_many_lend_is_worth_less(thesaurus: Thesaurus) -> None:
-    lenders = np.unique(thesaurus.lent, return_counts=True)
-    weight = dict(zip(thesaurus.lent.tolist(), thesaurus.weights.tolist(), strict=True))
-    rarest, commonest = lenders[0][lenders[1].argmin()], lenders[0][lenders[1].argmax()]
-    assert weight[int(rarest)] == 1.0 > weight[int(commonest)] > 0
+    lenders = np.bincount(thesaurus.lent)
+    weights = thesaurus.weights
+    assert len(weights) == len(thesaurus.stems) == len(lenders)
+    assert weights[lenders.argmin()] == 1.0 > weights[lenders.argmax()] > 0
+    assert (np.diff(weights[np.argsort(lenders)]) <= 0).all()
+
+
+def test_the_packaged_stems_are_those_of_the_concepts(thesaurus: Thesaurus) -> None:
+    expected = [
+        [term_id(stem) for stem in concept.stems]
+        for concept in read_concepts(TRAINING / "concepts")
+    ]
+    stems = thesaurus.stems[thesaurus.lent].tolist()
+    bounds = pairwise(thesaurus.lends.tolist())
+    assert [stems[start:end] for start, end in bounds] == expected
+    assert (np.diff(thesaurus.stems) > 0).all()
 
 
 def test_a_text_is_the_sum_of_its_tokens(thesaurus: Thesaurus) -> None:
@@ -127,6 +149,16 @@ def test_a_model_without_concepts_lends_nothing(tmp_path: Path) -> None:
     embedder.source = replace(embedder.source, folder=tmp_path)
     assert thesaurus_of(embedder) is None
     assert thesaurus_of(StaticEmbedder.load(BUILTIN)) is not None
+
+
+async def test_one_search_does_not_make_the_whole_table() -> None:
+    embedder = StaticEmbedder.load()
+    texts = ["def retry(request): ...", "", "class RateLimiter: throttle(window)"]
+    on_demand = await embedder.embed_passages(texts)
+    assert "_table" not in vars(embedder)
+    embedder.rows(np.zeros(len(embedder.rows(np.arange(30_000))), np.int32))
+    assert (await embedder.embed_passages(texts)).tolist() == on_demand.tolist()
+    assert "_table" in vars(embedder)
 
 
 @pytest.mark.parametrize(
