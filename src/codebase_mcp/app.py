@@ -162,8 +162,10 @@ class App:
         return Transfers(self._database, self.resolver, self.models)
 
     @classmethod
-    async def open(cls, settings: Settings | None = None) -> App:
+    async def open(cls, settings: Settings | None = None, database: Database | None = None) -> App:
         """Load the model, or name the service; who is elsewhere is asked when first needed.
+
+        ``database`` is one that was opened before, by these settings.
 
         Raises:
             InvalidInput: a setting does not fit.
@@ -178,7 +180,7 @@ class App:
         models = await asyncio.to_thread(
             Models.open, chosen_model(settings), model_access(settings)
         )
-        database = await Database.open(database_target(settings))
+        database = database or await Database.open(database_target(settings))
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()

@@ -11,8 +11,6 @@ from codebase_mcp.app import App
 from codebase_mcp.background.detached import let_work_begin
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
-from codebase_mcp.tools.calling import call_tool, no_progress
-from codebase_mcp.tools.names import tool_named
 
 
 class Shell:
@@ -36,6 +34,9 @@ class Shell:
         Raises:
             CodebaseError: what the contract names.
         """
+        from codebase_mcp.tools.calling import call_tool, no_progress  # noqa: PLC0415 - and pydantic
+        from codebase_mcp.tools.names import tool_named  # noqa: PLC0415
+
         spec = tool_named(tool)
         return await call_tool(spec, dict(arguments), self.app, self.identity, no_progress)
 

@@ -107,7 +107,10 @@ def build_parser() -> argparse.ArgumentParser:
     serve.set_defaults(json=False)
 
     index = _command(
-        commands, "index", _lazily("indexing", "index"), "Index a repository, or what changed in it"
+        commands,
+        "index",
+        _lazily("early_start", "index"),
+        "Index a repository, or what changed in it",
     )
     _add_index_options(index)
     _project_options(index)
