@@ -61,11 +61,10 @@ def measure_ours(trees: Trees, folder: Path) -> Figures:
     data_dir = folder / "new"
     with _ending(data_dir):
         program = Path(sys.executable).with_name("codebase-mcp")
-        figures = _run_new(
-            [program, "index", trees.first, "--json"],
-            str(data_dir),
-            {"CODEBASE_MCP_DATA_DIR": str(data_dir)},
-        )
+        command = [program, "index", trees.first, "--json"]
+        environment = {"CODEBASE_MCP_DATA_DIR": str(data_dir)}
+        figures = _run("new_process", command, str(data_dir), environment)
+        figures |= _run("unchanged_process", command, str(data_dir), environment)
     data_dir = folder / "data"
     with _ending(data_dir):
         side = Program(
@@ -82,7 +81,7 @@ def measure_semble(trees: Trees, folder: Path, peer: Peer) -> Figures:
     """One round of semble, with empty caches."""
     new = folder / "new"
     environment = {**peer.environment, GRAMMARS: str(folder / "grammars")}
-    figures = _run_new(peer.command(new, trees.first), str(new), environment)
+    figures = _run("new_process", peer.command(new, trees.first), str(new), environment)
     kept = folder / "kept"
     environment = {**peer.environment, GRAMMARS: str(trees.grammars)}
     program = Program(peer.command(kept), str(kept), environment)
@@ -127,8 +126,10 @@ def _edited(program: Program, trees: Trees, edit: str) -> float:
     return seconds
 
 
-def _run_new(command: Sequence[str | Path], marker: str, environment: dict[str, str]) -> Figures:
-    """From nothing: a new program, grammars still packed, and where there is one a new database."""
+def _run(
+    name: str, command: Sequence[str | Path], marker: str, environment: dict[str, str]
+) -> Figures:
+    """A whole command: the first time grammars are packed and there is no database."""
     started = time.perf_counter()
     with subprocess.Popen(
         list(map(str, command)), env={**os.environ, **environment}, stdout=subprocess.DEVNULL
@@ -138,7 +139,7 @@ def _run_new(command: Sequence[str | Path], marker: str, environment: dict[str, 
         seconds = time.perf_counter() - started
     if status:
         raise SystemExit(f"{command[0]} failed")
-    return {"new_process": seconds, "new_process_core_s": meter.stop().total_core_s}
+    return {name: seconds, f"{name}_core_s": meter.stop().total_core_s}
 
 
 @contextmanager

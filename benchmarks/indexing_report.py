@@ -15,6 +15,8 @@ TIMES = (
     ("cold", "cold, running program, s"),
     ("kept", "… and kept on disk, s more"),
     ("unchanged", "unchanged, s"),
+    ("unchanged_process", "… as a whole command, s"),
+    ("unchanged_process_core_s", "… core-seconds"),
     ("edit", "one edit until searchable, s"),
     ("edit_unseen", "… found by a whole run, s"),
     ("second", "a second repository, s"),

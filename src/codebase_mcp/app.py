@@ -164,10 +164,17 @@ class App:
         return Transfers(self._database, self.resolver, self.models)
 
     @classmethod
-    async def open(cls, settings: Settings | None = None, *, only_once: bool = False) -> App:
+    async def open(
+        cls,
+        settings: Settings | None = None,
+        database: Database | None = None,
+        *,
+        only_once: bool = False,
+    ) -> App:
         """Load the model, or name the service; who is elsewhere is asked when first needed.
 
-        With ``only_once`` nothing is made ready for a second search.
+        ``database`` is one that was opened before, by these settings. With ``only_once`` nothing is
+        made ready for a second search.
 
         Raises:
             InvalidInput: a setting does not fit.
@@ -182,7 +189,7 @@ class App:
         models = await asyncio.to_thread(
             Models.open, chosen_model(settings), model_access(settings)
         )
-        database = await Database.open(database_target(settings))
+        database = database or await Database.open(database_target(settings))
         # What is loaded now stays: a collector that walks it again and again takes a quarter of
         # every search.
         gc.freeze()

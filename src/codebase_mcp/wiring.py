@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
-from codebase_mcp.embedding.models import Access
-from codebase_mcp.embedding.profile import Recipe
 from codebase_mcp.embedding.providers import Provider, provider_of_folder
 from codebase_mcp.settings import Settings
+
+if TYPE_CHECKING:
+    from codebase_mcp.embedding.models import Access
+    from codebase_mcp.embedding.profile import Recipe
+
+# Models bring numpy along, which the database starts without.
 
 
 def database_target(settings: Settings) -> DatabaseTarget:
@@ -25,6 +29,8 @@ def database_target(settings: Settings) -> DatabaseTarget:
 
 def chosen_model(settings: Settings) -> Recipe:
     """The strongest model that is asked for."""
+    from codebase_mcp.embedding.profile import Recipe  # noqa: PLC0415
+
     return Recipe(
         provider_of(settings),
         settings.embedding_model,
@@ -42,6 +48,8 @@ def provider_of(settings: Settings) -> Provider:
 
 def model_access(settings: Settings) -> Access:
     """The ways to models: of the chosen one, and of those that older indexes were made with."""
+    from codebase_mcp.embedding.models import Access  # noqa: PLC0415
+
     return Access(
         ollama_url=settings.ollama_url,
         openai_url=settings.openai_url,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.conftest import SAMPLE
 
 from codebase_mcp.app import App
 from codebase_mcp.background.beside import may_search, opened_early, search_once
+from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.settings import Settings
 
 # Nothing that a command prints needs these: together they take longer than all that it does.
@@ -43,6 +46,31 @@ print(*(name for name in sys.modules if "." not in name), file=sys.stderr)
 print(*(name for name in sys.modules if name.startswith("codebase_mcp.")), file=sys.stderr)
 sys.exit(status)
 """
+
+
+# The product is not loaded before the process is there that makes and starts the database.
+WATCHED = """
+import os, sys, threading
+launched = threading.Event()
+def watch(event, arguments):
+    if event == "subprocess.Popen" and "supervisor.py" in str(arguments[1]):
+        launched.set()
+    if event == "import" and arguments[0] == "codebase_mcp.app" and not launched.wait(30):
+        os._exit(3)
+sys.addaudithook(watch)
+from codebase_mcp.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def new_data_dir(scratch: Path) -> Iterator[Path]:
+    """A data folder that is not there yet; what was started for it is stopped."""
+    folder = Path(tempfile.mkdtemp(prefix="new-", dir=scratch))
+    folder.chmod(0o755)
+    yield folder / "data"
+    EmbeddedServer(Embedded(folder / "data")).stop()
+    shutil.rmtree(folder)
 
 
 def loaded_by(data_dir: Path, *command: str) -> set[str]:
@@ -118,6 +146,45 @@ def test_help_loads_next_to_nothing(tmp_path: Path, command: list[str]) -> None:
     if command != ["--version"]:
         assert not loaded & NOT_FOR_HELP
     assert not (tmp_path / "data").exists()
+
+
+def test_the_database_starts_while_what_indexes_is_being_loaded(
+    new_data_dir: Path, make_repo: Callable[..., Path]
+) -> None:
+    asked = [sys.executable, "-c", WATCHED, "index", str(make_repo(SAMPLE)), "--json"]
+    environment = os.environ | {"CODEBASE_MCP_DATA_DIR": str(new_data_dir)}
+    done = subprocess.run(asked, check=False, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "success"
+
+
+def test_a_program_that_indexes_loads_nothing_that_prints_or_checks_tools(
+    embedded: Embedded, make_repo: Callable[..., Path]
+) -> None:
+    loaded = loaded_by(embedded.data_dir, "index", str(make_repo(SAMPLE)), "--json")
+    assert not loaded & {"rich", "pydantic", "procrastinate"}
+
+
+@pytest.mark.parametrize("arguments", [["no-such"], [".", "--dry-run"]], ids=" ".join)
+def test_a_database_is_not_made_where_it_may_not_be_needed(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    environment = os.environ | {"CODEBASE_MCP_DATA_DIR": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "codebase_mcp.cli.main", "index", *arguments]
+    subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True)
+    assert not (tmp_path / "data" / "cluster").exists()
+
+
+def test_a_database_that_cannot_start_is_one_error(
+    tmp_path: Path, make_repo: Callable[..., Path]
+) -> None:
+    (tmp_path / "data").write_text("no folder")
+    environment = os.environ | {"CODEBASE_MCP_DATA_DIR": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "codebase_mcp.cli.main", "index", str(make_repo(SAMPLE))]
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("cannot use the data folder") == 1
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.anyio

@@ -6,28 +6,12 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bar
-from rich.text import Text
-
 from codebase_mcp.app import App, IndexReport
-from codebase_mcp.background.detached import let_work_begin
-from codebase_mcp.background.indexing import start_indexing
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.output import print_json, say
-from codebase_mcp.cli.showing import counted
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.progress import Progress
 from codebase_mcp.index.queue import UNATTENDED
@@ -43,8 +27,13 @@ MAX_ERRORS_SHOWN = 20
 _DEPTH = whole_number(0, 10_000)
 
 
-async def index(options: argparse.Namespace, settings: Settings) -> int:
-    """Index with a progress bar on standard error; the outcome goes to standard output."""
+async def index(
+    options: argparse.Namespace, settings: Settings, database: Database | None = None
+) -> int:
+    """Index with a progress bar on standard error; the outcome goes to standard output.
+
+    ``database`` is the settings', if that is open already.
+    """
     check_flags(options)
     project = check_project_id(options.project)
     history_depth = _depth(options.history)
@@ -54,7 +43,7 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
         return await dry_run(options, settings)
     with progress_bar(hidden=options.json) as report:
         source = await find_source(options, settings, history_depth, report)
-    async with await App.open(settings) as app:
+    async with await App.open(settings, database) as app:
         if options.background:
             return await _ask(app, source, options, identity_here(settings))
         with progress_bar(hidden=options.json) as report:
@@ -73,6 +62,10 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Let a worker do it, one that is there or else a new one."""
+    from codebase_mcp.background.detached import let_work_begin  # noqa: PLC0415 - for this alone
+    from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
+    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
+
     let_work_begin(app)
     started = await start_indexing(
         app,
@@ -105,29 +98,12 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
 @contextmanager
 def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
     """A bar on standard error for as long as a run goes on, and what to tell it."""
-    console = Terminal(stderr=True)
-    with Bar(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=hidden or not console.is_terminal,
-        transient=True,
-    ) as bar:
-        shown = bar.add_task("Starting", total=None)
+    if hidden:
+        yield lambda _: None
+        return
+    from codebase_mcp.cli.bar import shown_bar  # noqa: PLC0415 - not for programs
 
-        def report(progress: Progress) -> None:
-            bar.update(
-                shown,
-                description=progress.message,
-                completed=progress.done,
-                total=progress.total or None,
-            )
-
+    with shown_bar() as report:
         yield report
 
 
@@ -153,14 +129,6 @@ def _depth(text: str | None) -> int | None:
     except ValueError as error:
         raise InvalidInput.of("history", text, f"--history {error}", rule=_DEPTH.words) from None
     return depth
-
-
-class _Rate(ProgressColumn):
-    """Files a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:.0f} files/s" if speed else "", style="progress.data.speed")
 
 
 def _print_json(report: IndexReport, source: Source) -> None:
@@ -194,6 +162,11 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
     if as_json:
         _print_json(report, source)
         return
+    from rich.text import Text  # noqa: PLC0415 - not for programs
+
+    from codebase_mcp.cli.showing import counted  # noqa: PLC0415 - brings what prints along
+    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
+
     run = report.run
     console = Terminal()
     colour = {"success": "green", "partial": "yellow", "failed": "red"}[run.status]

@@ -139,7 +139,10 @@ def _add_commands(commands: Subparsers) -> None:
     serve.set_defaults(json=False)
 
     index = _command(
-        commands, "index", _lazily("indexing", "index"), "Index a repository, or what changed in it"
+        commands,
+        "index",
+        _lazily("early_start", "index"),
+        "Index a repository, or what changed in it",
     )
     _add_index_options(index)
     _project_options(index)

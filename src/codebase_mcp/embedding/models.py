@@ -22,7 +22,7 @@ from codebase_mcp.embedding.providers import (
     model_folder,
     open_embedder,
 )
-from codebase_mcp.embedding.scale import Scale, measure_scale
+from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
 from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
@@ -193,11 +193,13 @@ class Models:
         return known is not None and known.local is not None
 
     async def scale_of(self, model: Model) -> Scale:
-        """What the model's cosines are worth; measured once.
+        """What the model's cosines are worth: known for the built-in one, else measured once.
 
         Raises:
             EmbeddingUnavailable: it is away.
         """
+        if model.recipe == Recipe():
+            return BUILTIN_SCALE
         known = self._scales.get(model.facts.fingerprint)
         if known is None:
             known = await measure_scale(model.embedder)

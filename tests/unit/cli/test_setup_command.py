@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import stat
 import sys
 import tomllib
@@ -14,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.cli.main import run
+from codebase_mcp.cli.main import build_parser, run
 from codebase_mcp.cli.setup.apply import apply
 from codebase_mcp.cli.setup.arguments import CLIENT_NAMES
-from codebase_mcp.cli.setup.block import BEGIN
+from codebase_mcp.cli.setup.block import BEGIN, SkillFile
 from codebase_mcp.cli.setup.clients import CLIENTS, Client
 from codebase_mcp.cli.setup.command import own_command
+from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, SKILL_NAME
 from codebase_mcp.cli.setup.jsonc import parse
 from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.plan import Change, Unfit
@@ -27,6 +30,7 @@ from codebase_mcp.cli.setup.receipts import Receipt, Receipts
 
 BY_NAME = {client.name: client for client in CLIENTS}
 DESKTOP = "Claude/claude_desktop_config.json"
+BARE = ("--index", "--json")  # flags of `search` without a value
 COMMENTED = ("vscode", "zed", "opencode")
 WITH_PROJECT = [client.name for client in CLIENTS if client.project]
 VARIABLES = (
@@ -71,6 +75,10 @@ def config_of(client: Client, home: Path) -> Path:
     return client.user(machine(home))
 
 
+def skill_of(client: Client, home: Path) -> Path | None:
+    return client.skill_file("user", machine(home), home)
+
+
 def sample(client: Client) -> bytes:
     """A configuration as the client's users have it: another server, comments where they may be."""
     if client.is_toml:
@@ -109,9 +117,10 @@ def test_a_client_is_set_up_and_forgets_without_a_trace(name: str, home: Path) -
     assert {"A": "b=c"} in (entry.get("env"), entry.get("environment"))
     assert b"other" in path.read_bytes()
     once = files_below(home)
-    rules = client.user_rules
-    assert len(once) == len(before) + (rules is not None)
-    assert rules is None or BEGIN in rules(machine(home)).read_text("utf-8")
+    ours = [client.rules_file("user", machine(home), home), skill_of(client, home)]
+    written = [path.read_text("utf-8") for path in ours if path is not None]
+    assert len(once) == len(before) + len(written)
+    assert all(BEGIN in text for text in written)
     assert setup(name, "--yes", "--command", "/usr/local/bin/codebase-mcp", "--env", "A=b=c") == 0
     assert files_below(home) == once
     assert setup(name, "--remove", "--yes") == 0
@@ -318,7 +327,7 @@ def test_the_copy_of_the_file_is_named(home: Path, capsys: pytest.CaptureFixture
     (home / ".claude.json").write_text('{"a": 1}')
     assert setup("claude-code", "--yes", "--json") == 0
     reply = json.loads(capsys.readouterr().out)
-    assert [row["changed"] for row in reply] == [True, True]
+    assert [row["changed"] for row in reply] == [True, True, True]
     assert Path(reply[0]["copy"]).read_text() == '{"a": 1}'
 
 
@@ -341,6 +350,57 @@ def test_zed_gets_its_instructions_where_it_reads_them(project: Path) -> None:
 def test_instructions_are_left_out_when_they_are_not_wanted(home: Path) -> None:
     assert setup("claude-code", "--yes", "--no-instructions") == 0
     assert [p.name for p in home.iterdir()] == [".claude.json"]
+
+
+def test_a_skill_of_the_users_own_is_left_alone(home: Path) -> None:
+    own = home / ".claude" / "skills" / "codebase-mcp" / "SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("---\nname: codebase-mcp\ndescription: mine\n---\nMine.\n")
+    before = files_below(home)
+    assert setup("claude-code", "--yes") == 0
+    assert files_below(home)[str(own.relative_to(home))] == own.read_bytes()
+    assert "Mine." in own.read_text()
+    assert BEGIN not in own.read_text()
+    assert setup("claude-code", "--remove", "--yes") == 0
+    assert files_below(home) == before
+
+
+def test_a_skill_that_several_read_stays_until_the_last_has_gone(home: Path) -> None:
+    skill = home / ".copilot" / "skills" / "codebase-mcp" / "SKILL.md"
+    assert setup("vscode", "copilot-cli", "--yes") == 0
+    assert setup("vscode", "--remove", "--yes") == 0
+    assert BEGIN in skill.read_text()
+    assert setup("copilot-cli", "--remove", "--yes") == 0
+    assert not skill.exists()
+
+
+def test_a_skill_is_brought_up_to_date_and_goes_without_a_receipt(
+    home: Path, tmp_path: Path
+) -> None:
+    skill = home / ".claude" / "skills" / "codebase-mcp" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(SkillFile("Older.", "---\nname: older\n---\n").add("").text)
+    assert setup("claude-code", "--yes") == 0
+    assert skill.read_text() == SkillFile(SKILL, SKILL_HEADER).add("").text
+    shutil.rmtree(tmp_path / "data")
+    assert setup("claude-code", "--remove", "--yes") == 0
+    assert not skill.exists()
+
+
+def test_the_skill_is_what_the_standard_asks_for_and_names_flags_that_are_there() -> None:
+    assert BY_NAME["codex"].skill_file("project", machine(Path("/h")), Path("/p")) == Path(
+        "/p/.agents/skills", SKILL_NAME, "SKILL.md"
+    )
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", SKILL_NAME)
+    name, description = SKILL_HEADER.splitlines()[1:3]
+    assert name == f"name: {SKILL_NAME}"
+    assert len(description) < 1024
+    assert ": " not in description.removeprefix("description: ")
+    assert len(f"{SKILL_HEADER}{SKILL}".splitlines()) < 40
+    flags = sorted(set(re.findall(r"--[a-z-]+", SKILL)))
+    given = [part for flag in flags for part in (flag, *(() if flag in BARE else ("3",)))]
+    options = build_parser().parse_args(["search", "x", *given])
+    assert options.limit == "3"
 
 
 def test_all_means_those_that_are_found(

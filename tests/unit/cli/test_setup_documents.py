@@ -46,12 +46,20 @@ def _places(client: Client, scope: Scope) -> list[str]:
     root = Path("/p")
     if scope == "project":
         found = [client.config_file(scope, _machine("linux"), root)] if client.project else []
-        found += [client.rules_file(scope, _machine("linux"), root)] if found else []
+        if found:
+            found += [
+                client.rules_file(scope, _machine("linux"), root),
+                client.skill_file(scope, _machine("linux"), root),
+            ]
         return [f"`{path.relative_to(root)}`" for path in found if path is not None]
     shown = []
     for platform, title in (("linux", ""), ("darwin", "macOS"), ("win32", "Windows")):
         machine = _machine(platform)
-        paths = [client.user(machine), client.rules_file("user", machine, root)]
+        paths = [
+            client.user(machine),
+            client.rules_file("user", machine, root),
+            client.skill_file("user", machine, root),
+        ]
         text = ", ".join(f"`~/{p.relative_to('/h')}`" for p in paths if p is not None)
         if not shown or text != shown[0]:
             shown.append(f"{title}: {text}" if title else text)

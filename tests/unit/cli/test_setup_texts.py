@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.cli.setup.block import BEGIN, END, Block
+from codebase_mcp.cli.setup.block import BEGIN, END, Block, SkillFile
 from codebase_mcp.cli.setup.edit import Refused
 from codebase_mcp.cli.setup.json_edit import JsonEntry
 from codebase_mcp.cli.setup.jsonc import parse
@@ -20,6 +20,7 @@ JSON = JsonEntry((("mcpServers",),), "codebase", VALUE)
 OPENCODE = JsonEntry((("mcp", "servers"), ("mcp",)), "codebase", VALUE)
 TOML = TomlEntry("mcp_servers", "codebase", VALUE)
 BLOCK = Block("Search first.")
+SKILL = SkillFile("How to search.", "---\nname: codebase-mcp\n---\n")
 
 JSON_TEXTS = [
     '{"mcpServers": {"other": {"command": "x"}}}',
@@ -205,6 +206,28 @@ def test_instructions_are_brought_up_to_date_where_they_stand() -> None:
 def test_a_block_without_its_end_is_refused_with_its_place() -> None:
     with pytest.raises(Refused, match="line 2, column 1"):
         BLOCK.add(f"x\n{BEGIN}\nand so on")
+
+
+def test_a_skill_begins_with_its_front_matter_and_goes_whole() -> None:
+    made = SKILL.add("").text
+    assert made == f"{SKILL.header}{BEGIN}\nHow to search.\n{END}\n"
+    assert SKILL.add(made).text == made
+    assert SKILL.remove(made, ()) == ""
+
+
+def test_a_skill_is_brought_up_to_date_with_its_front_matter_and_what_stands_below_stays() -> None:
+    older = SkillFile("Older.", "---\nname: older\n---\n").add("").text.replace("\n", "\r\n")
+    newer = SKILL.add(older + "My own words.\r\n").text
+    assert newer.replace("\r\n", "\n") == SKILL.add("").text + "My own words.\n"
+    assert "\n" not in newer.replace("\r\n", "")
+    assert SKILL.remove(newer, ()) == "My own words.\r\n"
+
+
+def test_a_skill_of_that_name_that_is_somebody_elses_stays_as_it_is() -> None:
+    text = "---\nname: codebase-mcp\n---\nMine.\n"
+    assert SKILL.add(text).text == text
+    assert SKILL.remove(text, ()) == text
+    assert SKILL.find(text) is None
 
 
 _names = st.text('abc é/*"\\,{}#', min_size=1, max_size=4)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.embedding.profile import Recipe
+from codebase_mcp.embedding.providers import ModelChoice, open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, RELATED, UNRELATED, measure_scale, scale_of
 from codebase_mcp.embedding.static import StaticEmbedder
 
@@ -13,6 +18,14 @@ from codebase_mcp.embedding.static import StaticEmbedder
 async def test_the_builtin_models_cosines_stay_what_they_are() -> None:
     assert await measure_scale(StaticEmbedder.load()) == BUILTIN_SCALE
     assert BUILTIN_SCALE.apply(-0.1) == -0.1
+
+
+@pytest.mark.anyio
+async def test_the_builtin_models_scale_is_known_without_embedding_anything() -> None:
+    models = Models.open(Recipe())
+    nobody = open_embedder(ModelChoice("ollama", "any", base_url="http://127.0.0.1:9"))
+    model = replace(await models.first(), embedder=nobody)
+    assert await models.scale_of(model) == BUILTIN_SCALE
 
 
 def cosines(related: float, unrelated: float) -> tuple[np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-instructions",
         dest="rules",
         action="store_false",
-        help="leave CLAUDE.md and the like alone",
+        help="leave CLAUDE.md and the like alone, and write no skill",
     )
     parser.add_argument("--force", action="store_true", help="replace another server of that name")
     parser.add_argument("--yes", action="store_true", help="do not ask")

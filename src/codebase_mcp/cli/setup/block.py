@@ -52,6 +52,30 @@ class Block:
         return text.strip() in ("", self.header.strip())
 
 
+@dataclass(frozen=True, slots=True)
+class SkillFile(Block):
+    """A file of its own for what an agent reads when it needs it; ``header`` is its front matter.
+
+    All up to the end of our block is ours. A file of this name without the block is somebody
+    else's, and stays as it is.
+    """
+
+    def add(self, text: str) -> Added:
+        """The file, brought up to date; what others wrote below it stays."""
+        span = _span(text)
+        if text and span is None:
+            return Added(text)
+        rest = text[span[1] :] if span else "\n"
+        ours = f"{self.header}{BEGIN}\n{self.instructions}\n{END}"
+        return Added(ours.replace("\n", newline_of(text)) + rest)
+
+    def remove(self, text: str, created: Sequence[KeyPath]) -> str:
+        """What others wrote below our block."""
+        del created
+        span = _span(text)
+        return text if span is None else text[span[1] :].lstrip("\r\n")
+
+
 def _span(text: str) -> tuple[int, int] | None:
     start = text.find(BEGIN)
     if start < 0:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codebase_mcp.cli.setup.edit import KeyPath
+from codebase_mcp.cli.setup.instructions import SKILL_NAME
 from codebase_mcp.cli.setup.machine import Machine
 
 Scope = Literal["user", "project"]
@@ -32,7 +33,8 @@ class Client:
 
     ``user`` and ``project`` say where its configuration lies; of several names in a project the
     first that exists counts, else the last. ``sections`` likewise, in the file. ``remote`` is None
-    where the file cannot name a server by its address. ``rules`` are the files with instructions.
+    where the file cannot name a server by its address. ``rules`` are the files with instructions,
+    ``skills`` the folders with skills.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Client:
     project_rules: tuple[str, ...] = ()
     rules_header: str = ""
     afterwards: str = "Restart it."
+    user_skills: Place | None = None
+    project_skills: str | None = None
 
     def is_installed(self, machine: Machine) -> bool:
         """Whether there are traces of it on this machine."""
@@ -66,6 +70,14 @@ class Client:
         if scope == "user":
             return self.user_rules(machine) if self.user_rules else None
         return _in_project(root, self.project_rules)
+
+    def skill_file(self, scope: Scope, machine: Machine, root: Path) -> Path | None:
+        """Where it reads our skill; None where it reads none."""
+        if scope == "user":
+            folder = self.user_skills(machine) if self.user_skills else None
+        else:
+            folder = root / self.project_skills if self.project_skills else None
+        return folder / SKILL_NAME / "SKILL.md" if folder else None
 
     @property
     def is_toml(self) -> bool:
@@ -144,6 +156,8 @@ CLIENTS = (
         _claude_json, (".mcp.json",), _SERVERS, _stdio, _http,
         _folder("CLAUDE_CONFIG_DIR", ".claude", "CLAUDE.md"), ("CLAUDE.md",),
         afterwards="Start a new session; /mcp shows the server.",
+        user_skills=_folder("CLAUDE_CONFIG_DIR", ".claude", "skills"),
+        project_skills=".claude/skills",
     ),
     Client(
         "claude-desktop", "Claude Desktop", (), (_application("Claude"),),
@@ -155,6 +169,7 @@ CLIENTS = (
         _home(".cursor", "mcp.json"), (".cursor/mcp.json",), _SERVERS, _stdio,
         lambda url: {"url": url}, None, (f".cursor/rules/{RULE_FILE}.mdc",),
         f"---\n{_ABOUT}\nalwaysApply: true\n---\n", "Turn the server on in its settings.",
+        _home(".cursor", "skills"), ".cursor/skills",
     ),
     Client(
         "vscode", "VS Code", ("code",), (_application("Code", "User"),),
@@ -162,6 +177,7 @@ CLIENTS = (
         _http, _application("Code", "User", "prompts", f"{RULE_FILE}.instructions.md"),
         _COPILOT_RULES, f"---\n{_ABOUT}\napplyTo: '**'\n---\n",
         "Start the server with the command MCP: List Servers.",
+        _home(".copilot", "skills"), ".github/skills",
     ),
     Client(
         "codex", "Codex", ("codex",), (_folder("CODEX_HOME", ".codex"),),
@@ -169,12 +185,14 @@ CLIENTS = (
         (("mcp_servers",),), _plain, lambda url: {"url": url},
         _folder("CODEX_HOME", ".codex", "AGENTS.md"), ("AGENTS.md",),
         afterwards="Start a new session; /mcp shows the server.",
+        user_skills=_home(".agents", "skills"), project_skills=".agents/skills",
     ),
     Client(
         "gemini", "Gemini CLI", ("gemini",), (_home(".gemini", "settings.json"),),
         _home(".gemini", "settings.json"), (".gemini/settings.json",), _SERVERS, _plain,
         lambda url: {"httpUrl": url}, _home(".gemini", "GEMINI.md"), ("GEMINI.md",),
         afterwards="Start a new session; /mcp shows the server.",
+        user_skills=_home(".gemini", "skills"), project_skills=".gemini/skills",
     ),
     Client(
         "antigravity", "Antigravity", ("agy",),
@@ -182,12 +200,14 @@ CLIENTS = (
         _home(".gemini", "config", "mcp_config.json"), (".agents/mcp_config.json",), _SERVERS,
         _plain, lambda url: {"serverUrl": url}, _home(".gemini", "GEMINI.md"), ("AGENTS.md",),
         afterwards="Refresh its list of MCP servers, or start a new session.",
+        user_skills=_home(".gemini", "antigravity", "skills"), project_skills=".agents/skills",
     ),
     Client(
         "qwen-code", "Qwen Code", ("qwen",), (_home(".qwen"),),
         _home(".qwen", "settings.json"), (".qwen/settings.json",), _SERVERS, _plain,
         lambda url: {"httpUrl": url}, _home(".qwen", "QWEN.md"), ("QWEN.md",),
         afterwards="Start a new session; /mcp shows the server.",
+        user_skills=_home(".qwen", "skills"), project_skills=".qwen/skills",
     ),
     Client(
         "windsurf", "Windsurf", ("windsurf",), (_home(".codeium", "windsurf"),),
@@ -195,11 +215,13 @@ CLIENTS = (
         lambda url: {"serverUrl": url},
         _home(".codeium", "windsurf", "memories", "global_rules.md"),
         afterwards="Refresh its list of MCP servers.",
+        user_skills=_home(".codeium", "windsurf", "skills"),
     ),
     Client(
         "zed", "Zed", ("zed", "zeditor"), (_zed(),), _zed("settings.json"),
         (".zed/settings.json",), (("context_servers",),), _plain, lambda url: {"url": url}, None,
         _ZED_RULES, afterwards="It starts the server by itself.",
+        user_skills=_home(".agents", "skills"), project_skills=".agents/skills",
     ),
     Client(
         "opencode", "OpenCode", ("opencode",), (lambda m: m.config / "opencode",), _opencode_json,
@@ -207,6 +229,7 @@ CLIENTS = (
         lambda url: {"type": "remote", "url": url},
         lambda m: m.config / "opencode" / "AGENTS.md", ("AGENTS.md",),
         afterwards="Start a new session.",
+        user_skills=lambda m: m.config / "opencode" / "skills", project_skills=".opencode/skills",
     ),
     Client(
         "copilot-cli", "GitHub Copilot CLI", ("copilot",), (_folder("COPILOT_HOME", ".copilot"),),
@@ -214,12 +237,13 @@ CLIENTS = (
         _copilot, lambda url: {**_http(url), "tools": ["*"]},
         _folder("COPILOT_HOME", ".copilot", "copilot-instructions.md"), _COPILOT_RULES,
         afterwards="Start a new session; /mcp show lists the server.",
+        user_skills=_folder("COPILOT_HOME", ".copilot", "skills"), project_skills=".github/skills",
     ),
     Client(
         "kiro", "Kiro", ("kiro", "kiro-cli"), (_home(".kiro"),),
         _home(".kiro", "settings", "mcp.json"), (".kiro/settings/mcp.json",), _SERVERS, _plain,
         lambda url: {"url": url}, _home(".kiro", "steering", f"{RULE_FILE}.md"),
         (f".kiro/steering/{RULE_FILE}.md",), "---\ninclusion: always\n---\n",
-        "It connects when the file is saved.",
+        "It connects when the file is saved.", _home(".kiro", "skills"), ".kiro/skills",
     ),
 )  # fmt: skip

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.cli.setup.block import Block
+from codebase_mcp.cli.setup.block import Block, SkillFile
 from codebase_mcp.cli.setup.clients import RULE_FILE, Client, Launch, Scope
 from codebase_mcp.cli.setup.edit import Edit, Refused
-from codebase_mcp.cli.setup.instructions import instructions_for
+from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, instructions_for
 from codebase_mcp.cli.setup.json_edit import JsonEntry
 from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.receipts import Receipt, Receipts, fingerprint, next_receipt
@@ -132,6 +132,9 @@ class Planner:
         if rules is not None and wish.with_rules:
             header = client.rules_header if RULE_FILE in rules.name else ""
             yield rules, Block(instructions_for(wish.toolsets), header)
+        skill = client.skill_file(wish.scope, self._machine, wish.root)
+        if skill is not None and wish.with_rules:
+            yield skill, SkillFile(SKILL, SKILL_HEADER)
 
     def _without(
         self, path: Path, before: bytes, edit: Edit, known: Receipt | None

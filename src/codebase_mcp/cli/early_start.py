@@ -1,0 +1,40 @@
+"""May the database start while what indexes is still being loaded? Either takes half a second."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from contextlib import AsyncExitStack
+from importlib import import_module
+from pathlib import Path
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.settings import Settings
+from codebase_mcp.wiring import database_target
+
+_NEEDED = ("codebase_mcp.cli.indexing", "codebase_mcp.index.build")
+
+
+async def index(options: argparse.Namespace, settings: Settings) -> int:
+    """The command ``index``; the database starts early where it is sure to be needed."""
+    database = await Database.open(database_target(settings))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(database.close)
+        loading = [asyncio.to_thread(_load)]
+        if not options.dry_run and Path(options.path).is_dir():
+            loading.append(_reach(database))
+        await asyncio.gather(*loading)
+        from codebase_mcp.cli import indexing  # noqa: PLC0415 - loaded above
+
+        return await indexing.index(options, settings, database)
+
+
+def _load() -> None:
+    for module in _NEEDED:
+        import_module(module)
+
+
+async def _reach(database: Database) -> None:
+    """Connect, and bring the catalogue up to date."""
+    async with database.catalogue(readonly=True):
+        pass
