@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from codebase_mcp.dry_run import DryRun
     from codebase_mcp.embedding.embedder import Embedder
     from codebase_mcp.erasure import Erasure
+    from codebase_mcp.index.backfill import Backfill
     from codebase_mcp.index.build import Indexer, RunResult
-    from codebase_mcp.index.growing import Grower
     from codebase_mcp.index.pool import PreparerPool
-    from codebase_mcp.index.progress import Progress
+    from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.notes import Note
@@ -134,11 +134,11 @@ class App:
         return Misses(self._database, self.models, self._searcher)
 
     @cached_property
-    def grower(self) -> Grower:
+    def backfill(self) -> Backfill:
         """Adds the vectors of the second tier."""
-        from codebase_mcp.index.growing import Grower  # noqa: PLC0415
+        from codebase_mcp.index.backfill import Backfill  # noqa: PLC0415
 
-        return Grower(self._database, self.models)
+        return Backfill(self._database, self.models)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -217,7 +217,7 @@ class App:
         force_reindex: bool = False,
         history_depth: int | None = None,
         operation_id: UUID | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[RunProgress], None] = lambda _: None,
         identity: Identity = NOBODY,
     ) -> IndexReport:
         """Make the index of a directory equal to it; what is anchored to its code follows.

@@ -17,7 +17,7 @@ from codebase_mcp.database.projects import Project, count_in_project, drop_proje
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.build import Indexer
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.part import Part
+from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.projects.identity import NOBODY, Identity
@@ -33,12 +33,12 @@ class Target:
 
     project: Project
     repository: RepositoryFacts
-    part: Part | None
+    scope: PathScope | None
 
     @property
     def kind(self) -> Literal["repository", "file"]:
         """Which of the two."""
-        return "repository" if self.part is None else "file"
+        return "repository" if self.scope is None else "file"
 
 
 class Erasure:
@@ -75,8 +75,8 @@ class Erasure:
             for candidate in candidates:
                 if candidate.is_relative_to(repository.root):
                     path = candidate.relative_to(repository.root).as_posix()
-                    part = Part(frozenset([path]), frozenset([path]))
-                    return Target(project, repository, part)
+                    scope = PathScope(frozenset([path]), frozenset([path]))
+                    return Target(project, repository, scope)
         raise NotFound(
             f"Nothing is indexed at {place}",
             hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
@@ -91,9 +91,9 @@ class Erasure:
             NotFound: it is not in the index (any more).
         """
         project, repository = target.project, target.repository
-        if target.part is None:
+        if target.scope is None:
             await self._jobs.stop(project.schema_name, repository.id)
-        purged = await self._indexer.purge(project, repository.id, target.part)
+        purged = await self._indexer.purge(project, repository.id, target.scope)
         if not any(purged.before.values()):
             raise NotFound(
                 f"Nothing of it is in the index of {repository.root}",

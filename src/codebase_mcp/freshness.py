@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, ProjectClaims
+from codebase_mcp.database.connection import Database, ProjectTryLocks
 from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.index.refresh import Outdated, Refresher, Update
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
@@ -77,7 +77,7 @@ class Freshness:
         self._budget_s = budget_s
         self._refresher = Refresher(
             database,
-            self.bring,
+            self.update_index,
             selection_of,
             outdated=outdated,
             chosen_by=chosen_by,
@@ -111,7 +111,7 @@ class Freshness:
 
     async def check(self, project: Project, *, budget_s: float) -> dict[UUID, TreeState]:
         """How true the index of each repository is, looked at for so long."""
-        await self._refresher.check(project, budget_s=budget_s, only_look=True)
+        await self._refresher.check(project, budget_s=budget_s, only_check=True)
         states = {}
         for tree in await self.trees(project):
             state = await self._refresher.state_of(project, tree.repository_id, tree.files_pending)
@@ -144,11 +144,11 @@ class Freshness:
         async with self._database.transaction(project, readonly=True) as tx:
             return await load_trees(tx)
 
-    def is_ours(self, tree: Tree) -> bool:
+    def has_same_settings(self, tree: Tree) -> bool:
         """Whether it was indexed under settings like ours, which list the same files of it."""
-        return self._refresher.is_ours(tree)
+        return self._refresher.has_same_settings(tree)
 
-    async def bring(
+    async def update_index(
         self, project: Project, root: Path, paths: Iterable[str] | None
     ) -> RunResult | None:
         """Let an index follow its tree, at some paths or everywhere; what was removed stays so.
@@ -169,9 +169,9 @@ class Freshness:
             trees = [one for one in await load_trees(tx) if one.repository_id == repository_id]
             return [path for one in trees for path in await stored_at(tx, one.snapshot_id)]
 
-    def claims(self) -> AbstractAsyncContextManager[ProjectClaims]:
+    def try_locks(self) -> AbstractAsyncContextManager[ProjectTryLocks]:
         """The locks of whoever watches trees."""
-        return self._database.claims()
+        return self._database.try_locks()
 
     async def _verified(
         self, project: Project, text: str, request: Request, answer: Answer, started: float
@@ -181,11 +181,11 @@ class Freshness:
         if found.changed:
             left_s = self._budget_s - (time.monotonic() - started)
             within_s = max(left_s, _LEAST_SHARE * self._budget_s)
-            await self._refresher.bring(project, found.changed, within_s=within_s)
+            await self._refresher.update_changed(project, found.changed, within_s=within_s)
             answer = await self._searcher.search(project, text, request)
             found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
         if found.changed:
-            await self._refresher.bring(project, found.changed, within_s=0)
+            await self._refresher.update_changed(project, found.changed, within_s=0)
         dropped = len(answer.hits) - len(found.hits)
         total = max(answer.total_count - dropped, len(found.hits))
         return replace(answer, hits=found.hits, total_count=total)

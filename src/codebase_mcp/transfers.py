@@ -13,7 +13,7 @@ from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import drop_project
 from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
+from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
@@ -128,5 +128,5 @@ class Transfers:
         Raises:
             ProjectNotFound: no such project.
         """
-        work = survey if check else upgrade
+        work = check_schemas if check else upgrade
         return await work(self._database, project_id, every=every)

@@ -70,7 +70,7 @@ async def test_status_and_health_say_how_far_the_second_tier_is(
     chosen = replace(app.settings, ollama_url=server.url)
     async with await App.open(chosen) as other:
         found, _ = await other.resolver.resolve(project, NOBODY)
-        await other.grower.grow(found)
+        await other.backfill.run(found)
     status = await call.ok("get_indexing_status", collection=project)
     assert status["second_tier"] == {
         **waits, "state": "complete", "chunks_done": waits["chunks_total"],

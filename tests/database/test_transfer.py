@@ -67,7 +67,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         await entities.create_entity(tx, "Service", "gone", {})
         await entities.delete_entity(tx, made.id, confirmed=True)
         root = await work_items.create_work_item(tx, "project", "All")
-        await work_items.create_work_item(tx, "task", "Part", parent_id=root.id)
+        await work_items.create_work_item(tx, "task", "PathScope", parent_id=root.id)
     return project_id
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests import embedding_server
 from tests.embedding_server import EmbeddingServer
-from tests.integration.tiers import UNHEARD_OF
+from tests.integration.secondary_models import UNHEARD_OF
 
 from codebase_mcp.app import App
 from codebase_mcp.settings import Settings

@@ -20,7 +20,7 @@ from fastmcp.client.transports import StdioTransport
 
 from codebase_mcp.app import App
 from codebase_mcp.background.indexing import Started, indexing_state, start_indexing
-from codebase_mcp.background.progress import Progress
+from codebase_mcp.background.progress import IndexingProgress
 from codebase_mcp.background.worker import working
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.store import WRITE_LOCK
@@ -96,14 +96,14 @@ async def ended(app: App, started: Started) -> IndexJob:
     return found
 
 
-async def in_the_middle(app: App, project_id: str) -> Progress:
+async def in_the_middle(app: App, project_id: str) -> IndexingProgress:
     """The progress of a run that has stored something and goes on."""
 
-    async def progress() -> Progress | None:
+    async def progress() -> IndexingProgress | None:
         now = (await indexing_state(app, project_id)).progress
         return now if not now.queued and 0 < now.files_done < now.files_total else None
 
-    found: Progress = await until(progress)
+    found: IndexingProgress = await until(progress)
     return found
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
@@ -60,7 +60,7 @@ class Watch:
     app: App
     project: Project
     root: Path
-    said: list[Followed] = field(default_factory=list)
+    said: list[IndexUpdate] = field(default_factory=list)
     taken: list[Path] = field(default_factory=list)
 
     async def stored(self) -> dict[str, bytes]:
@@ -78,7 +78,7 @@ class Watch:
     async def has_said(self) -> bool:
         return bool(self.said) and await self.is_true_and_known()
 
-    async def catch_up(self) -> list[Followed]:
+    async def catch_up(self) -> list[IndexUpdate]:
         """Wait until an update made the index equal to the tree; the updates which that took."""
         await until(self.has_said)
         said = list(self.said)
@@ -86,16 +86,16 @@ class Watch:
         return said
 
     @asynccontextmanager
-    async def running(self, *, listens: bool = True) -> AsyncIterator[Watch]:
+    async def running(self, *, watch_events: bool = True) -> AsyncIterator[Watch]:
         async def projects() -> list[Project]:
             return [self.project]
 
         watcher = Watcher(
             self.app.freshness,
             projects,
-            tell=self.said.append,
-            tell_taken=self.taken.append,
-            listens=listens,
+            on_update=self.said.append,
+            on_taken_elsewhere=self.taken.append,
+            watch_events=watch_events,
         )
         task = asyncio.create_task(watcher.run())
         try:
@@ -338,7 +338,7 @@ async def test_a_repository_that_comes_later_is_followed_and_a_removed_one_not(
 
 
 async def test_files_are_looked_at_where_nothing_can_be_listened_to(unwatched: Watch) -> None:
-    async with unwatched.running(listens=False):
+    async with unwatched.running(watch_events=False):
         await unwatched.catch_up()
         (unwatched.root / "deep/er").mkdir(parents=True)
         (unwatched.root / "deep/er/new.py").write_text("new = 1\n")

@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from codebase_mcp.app import App, IndexReport
-from codebase_mcp.background.detached import let_work_begin
+from codebase_mcp.background.detached import allow_worker_start
 from codebase_mcp.background.indexing import start_indexing
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
@@ -29,8 +29,8 @@ from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.index.progress import Progress
-from codebase_mcp.index.queue import UNATTENDED
+from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
@@ -73,7 +73,7 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Let a worker do it, one that is there or else a new one."""
-    let_work_begin(app)
+    allow_worker_start(app)
     started = await start_indexing(
         app,
         source.path,
@@ -97,13 +97,13 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
         return print_json(content)
     console = Terminal()
     console.print(f"Job {job.id} waits to index {job.root}")
-    if not started.is_attended:
-        console.print(f"{UNATTENDED}.", style="yellow")
+    if not started.has_worker:
+        console.print(f"{NO_WORKER}.", style="yellow")
     return 0
 
 
 @contextmanager
-def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
+def progress_bar(*, hidden: bool) -> Iterator[Callable[[RunProgress], None]]:
     """A bar on standard error for as long as a run goes on, and what to tell it."""
     console = Terminal(stderr=True)
     with Bar(
@@ -120,7 +120,7 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
     ) as bar:
         shown = bar.add_task("Starting", total=None)
 
-        def report(progress: Progress) -> None:
+        def report(progress: RunProgress) -> None:
             bar.update(
                 shown,
                 description=progress.message,

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.beside import beside, opened_early
+from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings, share_metrics_in
@@ -33,8 +33,8 @@ async def serve(options: argparse.Namespace, settings: Settings) -> int:
     ending = Ending()
     with ending.of_process():
         if settings.transport == "stdio":
-            holder = AppHolder.of(settings, beside(settings))
-            async with opened_early(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
+            holder = AppHolder.of(settings, background_lifespan(settings))
+            async with warm_start(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
                 await serve_stdio(server_of(holder, settings.toolsets), holder, ending)
         else:
             await _listen(settings, ending)
@@ -66,7 +66,7 @@ async def _serve_here(settings: Settings, sockets: list[socket], ending: Ending)
 
     share_metrics_in(None)
     telemetry.enable()
-    holder = AppHolder.of(settings, beside(settings))
+    holder = AppHolder.of(settings, background_lifespan(settings))
     app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_http(app, holder, sockets, ending, settings))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app import App
-from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
@@ -40,9 +40,9 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
                 app.freshness,
                 projects,
                 roots=roots,
-                listens=not options.poll,
-                tell=printer.tell,
-                tell_taken=printer.tell_taken,
+                watch_events=not options.poll,
+                on_update=printer.on_update,
+                on_taken_elsewhere=printer.on_taken_elsewhere,
             )
             printer.begin(roots)
             following = asyncio.create_task(watcher.run())
@@ -93,12 +93,12 @@ class _Printer:
             shown = "all repositories" if roots is None else ", ".join(map(str, sorted(roots)))
             self._print(f"Watching {shown}. Ctrl-C ends it.", "dim")
 
-    def tell_taken(self, root: Path) -> None:
+    def on_taken_elsewhere(self, root: Path) -> None:
         """Another process follows it."""
         if not self._as_json:
             self._print(f"{root} is watched by another process; when that ends, by this one", "dim")
 
-    def tell(self, followed: Followed) -> None:
+    def on_update(self, followed: IndexUpdate) -> None:
         """One update, or the failure of one."""
         if self._as_json:
             print_json(_content(followed), indent=None)
@@ -121,7 +121,7 @@ class _Printer:
         self._console.print(text, style=style, soft_wrap=True)
 
 
-def _content(followed: Followed) -> dict[str, Any]:
+def _content(followed: IndexUpdate) -> dict[str, Any]:
     content: dict[str, Any] = {
         "at": datetime.now().astimezone().isoformat(timespec="milliseconds"),
         "root": str(followed.root),

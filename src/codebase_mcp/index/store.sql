@@ -94,7 +94,7 @@ SET files_pending = 0,
     ), 0)
 WHERE id = %(id)s;
 
--- name: finish_part
+-- name: finish_partial_run
 -- Some paths of the snapshot equal the source tree, but for the failures.
 UPDATE snapshot
 SET files_pending = 0,
@@ -105,7 +105,7 @@ SET files_pending = 0,
         WHERE old.failure ->> 0 <> ALL(%(paths)s::text[])
           AND NOT EXISTS (
               SELECT
-              FROM unnest(%(folders)s::text[]) AS wanted (folder)
+              FROM unnest(%(directories)s::text[]) AS wanted (folder)
               WHERE starts_with(old.failure ->> 0, wanted.folder)
           )
     ), '[]') || %(failures)s::text::jsonb
@@ -124,7 +124,7 @@ FROM file
 WHERE snapshot_id = %(snapshot_id)s AND path = ANY(%(paths)s::text[])
 UNION
 SELECT f.path, f.blob_id, f.size, f.mtime_ns, f.ctime_ns, f.language, f.kind
-FROM unnest(%(folders)s::text[]) AS wanted (folder)
+FROM unnest(%(directories)s::text[]) AS wanted (folder)
 JOIN file AS f ON f.snapshot_id = %(snapshot_id)s AND starts_with(f.path, wanted.folder);
 
 -- name: finished_snapshot

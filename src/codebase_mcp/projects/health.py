@@ -22,8 +22,8 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.queue import UNATTENDED, IndexJob, JobQueue
-from codebase_mcp.index.second_tier import TierState, load_state
+from codebase_mcp.index.queue import NO_WORKER, IndexJob, JobQueue
+from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver, in_words
 from codebase_mcp.projects.stats import IndexSums, sums_of
@@ -80,7 +80,7 @@ class Health:
     project_id: str | None = None
     source: ProjectSource | None = None
     jobs: JobsHealth | None = None
-    second_tier: TierState | None = None
+    secondary_model: SecondaryModelState | None = None
 
 
 async def examine(
@@ -153,7 +153,7 @@ def job_problems(known: Sequence[IndexJob], workers: int) -> list[str]:
         if job.status == "failed"
     ]
     if not workers and any(job.is_pending for job in known):
-        problems.append(UNATTENDED)
+        problems.append(NO_WORKER)
     return problems
 
 

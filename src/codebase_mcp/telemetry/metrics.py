@@ -122,7 +122,7 @@ def enable(shared: Path | None = None) -> None:
     else:
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
 
-        from codebase_mcp.telemetry.processes import LiveProcesses  # noqa: PLC0415
+        from codebase_mcp.telemetry.process_metrics import LiveProcesses  # noqa: PLC0415
 
         MultiProcessCollector(registry, path=str(shared))
         registry.register(LiveProcesses(shared))

@@ -14,7 +14,7 @@ from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
-    from codebase_mcp.index.second_tier import TierState
+    from codebase_mcp.index.secondary_model import SecondaryModelState
     from codebase_mcp.records.anchors import Anchor, Place
     from codebase_mcp.records.notes import Note
 
@@ -264,6 +264,6 @@ class SecondTierEntry(BaseModel):
     replaces: str | None = Field(description="The model that answers until this one is complete.")
 
 
-def second_tier_entry(state: TierState) -> SecondTierEntry:
+def second_tier_entry(state: SecondaryModelState) -> SecondTierEntry:
     """The second tier as clients see it."""
     return SecondTierEntry.model_validate(state, from_attributes=True)

@@ -242,8 +242,8 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         problems=health.problems,
         notices=health.notices,
     )
-    if health.second_tier is not None:
-        reply.second_tier = second_tier_entry(health.second_tier)
+    if health.secondary_model is not None:
+        reply.second_tier = second_tier_entry(health.secondary_model)
     if health.jobs is not None:
         reply.jobs = JobsEntry.model_validate(health.jobs, from_attributes=True)
     if health.source is not None:

@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.beside import beside, opened_early
+from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder, server_of
@@ -51,7 +51,7 @@ def make_asgi_app(
     """
     settings = settings or Settings.load()
     telemetry.enable()
-    holder = AppHolder.of(settings, beside(settings))
+    holder = AppHolder.of(settings, background_lifespan(settings))
     return asgi_app_of(server_of(holder, settings.toolsets, auth=auth), holder, settings)
 
 
@@ -85,7 +85,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             for part in parts:
                 await stack.enter_async_context(part.lifespan(part))
             stack.push_async_callback(health.close)
-            early = opened_early(holder.get, settings, over_http=True)
+            early = warm_start(holder.get, settings, over_http=True)
             await stack.enter_async_context(early)
             yield
 

@@ -13,17 +13,16 @@ import shutil
 import signal
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.beside import beside
+from codebase_mcp.background.lifespan import background_lifespan
 from codebase_mcp.errors import InternalError
-from codebase_mcp.interrupts import deaf_children
+from codebase_mcp.processes import block_sigint_in_children, on_parent_exit
 from codebase_mcp.settings import Settings, share_metrics_in
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.ending import EXIT_FORCED, LIMIT_S, Ending
@@ -122,7 +121,7 @@ class _Workers:
         process = get_context("spawn").Process(
             target=_work, args=(self._settings, self._sockets, self._shared, place)
         )
-        with deaf_children():  # they are told to end by us
+        with block_sigint_in_children():  # they are told to end by us
             process.start()
         return process
 
@@ -148,19 +147,15 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, pl
 
 async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: int) -> None:
     ending = Ending()
-    threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
+    on_parent_exit(lambda: _stop_after_parent(ending))
     with ending.of_process():
-        holder = AppHolder.of(settings, beside(settings, place))
+        holder = AppHolder.of(settings, background_lifespan(settings, place))
         server = server_of(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
         await serve_http(app, holder, sockets, ending, settings)
 
 
-def _end_with_parent(ending: Ending) -> None:
-    """A parent that is killed cannot end its workers."""
-    parent = parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
+def _stop_after_parent(ending: Ending) -> None:
     if ending.has_begun:
-        os._exit(EXIT_FORCED)  # it had told us, and then would not wait
+        os._exit(EXIT_FORCED)  # the parent requested it, and then did not wait
     os.kill(os.getpid(), signal.SIGTERM)

@@ -17,7 +17,7 @@ from codebase_mcp.projects.context_file import (
     ContextFiles,
     ContextText,
     context_of,
-    is_ours,
+    has_same_settings,
     read_context_file,
 )
 
@@ -183,7 +183,7 @@ def test_only_the_current_user_and_root_may_steer_us(
     monkeypatch: pytest.MonkeyPatch, owner: int, user: int, counts: bool
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    assert is_ours(owner) is counts
+    assert has_same_settings(owner) is counts
 
 
 def test_a_change_is_seen_also_where_size_and_time_stay_the_same(

@@ -10,7 +10,7 @@ from tests.embedding_server import EmbeddingServer
 
 from codebase_mcp.app import App
 from codebase_mcp.database.projects import Project, find_project
-from codebase_mcp.index.second_tier import TierState, load_state
+from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.search.candidates import Filters
 from codebase_mcp.settings import Settings
 
@@ -27,7 +27,7 @@ async def opened(settings: Settings) -> AsyncIterator[App]:
         yield app
 
 
-async def state_of(app: App, project_id: str) -> TierState:
+async def state_of(app: App, project_id: str) -> SecondaryModelState:
     """How far the second tier of a project is, as this process sees it."""
     configured = app.embedder.name if app.models.has_second else None
     async with app.enter(project_id) as here:
@@ -36,7 +36,7 @@ async def state_of(app: App, project_id: str) -> TierState:
     return state
 
 
-async def until_complete(app: App, project_id: str) -> TierState:
+async def until_complete(app: App, project_id: str) -> SecondaryModelState:
     """Wait until every chunk of a project has a vector of the second tier."""
     while (state := await state_of(app, project_id)).state != "complete":
         await asyncio.sleep(0.02)
