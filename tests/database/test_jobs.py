@@ -73,7 +73,7 @@ def test_the_migration_is_the_librarys_own_schema() -> None:
     assert strip_comments(ours) == strip_comments(schema)
 
 
-async def test_a_job_goes_back_once_however_many_look(queue: JobQueue, project: Project) -> None:
+async def test_a_job_of_a_dead_worker_is_returned_once(queue: JobQueue, project: Project) -> None:
     job = await enqueued(queue, project)
     taken = await take(queue)
     assert (await queue.maintain()).running == 1
@@ -86,7 +86,7 @@ async def test_a_job_goes_back_once_however_many_look(queue: JobQueue, project: 
     assert arguments["crashes"] == 1
 
 
-async def test_a_job_that_costs_three_workers_has_failed(queue: JobQueue, project: Project) -> None:
+async def test_a_job_that_kills_three_workers_has_failed(queue: JobQueue, project: Project) -> None:
     job = await enqueued(queue, project)
     for _ in range(MAX_CRASHES):
         assert (await now(queue, job)).status == "waiting"
@@ -111,7 +111,7 @@ async def test_a_job_that_was_cancelled_when_its_worker_died_ends(
     assert (await now(queue, job)).status == "cancelled"
 
 
-async def test_a_worker_that_has_lost_its_job_does_not_speak_for_it(
+async def test_a_worker_that_has_lost_its_job_cannot_change_it(
     queue: JobQueue, project: Project
 ) -> None:
     job = await enqueued(queue, project)
@@ -145,7 +145,7 @@ async def test_a_job_goes_back_also_where_another_waits_in_its_place(
     assert (await take(queue)).id == first.id
 
 
-async def test_a_waiting_job_gets_the_newest_wishes(queue: JobQueue, project: Project) -> None:
+async def test_a_waiting_job_gets_the_newest_options(queue: JobQueue, project: Project) -> None:
     root = Path("/nowhere/repo")
     first = await queue.enqueue(project, root, force=True, depth=5)
     again = await queue.enqueue(project, root, name="Name", depth=7)
@@ -165,7 +165,7 @@ async def test_dropping_a_project_leaves_the_jobs_of_others_alone(
     assert [job.schema_name for job in await queue.jobs()] == [project.schema_name]
 
 
-async def test_a_bell_wakes_other_processes_and_shows_who_listens(
+async def test_a_notification_wakes_other_processes_and_listeners_are_counted(
     queue: JobQueue, project: Project, embedded: Any
 ) -> None:
     elsewhere = JobQueue(await Database.open(embedded))

@@ -79,7 +79,11 @@ def pieces_of_code() -> list[str]:
 
 
 async def nearest_by_search(
-    tx: Transaction, profile: Profile, question: str, embedder: StaticEmbedder, filters: Filters
+    tx: Transaction,
+    profile: Profile,
+    question: str,
+    embedder: StaticEmbedder,
+    filters: Filters,
 ) -> list[int]:
     """The texts that a search finds by meaning, the nearest first."""
     query = parse_query(question)
@@ -285,7 +289,7 @@ async def test_a_change_is_followed_by_a_build_in_the_background(
     await indexes.settled()
 
 
-async def test_the_second_tier_has_an_index_of_its_own_as_long_as_it_is_there(
+async def test_the_secondary_model_has_an_index_of_its_own_until_it_is_dropped(
     few_are_many: None, database: Database, project: Project
 ) -> None:
     first = await make_profile(database, project)

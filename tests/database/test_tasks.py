@@ -12,7 +12,7 @@ import pytest
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.records.anchors import Place
+from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.tasks import (
     Task,
@@ -150,7 +150,7 @@ async def test_updates_of_different_fields_at_once_lose_nothing(store: TaskStore
         {"branch": "b"},
         {"commit": COMMIT},
         {"planning_references": ["p"]},
-        {"anchors": [Place(commit=COMMIT)]},
+        {"anchors": [CodeReference(commit=COMMIT)]},
     ]
     await asyncio.gather(*(store.update(task.id, **change) for change in changes))
     after = await store.get(task.id)
@@ -164,7 +164,7 @@ async def test_updates_of_different_fields_at_once_lose_nothing(store: TaskStore
 async def test_an_update_replies_with_what_it_made(store: TaskStore) -> None:
     task = await store.create(notes="n")
     reply = await store.update(
-        task.id, status="complete", branch="b", notes=None, anchors=[Place(commit=COMMIT)]
+        task.id, status="complete", branch="b", notes=None, anchors=[CodeReference(commit=COMMIT)]
     )
     assert reply == await store.get(task.id)
     assert reply.updated_at > reply.created_at
@@ -228,7 +228,11 @@ async def test_an_update_that_fails_changes_nothing(store: TaskStore) -> None:
     task = await store.create()
     with pytest.raises(InvalidInput):
         await store.update(
-            task.id, title="x", status="complete", branch="b", anchors=[Place(file="/nowhere/a.py")]
+            task.id,
+            title="x",
+            status="complete",
+            branch="b",
+            anchors=[CodeReference(file="/nowhere/a.py")],
         )
     assert await store.get(task.id) == task
 
@@ -336,7 +340,7 @@ async def test_tasks_of_one_moment_are_paged_by_their_ids(store: TaskStore) -> N
 
 
 async def test_a_list_shows_tasks_whole_but_for_their_history(store: TaskStore) -> None:
-    task = await store.create(notes="n", places=[Place(commit=COMMIT)])
+    task = await store.create(notes="n", places=[CodeReference(commit=COMMIT)])
     await store.update(task.id, branch="b", commit=COMMIT)
     bare = await store.create("Bare")
     page = await store.list()

@@ -17,7 +17,7 @@ from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 
 from .conftest import PlainServer
@@ -34,7 +34,9 @@ async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_claim_holds_until_it_is_given_back(database: Database, project: Project) -> None:
+async def test_a_try_lock_is_held_until_it_is_released(
+    database: Database, project: Project
+) -> None:
     async with database.try_locks() as ours, database.try_locks() as theirs:
         assert await ours.acquire(project, "watch a")
         assert await ours.acquire(project, "watch a")
@@ -45,14 +47,16 @@ async def test_a_claim_holds_until_it_is_given_back(database: Database, project:
         assert await theirs.acquire(project, "watch a")
 
 
-async def test_claims_end_with_their_block(database: Database, project: Project) -> None:
+async def test_try_locks_are_released_with_their_block(
+    database: Database, project: Project
+) -> None:
     async with database.try_locks() as ours:
         assert await ours.acquire(project, "watch a")
     async with database.try_locks() as theirs:
         assert await theirs.acquire(project, "watch a")
 
 
-async def test_claims_share_one_connection(database: Database, project: Project) -> None:
+async def test_try_locks_share_one_connection(database: Database, project: Project) -> None:
     count = "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND pid = ANY(%s)"
     pids = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%%pg_try_advisory_lock%%'"
     async with database.try_locks() as ours:
@@ -64,11 +68,11 @@ async def test_claims_share_one_connection(database: Database, project: Project)
     assert row[0] == 1
 
 
-async def test_claims_that_were_lost_with_their_connection_can_be_taken_again(
+async def test_try_locks_lost_with_their_connection_can_be_acquired_again(
     own_server: PlainServer, settings: Settings
 ) -> None:
     async with await App.open(replace(settings, database_url=own_server.url())) as app:
-        project, _ = await app.resolver.resolve("claimed", NOBODY, create=True)
+        project, _ = await app.resolver.resolve("claimed", ANONYMOUS, create=True)
         async with app.freshness.try_locks() as ours, app.freshness.try_locks() as theirs:
             assert await ours.acquire(project, "watch a")
             with psycopg.connect(own_server.url(), autocommit=True) as connection:

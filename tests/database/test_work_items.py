@@ -11,7 +11,7 @@ import pytest
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.records.anchors import Place
+from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.work_items import (
     LEVELS,
@@ -331,9 +331,9 @@ async def test_what_is_there_already_changes_nothing(
 
 
 async def test_anchors_come_with_items_wherever_they_are_shown(store: ItemStore) -> None:
-    root = await store.create("project", places=[Place(commit=COMMIT)])
+    root = await store.create("project", places=[CodeReference(commit=COMMIT)])
     child = await store.create(parent_id=root.id)
-    child = await store.update(child.id, anchors=[Place(commit=COMMIT[::-1])])
+    child = await store.update(child.id, anchors=[CodeReference(commit=COMMIT[::-1])])
     assert [anchor.commit for anchor in child.anchors] == [COMMIT[::-1]]
     found = await store.hierarchy(root.id)
     assert (found.item, found.descendants) == (root, [child])
@@ -347,7 +347,7 @@ async def test_anchors_come_with_items_wherever_they_are_shown(store: ItemStore)
 async def test_an_update_that_fails_changes_nothing(store: ItemStore) -> None:
     item = await store.create()
     with pytest.raises(InvalidInput):
-        await store.update(item.id, title="x", anchors=[Place(file="/nowhere/a.py")])
+        await store.update(item.id, title="x", anchors=[CodeReference(file="/nowhere/a.py")])
     assert (await store.query()).items == [item]
 
 

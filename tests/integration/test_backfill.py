@@ -1,4 +1,4 @@
-"""The second tier grows in the background: in order, broken off and gone on with, beside others."""
+"""The backfill of a secondary model: its order, interruption and concurrency."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_the_newest_files_come_first_then_by_their_path(
     assert (set(sent[:2]), set(sent[2:])) == ({"newest", "a_new"}, {"b_new", "older"})
 
 
-async def test_growth_that_was_broken_off_goes_on_and_embeds_nothing_twice(
+async def test_a_cancelled_backfill_continues_and_embeds_nothing_twice(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -90,7 +90,7 @@ async def test_growth_that_was_broken_off_goes_on_and_embeds_nothing_twice(
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
 
 
-async def test_a_killed_process_leaves_what_it_stored_and_another_one_goes_on(
+async def test_a_killed_process_leaves_what_it_stored_and_another_continues(
     ollama: Settings, tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     chunks = (await tiered.index(make_repo(numbered(60)), project_id)).run.chunks_created
@@ -149,7 +149,7 @@ async def test_after_an_edit_only_what_is_new_is_embedded(
     assert (await state_of(tiered, project_id)).state == "complete"
 
 
-async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_place(
+async def test_another_secondary_model_is_added_and_then_replaces_the_first(
     ollama: Settings,
     openai: Settings,
     database: Database,
@@ -188,7 +188,7 @@ async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_pla
         assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
 
 
-async def test_two_processes_of_different_models_do_not_embed_by_turns(
+async def test_processes_with_different_models_do_not_replace_each_others_vectors(
     ollama: Settings, openai: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
     async with opened(ollama) as one, opened(openai) as other:
@@ -200,7 +200,7 @@ async def test_two_processes_of_different_models_do_not_embed_by_turns(
         assert (await state_of(other, project_id)).state == "complete"
 
 
-async def test_one_process_at_a_time_adds_to_a_project(
+async def test_one_process_at_a_time_backfills_a_project(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -231,7 +231,7 @@ async def test_one_process_at_a_time_adds_to_a_project(
             await until_complete(tiered, project_id)
 
 
-async def test_while_an_index_run_goes_on_nothing_is_embedded(
+async def test_the_backfill_pauses_during_an_index_run(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -250,7 +250,7 @@ async def test_while_an_index_run_goes_on_nothing_is_embedded(
     assert code_texts(server, "hashlib.sha256(password") != []
 
 
-async def test_what_is_removed_takes_its_vectors_with_it(
+async def test_removing_a_file_removes_its_vectors(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -267,7 +267,7 @@ async def test_what_is_removed_takes_its_vectors_with_it(
     assert set((await rows(database, project_id)).values()) == {0}
 
 
-async def test_a_rebuild_answers_at_once_and_its_second_tier_grows_anew(
+async def test_a_rebuilt_index_is_searchable_at_once_and_backfilled_again(
     tiered: App,
     database: Database,
     server: EmbeddingServer,

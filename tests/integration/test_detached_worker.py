@@ -94,7 +94,7 @@ async def test_a_job_for_the_background_is_begun_by_a_worker_that_the_command_le
     await until(lambda: no_worker(app))
 
 
-async def test_where_no_worker_is_wanted_everything_says_that_nobody_works(
+async def test_without_workers_every_command_says_that_none_is_running(
     shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
     repo = str(make_repo())

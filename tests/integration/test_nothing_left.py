@@ -31,7 +31,7 @@ from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index import store
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.walk import list_files
@@ -277,7 +277,7 @@ class Tree(RuleBasedStateMachine):
         return dict(rows)
 
     async def state(self, project_id: str) -> dict[str, list[tuple[Any, ...]]]:
-        project, _ = await self.app.resolver.resolve(project_id, NOBODY)
+        project, _ = await self.app.resolver.resolve(project_id, ANONYMOUS)
         async with self.app.enter(project_id) as here:
             await here.tx.lock(store.WRITE_LOCK)
             await store.sweep(here.tx, 0)  # as after the hour of grace

@@ -48,7 +48,7 @@ async def test_a_repository_is_searched_at_once_and_the_service_is_not_even_aske
     assert state.chunks_total == report.run.chunks_created
 
 
-async def test_in_the_background_the_service_s_vectors_come_and_are_used(
+async def test_the_backfill_adds_vectors_of_the_service_and_searches_use_them(
     tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     files = {"enter.py": "def authenticate(): ...\n", "leave.py": "def say_goodbye(): ...\n"}
@@ -61,7 +61,7 @@ async def test_in_the_background_the_service_s_vectors_come_and_are_used(
     assert await nearness(tiered, project_id, UNHEARD_OF, "enter.py") > before + 0.2
 
 
-async def test_a_process_without_the_model_searches_with_the_first_tier_alone(
+async def test_a_process_without_the_secondary_model_searches_with_the_primary_one(
     app: App, ollama: Settings, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     async with opened(ollama) as other:
@@ -74,7 +74,7 @@ async def test_a_process_without_the_model_searches_with_the_first_tier_alone(
     assert len(server.requests) == asked
 
 
-async def test_while_the_service_is_away_the_second_tier_waits_and_searches_go_on(
+async def test_while_the_service_is_unavailable_the_backfill_waits_and_searches_work(
     ollama: Settings,
     tiered: App,
     server: EmbeddingServer,
@@ -104,7 +104,7 @@ async def test_while_the_service_is_away_the_second_tier_waits_and_searches_go_o
     assert state.error is None
 
 
-async def test_a_service_that_takes_long_is_not_waited_for(
+async def test_a_search_does_not_wait_for_a_slow_service(
     tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     await tiered.index(make_repo(), project_id)
@@ -119,7 +119,7 @@ async def test_a_service_that_takes_long_is_not_waited_for(
         await asyncio.sleep(0.01)
 
 
-async def test_searches_at_the_same_time_all_get_the_stronger_model_s_vector(
+async def test_concurrent_searches_all_get_a_vector_of_the_secondary_model(
     tiered: App, make_repo: MakeRepo, project_id: str
 ) -> None:
     await tiered.index(make_repo(), project_id)
@@ -129,7 +129,7 @@ async def test_searches_at_the_same_time_all_get_the_stronger_model_s_vector(
     assert await asyncio.gather(*searches) == ["used"] * 8
 
 
-async def test_a_transformer_in_this_process_is_a_second_tier_too(
+async def test_a_transformer_in_this_process_can_be_the_secondary_model(
     settings: Settings, make_repo: MakeRepo, project_id: str, tmp_path: Path
 ) -> None:
     folder = make_folder(tmp_path / "words")
@@ -145,7 +145,7 @@ async def test_a_transformer_in_this_process_is_a_second_tier_too(
         assert await tier_of_search(app, project_id) == "used"
 
 
-async def test_half_of_the_vectors_put_nobody_at_a_disadvantage(
+async def test_chunks_without_secondary_vectors_are_at_no_disadvantage(
     tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     first = make_repo({"login.py": "def authenticate_user(password): ...\n"}, "first")

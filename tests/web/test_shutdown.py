@@ -144,7 +144,7 @@ async def test_a_second_interrupt_ends_the_process_at_once(
         program.process.send_signal(signal.SIGINT)
         await until_closed(program)
         program.process.send_signal(signal.SIGINT)
-        assert await ended(program.process) == (130, "Ended at once.\n")
+        assert await ended(program.process) == (130, "Exited at once.\n")
         with pytest.raises((MCPError, RuntimeError)):
             await call
 

@@ -23,7 +23,7 @@ from codebase_mcp.index.holdings import count_holdings, repositories_of
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import ProjectSource
 from codebase_mcp.repository_settings import repository_at
 from codebase_mcp.source.root import resolve_root
@@ -73,7 +73,7 @@ async def start_indexing(
     name: str | None = None,
     force: bool = False,
     depth: int | None = None,
-    identity: Identity = NOBODY,
+    identity: Identity = ANONYMOUS,
     wait_s: float = _SHORT_WAIT_S,
 ) -> Started:
     """Queue an index run of a repository, and wait up to ``wait_s`` for its end.
@@ -127,7 +127,7 @@ async def indexing_state(
     app: App,
     project_id: str | None = None,
     repository_id: UUID | None = None,
-    identity: Identity = NOBODY,
+    identity: Identity = ANONYMOUS,
 ) -> IndexingState:
     """The progress of a project, or of one of its repositories.
 
@@ -160,7 +160,7 @@ async def clear_index(
     app: App,
     project_id: str | None = None,
     repository_id: UUID | None = None,
-    identity: Identity = NOBODY,
+    identity: Identity = ANONYMOUS,
 ) -> tuple[Project, int]:
     """Remove the index of a project, or of one repository; returns the number of items removed.
 

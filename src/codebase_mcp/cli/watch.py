@@ -22,14 +22,14 @@ from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
-from codebase_mcp.web.ending import Ending
+from codebase_mcp.web.shutdown import Shutdown
 
 
 async def watch(options: argparse.Namespace, settings: Settings) -> int:
     """Follow the directories that are named, or all of a project, until told to end."""
-    ending = Ending()
+    shutdown = Shutdown()
     printer = _Printer(as_json=options.json)
-    with ending.of_process():
+    with shutdown.handle_signals():
         async with await App.open(settings) as app:
             project, roots = await _find(app, options, settings)
 
@@ -46,7 +46,7 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
             )
             printer.begin(roots)
             following = asyncio.create_task(watcher.run())
-            told = asyncio.create_task(ending.wait())
+            told = asyncio.create_task(shutdown.wait())
             await asyncio.wait([following, told], return_when=asyncio.FIRST_COMPLETED)
             for task in (told, following):
                 task.cancel()

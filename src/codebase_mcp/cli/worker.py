@@ -13,7 +13,7 @@ from codebase_mcp.background.worker import Worker
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number
-from codebase_mcp.web.ending import Ending
+from codebase_mcp.web.shutdown import Shutdown
 
 _CONCURRENCY = whole_number(1, 64)
 
@@ -26,12 +26,12 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
     """
     # What a worker does is all that it has to say.
     logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
-    ending = Ending()
-    with ending.of_process():
+    shutdown = Shutdown()
+    with shutdown.handle_signals():
         async with await App.open(settings) as app, _backfilling(app, once=options.once):
             worker = Worker(app, _concurrency(options.concurrency, settings))
             working = asyncio.create_task(worker.run(once=options.once))
-            told = asyncio.create_task(ending.wait())
+            told = asyncio.create_task(shutdown.wait())
             await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
             if not working.done():

@@ -153,7 +153,7 @@ class Pool:
         self._report_state()
 
     def _report_state(self) -> None:
-        """How full it is, for whoever watches the metrics."""
+        """Report the state of the pool to the metrics."""
         pool_state(
             self._size + self._overflow,
             in_use=self._in_use,

@@ -91,7 +91,7 @@ async def find_project(db: Database, project_id: str | None) -> Project:
     if project is None or project.project_id != project_id:
         raise ProjectNotFound(
             "Project has not been indexed or does not exist",
-            hint="Create it first: index_repository with this project_id, or create_project.",
+            hint="Make it first: index_repository with this project_id, or create_project.",
             details={"project_id": project_id},
         )
     return project

@@ -26,7 +26,7 @@ from psycopg.pq import TransactionStatus
 from codebase_mcp.database.faults import Advice, is_unavailable, translated
 from codebase_mcp.database.pool import Connection, Pool
 from codebase_mcp.errors import InternalError
-from codebase_mcp.telemetry.watch import round_trip, step
+from codebase_mcp.telemetry.stopwatch import round_trip, step
 
 Row = tuple[Any, ...]
 Statement = tuple[LiteralString, Mapping[str, object]]

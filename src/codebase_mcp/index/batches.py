@@ -28,7 +28,7 @@ from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.read import Skipped, SourceText, read_source
 from codebase_mcp.telemetry.calls import texts_embedded
-from codebase_mcp.telemetry.watch import step
+from codebase_mcp.telemetry.stopwatch import step
 
 # A killed run loses at most one batch per worker, and a worker holds one in memory.
 BATCH_BYTES = 1_000_000

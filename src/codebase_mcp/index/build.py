@@ -36,7 +36,7 @@ from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
-from codebase_mcp.telemetry.watch import step
+from codebase_mcp.telemetry.stopwatch import step
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.source.history import Tip, find_tip, list_commits, read_commits
-from codebase_mcp.telemetry.watch import step
+from codebase_mcp.telemetry.stopwatch import step
 
 _SQL = load_queries("codebase_mcp.index", "history.sql")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.telemetry import metrics
 from codebase_mcp.telemetry.logs import bound
-from codebase_mcp.telemetry.watch import Watch, duration, step, watched
+from codebase_mcp.telemetry.stopwatch import Stopwatch, duration, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
@@ -26,7 +26,7 @@ FILES_PER_MINUTE = 10_000
 class Pace:
     """Measures one run; ``follow`` passes its progress on."""
 
-    def __init__(self, watch: Watch, progress: Callable[[RunProgress], None]) -> None:
+    def __init__(self, watch: Stopwatch, progress: Callable[[RunProgress], None]) -> None:
         self._watch = watch
         self._progress = progress
         self._pending = 0
@@ -62,7 +62,7 @@ class Pace:
 def paced(progress: Callable[[RunProgress], None]) -> Iterator[Pace]:
     """Measure a run in the block: metrics, times, and a span with its steps."""
     metrics.INDEX_RUNS_IN_PROGRESS.add()
-    with watched("index", _count_step) as watch:
+    with stopwatch("index", _count_step) as watch:
         pace = Pace(watch, progress)
         try:
             yield pace
@@ -98,7 +98,7 @@ def _count_step(name: str, seconds: float) -> None:
     metrics.INDEX_STEP_SECONDS.add(name, amount=seconds)
 
 
-def _warn(run: RunResult, seconds: float, watch: Watch) -> None:
+def _warn(run: RunResult, seconds: float, watch: Stopwatch) -> None:
     rate = round(run.files_read * 60 / seconds)
     steps = {name: round(spent * 1000) for name, spent in watch.seconds.items()}
     with bound(duration_ms=round(seconds * 1000), files=run.files_read, steps_ms=steps):

@@ -69,7 +69,7 @@ SET active = true
 WHERE id = %(id)s;
 
 -- name: start_run
--- How much is ahead, for whoever asks while the run goes on.
+-- How many files are pending, for status queries during the run.
 UPDATE snapshot
 SET files_pending = %(pending)s, classifier = %(classifier)s
 WHERE id = %(id)s;
@@ -295,7 +295,7 @@ DELETE FROM chunk_vector
 WHERE profile_id = ANY(ARRAY(SELECT id FROM profile)) AND blob_id = ANY(%(ids)s);
 
 -- name: delete_vectors_unused
--- The vectors of texts that only files indexed with another model hold, but for the second tier's. A
+-- The vectors of texts that only files indexed with another model hold, but for the secondary model's. A
 -- text without any file waits for the sweep with all that it has.
 DELETE FROM chunk_vector AS v
 WHERE v.profile_id NOT IN (SELECT profile_id FROM second_tier)

@@ -264,7 +264,7 @@ async def page_of_projects(
     resolver = caller.app.resolver
     if arguments.project_id is not None:
         only, source = await resolver.resolve(arguments.project_id, caller.identity)
-        await resolver.look_again(only, source)
+        await resolver.recheck(only, source)
         return Page([only], 1, None), Current(only.project_id, source)
     page = await caller.app.list_projects(
         Paging.asked(arguments.limit, arguments.offset, arguments.cursor)

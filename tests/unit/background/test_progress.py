@@ -46,7 +46,7 @@ def progress(runs: list[RunState], jobs: list[IndexJob]) -> IndexingProgress:
     return found.progress
 
 
-def test_a_run_that_goes_on_tells_how_long_by_its_own_speed() -> None:
+def test_the_remaining_time_of_a_run_is_estimated_from_its_speed() -> None:
     now = progress([run("running")], [])
     assert (now.is_indexing, now.queued, now.percent) == (True, False, 50)
     assert now.current_file == "a.py"
@@ -72,7 +72,7 @@ def test_a_job_that_lost_its_process_is_where_the_run_was(status: Any) -> None:
     assert (now.is_indexing, now.percent, now.current_file) == (True, 50, None)
 
 
-def test_an_interrupted_run_that_nobody_goes_on_with_is_said_to_be_so() -> None:
+def test_an_interrupted_run_without_a_job_is_reported_as_interrupted() -> None:
     now = progress([run("interrupted")], [])
     assert (now.is_indexing, now.percent) == (False, 50)
     assert now.last_run is not None

@@ -137,7 +137,7 @@ async def test_batches_that_share_the_dying_pool_are_not_blamed() -> None:
     assert all(b"alpha" in rows for rows in symbols.values())
 
 
-async def test_workers_that_cannot_live_end_the_run_with_a_reason() -> None:
+async def test_a_run_fails_with_a_reason_if_workers_keep_crashing() -> None:
     pool = PreparerPool(workers=1)
     with pytest.raises(IndexingFailed, match="crash repeatedly"):
         await pool.prepare([GOOD], Job(1, 1, FatalModel("")), small=False)

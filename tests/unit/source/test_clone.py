@@ -325,7 +325,7 @@ def test_a_folder_that_cannot_be_written_is_named(origin: Path, tmp_path: Path) 
         ("fatal: something else", "git could not fetch https://host/a/b: fatal: something else"),
     ],
 )
-def test_what_git_complains_of_is_said_with_a_way_out(complaint: str, message: str) -> None:
+def test_errors_of_git_are_explained_with_a_hint(complaint: str, message: str) -> None:
     error = explained(GitFailed(complaint), parse_remote("https://host/a/b"))
     assert message in error.message
     assert error.hint

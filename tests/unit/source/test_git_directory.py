@@ -75,7 +75,7 @@ def test_the_inside_of_a_git_directory_is_refused_with_the_way_out(
 
 @pytest.mark.parametrize("inside_git", [False, True], ids=["bare", "git"])
 @pytest.mark.parametrize("staged", [False, True], ids=["untracked", "tracked"])
-def test_what_looks_like_a_git_directory_is_not_listed_at_any_depth_under_any_name(
+def test_a_directory_that_looks_like_a_git_directory_is_not_listed(
     tree: Path, other: Path, git: Git, inside_git: bool, staged: bool
 ) -> None:
     write(tree, "a.py", "deep/down/b.py", "HEAD", "deep/objects/c.py")

@@ -60,7 +60,7 @@ def seen(root: Path, selection: Selection | None = None) -> TreeScan:
     ids=lambda value: ",".join(sorted(value)) or "nothing" if isinstance(value, set) else "change",
 )
 @pytest.mark.parametrize("in_git", [False, True], ids=["bare", "git"])
-def test_a_look_finds_what_changed_and_nothing_that_is_left_out(
+def test_a_scan_finds_changes_and_nothing_that_is_ignored(
     root: Path,
     change: Callable[[Path], object],
     expected: set[str],
@@ -86,7 +86,7 @@ def test_a_file_that_became_a_link_is_gone(root: Path) -> None:
     assert scan.changes().changed == {"a.py"}
 
 
-def test_a_file_that_git_tracks_though_it_is_ignored_is_seen(work_tree: Path, git: Git) -> None:
+def test_an_ignored_file_that_git_tracks_is_scanned(work_tree: Path, git: Git) -> None:
     git(work_tree, "add", "--force", "out/d.py")
     scan = seen(work_tree)
     scan.track(file.path for file in list_files(work_tree).files)
@@ -102,7 +102,7 @@ def test_a_file_that_git_tracks_though_it_is_ignored_is_seen(work_tree: Path, gi
 @pytest.mark.parametrize(
     "name", [".gitignore", ".mcpignore", "src/.gitignore", ".mcp-context.toml"]
 )
-def test_another_rule_is_a_matter_of_the_whole_tree(root: Path, name: str) -> None:
+def test_a_changed_rule_file_needs_a_full_run(root: Path, name: str) -> None:
     scan = seen(root)
 
     (root / name).write_text("# changed\n")
@@ -111,7 +111,7 @@ def test_another_rule_is_a_matter_of_the_whole_tree(root: Path, name: str) -> No
     assert (changes.needs_full_run, changes.has_new_rules) == (True, True)
 
 
-def test_what_git_has_in_its_index_is_a_matter_of_the_whole_tree(work_tree: Path, git: Git) -> None:
+def test_a_change_of_the_git_index_needs_a_full_run(work_tree: Path, git: Git) -> None:
     scan = seen(work_tree)
 
     git(work_tree, "add", "--force", "out/d.py")
@@ -149,7 +149,7 @@ def test_patterns_of_the_settings_count(root: Path) -> None:
     assert scan.changes().is_empty
 
 
-def test_a_look_at_some_directories_sees_what_changed_there(root: Path) -> None:
+def test_a_scan_of_some_directories_finds_changes_there(root: Path) -> None:
     scan = seen(root)
     (root / "a.py").write_text("changed\n")
     (root / "src/b.py").write_text("changed\n")
@@ -163,7 +163,7 @@ def test_a_look_at_some_directories_sees_what_changed_there(root: Path) -> None:
     assert scan.changes().changed == {"a.py"}
 
 
-def test_a_root_that_has_gone_is_no_tree_of_deleted_files(root: Path) -> None:
+def test_a_missing_root_is_not_a_tree_of_deleted_files(root: Path) -> None:
     scan = seen(root)
     root.rename(root.with_name("elsewhere"))
 
@@ -171,14 +171,14 @@ def test_a_root_that_has_gone_is_no_tree_of_deleted_files(root: Path) -> None:
         scan.changes()
 
 
-def test_names_that_are_no_utf8_are_seen(root: Path) -> None:
+def test_names_that_are_not_utf8_are_scanned(root: Path) -> None:
     scan = seen(root)
     (root / os.fsdecode(b"caf\xe9.py")).write_text("c\n")
 
     assert scan.changes().changed == {os.fsdecode(b"caf\xe9.py")}
 
 
-def test_every_directory_that_may_hold_source_is_named(work_tree: Path) -> None:
+def test_all_directories_that_may_contain_source_are_listed(work_tree: Path) -> None:
     (work_tree / "empty").mkdir()
     scan = seen(work_tree)
 
