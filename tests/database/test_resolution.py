@@ -429,7 +429,7 @@ async def test_a_project_of_workflow_mcp_is_made_by_indexing_alone(
         with pytest.raises(ProjectNotFound) as caught:
             await resolver.resolve(None, ANONYMOUS)
         assert caught.value.message == "Project has not been indexed or does not exist"
-        assert f"workflow-mcp says that {name} is active" in (caught.value.hint or "")
+        assert f"workflow-mcp reports that {name} is active" in (caught.value.hint or "")
         now = await resolver.current(ANONYMOUS)
         assert (now.project_id, now.source, bool(now.problem)) == (name, "workflow", True)
         made, source = await resolver.resolve(None, ANONYMOUS, create=True)

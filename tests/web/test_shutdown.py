@@ -101,7 +101,7 @@ async def test_a_call_that_takes_too_long_is_broken_off_and_its_caller_told(
         async with watched.client:
             call = watched.index(root, project_id)
             await watched.progress.wait()
-            server.ending.begin()
+            server.shutdown.begin()
             result = await call
         await server.task
         assert not len(server.holder.calls)

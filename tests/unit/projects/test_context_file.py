@@ -171,7 +171,7 @@ def test_a_file_of_another_user_does_not_count(
     for _ in range(2):
         assert files.nearest(tmp_path / "a") == ContextFile(above, "above")
     assert [record.getMessage() for record in caplog.records] == [
-        f"{path} belongs to another user, so it is ignored"
+        f"{path} is ignored, as it belongs to another user"
     ]
 
 
