@@ -97,7 +97,12 @@ class App:
         self._nearest = NearestIndexes(database)
         self.memory_indexes = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
         self._searcher = Searcher(
-            database, models, PROGRAM_VERSION, self._nearest, self.memory_indexes
+            database,
+            models,
+            PROGRAM_VERSION,
+            self._nearest,
+            self.memory_indexes,
+            only_once=only_once,
         )
         self.jobs = JobQueue(database)
         self.freshness = Freshness(

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app import App
+from codebase_mcp.cli.main import run
+from codebase_mcp.database.server import Embedded
 from codebase_mcp.replies.text import search_text
+from codebase_mcp.search import slow
 from codebase_mcp.search.search import Request
 
 LONG = "".join(f"        total += self.rates[{n}] * days\n" for n in range(60))
@@ -84,6 +87,22 @@ async def test_the_reply_of_a_search_is_short_and_true(
     root = make_repo(FILES)
     await app.index(root, project_id)
     (root / "src/hotel.py").write_text(FILES["src/hotel.py"].replace("goodbye", "farewell"))
-    text = search_text(await app.search("check_out", project_id, BY_DEFINITION))
+    text = search_text(await app.search("Hotel check_out farewell", project_id, BY_DEFINITION))
     assert "Say farewell" in text
     assert len(text) < 1_000
+
+
+def test_a_slow_search_of_a_command_says_nothing_beside_its_answer(
+    embedded: Embedded,
+    make_repo: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(slow, "SLOW_S", 0.0)
+    options = ["--project", "test-slow-command", f"--data-dir={embedded.data_dir}"]
+    assert run(["index", str(make_repo(FILES)), *options]) == 0
+    capsys.readouterr()
+    assert run(["search", "when is breakfast", *options]) == 0
+    printed = capsys.readouterr()
+    assert "breakfast" in printed.out.lower()
+    assert not printed.err

@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 from codebase_mcp.tokens import TERM_SPACE
 
+# Digits after the point; short texts are sent and read faster.
+WEIGHT_DIGITS = 5
+VECTOR_DIGITS = 4
+
 
 def array_literal(numbers: Iterable[int]) -> str:
     """An array as text."""
@@ -17,10 +21,12 @@ def array_literal(numbers: Iterable[int]) -> str:
 
 def sparse_literal(weights: Mapping[int, float]) -> str:
     """A sparsevec as text; its positions are 1-based there."""
-    inner = ",".join(f"{term + 1}:{weight:.5f}" for term, weight in sorted(weights.items()))
+    inner = ",".join(
+        f"{term + 1}:{weight:.{WEIGHT_DIGITS}f}" for term, weight in sorted(weights.items())
+    )
     return f"{{{inner}}}/{TERM_SPACE}"
 
 
 def dense_literal(vector: NDArray[Any]) -> str:
     """A halfvec as text."""
-    return "[" + ",".join(f"{x:.4f}" for x in vector.tolist()) + "]"
+    return "[" + ",".join(f"{x:.{VECTOR_DIGITS}f}" for x in vector.tolist()) + "]"

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 # A line of a comment, a decorator or an attribute; a preprocessor directive is neither.
 _DESCRIBES = re.compile(
-    r"""\s*(?://|/\*|\*|--|;|%|@\w|\[\w.]+(?:\(.*\))?\]\s*$
+    r"""\s*(?://|/\*|\*|--|;|%|@\w|\[[\w.]+(?:\(.*\))?\]\s*$
     |\#(?!\s*(?:include|define|undef|if|ifdef|ifndef|elif|else|endif|pragma|error|warning|line)\b))""",
     re.VERBOSE,
 )

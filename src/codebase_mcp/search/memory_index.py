@@ -2,7 +2,8 @@
 
 A copy of what the candidate lists need of one project's index: words with their weights, vectors,
 names of files and definitions, but no texts. It answers as the statements of ``search.sql`` do, and
-finds the nearest vectors exactly. It is never changed; ``version`` says of which state it is.
+with the same scores, as numbers are rounded alike; the nearest vectors it finds exactly. It is
+never changed; ``version`` says of which state it is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.directories import directory_pattern
 from codebase_mcp.search.filters import Filters
@@ -96,7 +98,7 @@ class Postings:
         """The inner product of a sparse query with each of ``size`` rows."""
         scores = np.zeros(size, np.float32)
         for span, weight in zip(self.spans(weights), weights.values(), strict=True):
-            scores[self.rows[span]] += np.float32(weight) * self.weights[span]
+            scores[self.rows[span]] += np.float32(round(weight, WEIGHT_DIGITS)) * self.weights[span]
         return scores
 
     @property
@@ -220,7 +222,7 @@ class MemoryIndex:
         self, vector: Vectors, filters: Filters, limit: int
     ) -> list[tuple[int, int, float]]:
         """The chunks nearest to a vector: text's id, ordinal, inner product negated."""
-        products = vector.astype(np.float32) @ self.vectors
+        products = vector.round(VECTOR_DIGITS).astype(np.float16).astype(np.float32) @ self.vectors
         if filters.narrow:
             chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
             best = chunks[_highest(products[chunks], limit)]

@@ -139,7 +139,10 @@ class _Entered:
 
 
 class Searcher:
-    """Answers questions about the indexed repositories of a project."""
+    """Answers questions about the indexed repositories of a project.
+
+    With ``only_once`` nothing is prepared for a second search, and a slow one is not looked into.
+    """
 
     def __init__(
         self,
@@ -148,12 +151,15 @@ class Searcher:
         version: str,
         nearest: NearestIndexes,
         memory: MemoryIndexes,
+        *,
+        only_once: bool = False,
     ) -> None:
         self._database = database
         self._models = models
         self._version = version
         self._nearest = nearest
         self._memory = memory
+        self._only_once = only_once
         self._slow = SlowSearches(database)
         self._stronger = StrongerModel(models)
         self._seconds: dict[str, Profile | None] = {}
@@ -174,7 +180,8 @@ class Searcher:
         """
         with stopwatch("search", _count_step, keeps_statements=True) as watch:
             answer = await self._answer(project, parse_query(text), request)
-        self._slow.look_at(project, watch)
+        if not self._only_once:
+            self._slow.look_at(project, watch)
         return answer
 
     async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
@@ -189,7 +196,8 @@ class Searcher:
             else:
                 hits = await _chunk_hits(tx, scored, request)
         total = count_chunks(scored)
-        self._tend(project, scope)
+        if not self._only_once:
+            self._tend(project, scope)
         return Answer(
             hits=hits,
             file_count=len(files),

@@ -19,7 +19,7 @@ ABOVE = [
     ("call();\nfunc f() {}\n", 2),
     ("// of something else\n\nfunc f() {}\n", 3),
     ("x(); /* begins behind code\n and ends */\nf() {}\n", 3),
-    ("# line\n" * 100 + "def f(): pass\n", 41),
+    ("# text\n" * 100 + "def f(): pass\n", 41),
 ]
 
 
