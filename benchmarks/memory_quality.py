@@ -22,8 +22,8 @@ from statistics import mean
 from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.records.memory import Said, prepare, store_observation
-from codebase_mcp.records.memory_search import Filters, search_observations
+from codebase_mcp.records.memory import ObservationText, prepare, store_observation
+from codebase_mcp.records.memory_search import MemoryFilters, search_observations
 from codebase_mcp.records.memory_search import ask as put
 from codebase_mcp.records.recall import FUSED, MEANING_ONLY, WORDS_ONLY, Weighing
 from codebase_mcp.settings import Settings
@@ -66,7 +66,7 @@ async def store(app: App) -> dict[str, str]:
     """Store all observations; the id that each content has in the set."""
     for line in lines_of("observations.jsonl"):
         model = await app.models.configured()
-        [prepared] = await prepare(model, [Said(line["content"], tuple(line["tags"]))])
+        [prepared] = await prepare(model, [ObservationText(line["content"], tuple(line["tags"]))])
         async with app.enter() as here:
             await store_observation(here.tx, model, prepared, line["type"], None)
     return {line["content"]: line["id"] for line in lines_of("observations.jsonl")}
@@ -77,7 +77,7 @@ async def ask(app: App, text: str, weighing: Weighing) -> list[str]:
     question = await put(app.models, text)
     async with app.enter(readonly=True) as here:
         found = await search_observations(
-            here.tx, question, Filters(), limit=LIMIT, weighing=weighing
+            here.tx, question, MemoryFilters(), limit=LIMIT, weighing=weighing
         )
     return [observation.content for observation in found]
 

@@ -201,9 +201,9 @@ async def measure_reads(app: App, rng: random.Random, ids: dict[str, list[UUID]]
         "how are sockets closed", "parse the header of a message", "wait for a thread",
         "where is the cache kept", "unicode normalisation", "compare two files",
     )  # fmt: skip
-    no_filter, tagged = memory_search.Filters(), memory_search.Filters(tags=("tag7",))
+    no_filter, tagged = memory_search.MemoryFilters(), memory_search.MemoryFilters(tags=("tag7",))
 
-    def search(filters: memory_search.Filters) -> Operation:
+    def search(filters: memory_search.MemoryFilters) -> Operation:
         async def ask_and_search(tx: Transaction) -> None:
             question = await memory_search.ask(app.models, rng.choice(questions))
             await memory_search.search_observations(tx, question, filters, limit=10)
@@ -242,7 +242,9 @@ async def measure_writes(app: App, rng: random.Random, ids: dict[str, list[UUID]
     numbers = itertools.count()
 
     async def store(tx: Transaction) -> None:
-        said = memory.Said(f"Observation {next(numbers)}: the cache of templates is never emptied")
+        said = memory.ObservationText(
+            f"Observation {next(numbers)}: the cache of templates is never emptied"
+        )
         model = await app.models.configured()
         [prepared] = await memory.prepare(model, [said])
         await memory.store_observation(tx, model, prepared, "Insight", None)

@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.background.growing import growing
+from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.settings import Settings
 from quality import data_folder
 from quality_queries import Repository, everyday_repositories
@@ -56,7 +56,7 @@ def settings_of(data_dir: Path, model: Path | None) -> Settings:
 
 async def first_answer(settings: Settings, root: Path) -> FirstAnswer:
     """Index a tree in a new project, as a server does, and ask one question."""
-    async with await App.open(settings) as app, growing(app):
+    async with await App.open(settings) as app, backfilling(app):
         await app.projects()  # the database is up
         started, used = time.perf_counter(), core_seconds()
         await app.index(root, "first-answer")
@@ -94,7 +94,7 @@ async def measure(
             await bring_up_to_date(app, repository)
             [project] = await projects_of(app, repository)
             before = time.process_time()
-            await app.grower.grow(project, progress=count)
+            await app.backfill.run(project, progress=count)
             used += time.process_time() - before
             print(f"{repository.name}: {chunks} chunks", flush=True)
     for name, settings in (("first tier", alone), ("both tiers", both)):

@@ -62,12 +62,12 @@ async def measure(
                 semble_replies(semble, repository, keep),
                 grep_replies(repository),
             )
-            records += records_of(repository, replies)
+            records += git_dir_for(repository, replies)
             print(f"{repository.name}: {len(repository.asked)} asked", file=sys.stderr, flush=True)
     return records
 
 
-def records_of(repository: Repository, replies: Replies) -> Iterator[Record]:
+def git_dir_for(repository: Repository, replies: Replies) -> Iterator[Record]:
     """What each question cost with each tool."""
     read_chars = chars_of_range(repository.root)
     for tool, some in replies.items():

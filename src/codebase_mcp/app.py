@@ -38,8 +38,8 @@ from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
-from codebase_mcp.projects.holding import Holding, projects_at
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
+from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from codebase_mcp.dry_run import DryRun
     from codebase_mcp.embedding.embedder import Embedder
     from codebase_mcp.erasure import Erasure
+    from codebase_mcp.index.backfill import Backfill
     from codebase_mcp.index.build import Indexer, RunResult
-    from codebase_mcp.index.growing import Grower
     from codebase_mcp.index.pool import PreparerPool
-    from codebase_mcp.index.progress import Progress
+    from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.notes import Note
@@ -136,11 +136,11 @@ class App:
         return Misses(self._database, self.models, self._searcher)
 
     @cached_property
-    def grower(self) -> Grower:
-        """Adds the vectors of the second tier."""
-        from codebase_mcp.index.growing import Grower  # noqa: PLC0415
+    def backfill(self) -> Backfill:
+        """Adds the vectors of the secondary model."""
+        from codebase_mcp.index.backfill import Backfill  # noqa: PLC0415
 
-        return Grower(self._database, self.models)
+        return Backfill(self._database, self.models)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -229,8 +229,8 @@ class App:
         force_reindex: bool = False,
         history_depth: int | None = None,
         operation_id: UUID | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
-        identity: Identity = NOBODY,
+        progress: Callable[[RunProgress], None] = lambda _: None,
+        identity: Identity = ANONYMOUS,
     ) -> IndexReport:
         """Make the index of a directory equal to it; what is anchored to its code follows.
 
@@ -269,7 +269,7 @@ class App:
         paths: Iterable[str],
         project_id: str | None = None,
         *,
-        identity: Identity = NOBODY,
+        identity: Identity = ANONYMOUS,
     ) -> IndexReport:
         """Make the index equal to the disk at some paths, files or directories, there or gone.
 
@@ -345,7 +345,7 @@ class App:
         project_id: str | None = None,
         request: Request | None = None,
         *,
-        identity: Identity = NOBODY,
+        identity: Identity = ANONYMOUS,
         with_notes: bool = False,
         with_help: bool = False,
     ) -> SearchReport:
@@ -359,7 +359,7 @@ class App:
         """
         started = time.perf_counter()
         project, source = await self.resolver.resolve(project_id, identity)
-        async with self.resolver.still_there(project, source):
+        async with self.resolver.raise_not_found_if_dropped(project, source):
             request = request or Request()
             answer, truth = await self.freshness.search(project, query, request)
             help_ = None
@@ -377,14 +377,14 @@ class App:
 
     async def rank(self, query: str, project_id: str | None, filters: Filters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""
-        project, _ = await self.resolver.resolve(project_id, NOBODY)
+        project, _ = await self.resolver.resolve(project_id, ANONYMOUS)
         return await self._searcher.rank(project, query, filters)
 
     @asynccontextmanager
     async def enter(
         self,
         project_id: str | None = None,
-        identity: Identity = NOBODY,
+        identity: Identity = ANONYMOUS,
         *,
         readonly: bool = False,
     ) -> AsyncIterator[InProject]:
@@ -396,7 +396,7 @@ class App:
         """
         project, source = await self.resolver.resolve(project_id, identity)
         async with (
-            self.resolver.still_there(project, source),
+            self.resolver.raise_not_found_if_dropped(project, source),
             self._database.transaction(project, readonly=readonly) as tx,
         ):
             yield InProject(tx, project, source, identity.owner)
@@ -407,13 +407,13 @@ class App:
         for project in await list_projects(self._database) if chosen is None else chosen:
             with suppress(ProjectNotFound):  # dropped meanwhile
                 async with (
-                    self.resolver.still_there(project, "explicit"),
+                    self.resolver.raise_not_found_if_dropped(project, "explicit"),
                     self._database.transaction(project, readonly=True) as tx,
                 ):
                     found.append(ProjectFacts(project, await load_inventory(tx)))
         return found
 
-    async def projects_at(self, directory: Path) -> list[Holding]:
+    async def projects_at(self, directory: Path) -> list[IndexedIn]:
         """The projects that have the repository in which a directory lies, the last indexed first.
 
         Of repositories inside each other the innermost counts.
@@ -427,7 +427,7 @@ class App:
         found, total = await page_of_projects(self._database, paging.parameters())
         return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
 
-    async def health(self, project_id: str | None, identity: Identity = NOBODY) -> Health:
+    async def health(self, project_id: str | None, identity: Identity = ANONYMOUS) -> Health:
         """What works and what does not; an answer also when the database is away.
 
         Raises:
@@ -459,7 +459,7 @@ class App:
         self,
         repo_path: str | Path,
         project_id: str | None = None,
-        identity: Identity = NOBODY,
+        identity: Identity = ANONYMOUS,
     ) -> UUID:
         """Forget a repository, which need not exist any more; its id.
 

@@ -12,7 +12,7 @@ from codebase_mcp.database.placement import has_cluster
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
 from codebase_mcp.index.identity import repository_id_in
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.repository_settings import RepositorySettings, repository_at
 from codebase_mcp.settings import Settings
@@ -51,7 +51,7 @@ class DryRun:
         project_id: str | None = None,
         *,
         force_reindex: bool = False,
-        identity: Identity = NOBODY,
+        identity: Identity = ANONYMOUS,
     ) -> IndexForecast:
         """What indexing a directory would do and cost.
 
@@ -64,7 +64,7 @@ class DryRun:
         """
         root = await asyncio.to_thread(resolve_root, str(repo_path))
         repository = await asyncio.to_thread(repository_at, self._settings, root)
-        meant = await self._resolver.meant(project_id, identity, repository=root)
+        meant = await self._resolver.choose(project_id, identity, repository=root)
         stored = await self._stored(schema_of(meant.project_id), root)
         # The second tier is not asked: that may cost money, and says nothing about the files.
         model = await self._models.first()

@@ -1,7 +1,7 @@
-"""Erase something for good, and prove it: files, repositories, projects.
+"""Purge files, repositories or projects, and verify that nothing is left.
 
-Removing forgets; what nobody uses any more waits an hour for the sweep. Purging waits for nothing
-and counts afterwards what is left of it in every table.
+Data of a removed repository is kept for an hour before it is deleted. A purge deletes it at once,
+and then counts the rows that are left in every table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from codebase_mcp.database.projects import Project, count_in_project, drop_proje
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.build import Indexer
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.part import Part
+from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.source.selection import EVERYTHING, Selection
@@ -29,16 +29,16 @@ from codebase_mcp.source.walk import list_files
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be purged: a repository, or some paths of it."""
+    """The target of a purge: a repository, or some paths of it."""
 
     project: Project
     repository: RepositoryFacts
-    part: Part | None
+    scope: PathScope | None
 
     @property
     def kind(self) -> Literal["repository", "file"]:
         """Which of the two."""
-        return "repository" if self.part is None else "file"
+        return "repository" if self.scope is None else "file"
 
 
 class Erasure:
@@ -53,14 +53,14 @@ class Erasure:
         self._jobs = jobs
 
     async def find(
-        self, place: str | Path, project_id: str | None = None, identity: Identity = NOBODY
+        self, place: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> Target:
-        """What a place means: a repository's directory or id, or a path inside of one.
+        """Find the target: a repository's directory or id, or a path inside of one.
 
-        Nothing of it need exist on disk any more.
+        It need not exist on disk any more.
 
         Raises:
-            NotFound: no repository of the project is or holds it.
+            NotFound: it is not a repository of the project, nor inside of one.
             ProjectNotFound: no such project.
         """
         project, _ = await self._resolver.resolve(project_id, identity)
@@ -75,28 +75,28 @@ class Erasure:
             for candidate in candidates:
                 if candidate.is_relative_to(repository.root):
                     path = candidate.relative_to(repository.root).as_posix()
-                    part = Part(frozenset([path]), frozenset([path]))
-                    return Target(project, repository, part)
+                    scope = PathScope(frozenset([path]), frozenset([path]))
+                    return Target(project, repository, scope)
         raise NotFound(
             f"Nothing is indexed at {place}",
             hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
         )
 
     async def purge(self, target: Target) -> Purged:
-        """Erase it, and count what is left.
+        """Delete the target, and count what is left.
 
-        What is anchored to it stays, and says that the code is gone.
+        Records anchored to it stay, and report that the code is gone.
 
         Raises:
-            NotFound: it is not in the index (any more).
+            NotFound: it is not in the index.
         """
         project, repository = target.project, target.repository
-        if target.part is None:
+        if target.scope is None:
             await self._jobs.stop(project.schema_name, repository.id)
-        purged = await self._indexer.purge(project, repository.id, target.part)
+        purged = await self._indexer.purge(project, repository.id, target.scope)
         if not any(purged.before.values()):
             raise NotFound(
-                f"Nothing of it is in the index of {repository.root}",
+                f"The path is not in the index of {repository.root}",
                 hint="codebase-mcp status shows what is indexed.",
             )
         async with self._database.transaction(project) as tx:
@@ -105,9 +105,9 @@ class Erasure:
         return purged
 
     async def purge_project(
-        self, project_id: str | None = None, identity: Identity = NOBODY
+        self, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> Purged:
-        """Erase a whole project, its records too, and count what is left.
+        """Delete a whole project with its records, and count what is left.
 
         Raises:
             ProjectNotFound: no such project.
@@ -121,7 +121,7 @@ class Erasure:
         return Purged(before, {table: left.get(table, 0) for table in before})
 
     async def still_on_disk(self, target: Target, purged: Purged) -> bool:
-        """Whether anything of it is still there."""
+        """Whether any of the purged files still exists on disk."""
         root = Path(target.repository.root)
         paths = [root / path for path in purged.paths] or [root]
         return await asyncio.to_thread(lambda: any(path.exists() for path in paths))
@@ -129,7 +129,7 @@ class Erasure:
     async def is_read_again(
         self, target: Target, purged: Purged, selection: Selection = EVERYTHING
     ) -> bool:
-        """Whether it is still there and nothing ignores it, so that it is indexed again."""
+        """Whether files exist on disk and are not ignored, so that they will be indexed again."""
         root = Path(target.repository.root)
         if not await asyncio.to_thread(root.is_dir):
             return False

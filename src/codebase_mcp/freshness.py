@@ -1,7 +1,8 @@
-"""How true is an answer? The index is held against the files before and after each search.
+"""Is a search result up to date? The index is compared with the files before and after each search.
 
-Before it, as far as a budget allows; after it, the lines of every hit. What was found to have
-changed is indexed and searched again, once; a hit whose lines are not there any more is not shown.
+Before the search as far as a time budget allows; after it the lines of every hit. If hits have
+changed, the changes are indexed and the search runs once more. Hits whose lines have changed are
+not shown.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, ProjectClaims
+from codebase_mcp.database.connection import Database, ProjectTryLocks
 from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.index.refresh import Outdated, Refresher, Update
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
 
 State = Literal["ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"]
 
-# Of several repositories the state is the one that says most about what is missing.
+# The state over several repositories is the last of these.
 _ORDER: tuple[State, ...] = ("ready", "unchecked", "stale", "outdated", "incomplete", "indexing")
 
-# For what hits turned out to have changed there is always so much of the budget.
+# The least share of the budget for indexing changes found in hits.
 _LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class IndexTruth:
-    """How far an answer can be relied upon. ``files_pending`` are known not to be indexed yet."""
+class IndexFreshness:
+    """How up to date an answer is; ``files_pending`` are known not to be indexed yet."""
 
     state: State
     files_pending: int
@@ -51,12 +52,12 @@ class IndexTruth:
 
 
 class Freshness:
-    """Answers questions from an index that follows the files.
+    """Searches an index, and keeps it up to date with the files.
 
-    ``update`` lets an index follow, ``selection_of`` says what of a tree is listed; an index that
-    was made under other settings than ``chosen_by`` is left alone, one of an earlier version of the
-    program is made anew by others (``outdated``). With a budget of 0 nothing is
-    looked at; ``only_once`` is for whoever searches once.
+    ``update`` updates an index, ``selection_of`` says which files of a tree are listed. An index
+    made with other settings than ``chosen_by`` is not updated. One of an earlier version of the
+    program is rebuilt by a job (``outdated``). With a budget of 0 nothing is checked. With
+    ``only_once`` nothing is prepared for a second search.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Freshness:
         self._budget_s = budget_s
         self._refresher = Refresher(
             database,
-            self.bring,
+            self.update_index,
             selection_of,
             outdated=outdated,
             chosen_by=chosen_by,
@@ -88,17 +89,17 @@ class Freshness:
         self._verifier = Verifier()
 
     async def close(self) -> None:
-        """Break off what goes on in the background."""
+        """Cancel background updates."""
         await self._refresher.close()
 
     def forget(self, project: Project) -> None:
-        """The project's index changed by other ways."""
+        """Discard cached state, as the project's index was changed elsewhere."""
         self._refresher.forget(project)
 
     async def search(
         self, project: Project, text: str, request: Request
-    ) -> tuple[Answer, IndexTruth]:
-        """The best places for a question, all of them there, and what may be missing.
+    ) -> tuple[Answer, IndexFreshness]:
+        """Search, with all hits verified, and report how up to date the answer is.
 
         Raises:
             ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as ``Searcher.search``.
@@ -109,26 +110,28 @@ class Freshness:
         answer = await self._searcher.search(project, text, request)
         if self._budget_s and answer.hits:
             answer = await self._verified(project, text, request, answer, started)
-        return answer, await self.truth(project, answer.snapshots)
+        return answer, await self.state_of(project, answer.snapshots)
 
     async def check(self, project: Project, *, budget_s: float) -> dict[UUID, TreeState]:
-        """How true the index of each repository is, looked at for so long."""
-        await self._refresher.check(project, budget_s=budget_s, only_look=True)
+        """The state of each repository's index, checked within the budget."""
+        await self._refresher.check(project, budget_s=budget_s, only_check=True)
         states = {}
         for tree in await self.trees(project):
             state = await self._refresher.state_of(project, tree.repository_id, tree.files_pending)
             states[tree.repository_id] = state
         return states
 
-    async def truth(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> IndexTruth:
-        """How far an answer from these snapshots can be relied upon."""
+    async def state_of(
+        self, project: Project, snapshots: Sequence[ScopedSnapshot]
+    ) -> IndexFreshness:
+        """How up to date an answer from these snapshots is."""
         states = [
             await self._refresher.state_of(project, one.repository_id, one.files_pending)
             for one in snapshots
         ]
         indexed = [one.indexed_at for one in snapshots]
         checked = [one.checked_at for one in states]
-        return IndexTruth(
+        return IndexFreshness(
             state=max((one.state for one in states), key=_ORDER.index, default="absent"),
             files_pending=sum(one.pending for one in states),
             files_failed=sum(one.files_failed for one in snapshots),
@@ -138,25 +141,25 @@ class Freshness:
         )
 
     async def projects(self) -> list[Project]:
-        """All of them."""
+        """All projects."""
         return await list_projects(self._database)
 
     async def trees(self, project: Project) -> list[Tree]:
-        """The repositories of a project, and who is busy with them."""
+        """The indexed trees of a project."""
         async with self._database.transaction(project, readonly=True) as tx:
             return await load_trees(tx)
 
-    def is_ours(self, tree: Tree) -> bool:
-        """Whether it was indexed under settings like ours, which list the same files of it."""
-        return self._refresher.is_ours(tree)
+    def has_same_settings(self, tree: Tree) -> bool:
+        """Whether it was indexed with settings that select the same files as ours."""
+        return self._refresher.has_same_settings(tree)
 
-    async def bring(
+    async def update_index(
         self, project: Project, root: Path, paths: Iterable[str] | None
     ) -> RunResult | None:
-        """Let an index follow its tree, at some paths or everywhere; what was removed stays so.
+        """Update an index for some paths or for the whole tree; None if it was removed.
 
         Raises:
-            CodebaseError: it cannot.
+            CodebaseError: the update failed.
         """
         if all(one.schema_name != project.schema_name for one in await self.projects()):
             return None
@@ -171,9 +174,9 @@ class Freshness:
             trees = [one for one in await load_trees(tx) if one.repository_id == repository_id]
             return [path for one in trees for path in await stored_at(tx, one.snapshot_id)]
 
-    def claims(self) -> AbstractAsyncContextManager[ProjectClaims]:
-        """The locks of whoever watches trees."""
-        return self._database.claims()
+    def try_locks(self) -> AbstractAsyncContextManager[ProjectTryLocks]:
+        """Try-locks for the watcher of trees."""
+        return self._database.try_locks()
 
     async def _verified(
         self, project: Project, text: str, request: Request, answer: Answer, started: float
@@ -183,11 +186,11 @@ class Freshness:
         if found.changed:
             left_s = self._budget_s - (time.monotonic() - started)
             within_s = max(left_s, _LEAST_SHARE * self._budget_s)
-            await self._refresher.bring(project, found.changed, within_s=within_s)
+            await self._refresher.update_changed(project, found.changed, within_s=within_s)
             answer = await self._searcher.search(project, text, request)
             found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
         if found.changed:
-            await self._refresher.bring(project, found.changed, within_s=0)
+            await self._refresher.update_changed(project, found.changed, within_s=0)
         dropped = len(answer.hits) - len(found.hits)
         total = max(answer.total_count - dropped, len(found.hits))
         return replace(answer, hits=found.hits, total_count=total)

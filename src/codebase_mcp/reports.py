@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
-    from codebase_mcp.freshness import IndexTruth
+    from codebase_mcp.freshness import IndexFreshness
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.inventory import RepositoryFacts
     from codebase_mcp.projects.resolution import ProjectSource
@@ -43,7 +43,7 @@ class SearchReport:
     answer: Answer
     project: Project
     project_source: ProjectSource
-    index: IndexTruth
+    index: IndexFreshness
     latency_ms: float
     notes: tuple[tuple[Note, ...], ...] = ()
     help: Help | None = None

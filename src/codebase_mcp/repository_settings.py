@@ -15,9 +15,9 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.projects.context_file import (
     ContextText,
     context_of,
+    path_text,
     project_in,
     read_toml,
-    shown,
 )
 from codebase_mcp.settings import (
     DEFAULT,
@@ -90,7 +90,7 @@ class Reading:
 
 def read_context(context: ContextText) -> Reading:
     """The settings in a context file."""
-    reading = Reading(shown(context.path))
+    reading = Reading(path_text(context.path))
     try:
         content = read_toml(context)
     except InvalidInput as error:
@@ -183,7 +183,7 @@ def choice_of(settings: Settings) -> str:
 
 
 def _said_by(context: ContextText, error: InvalidInput) -> Problem:
-    file = shown(context.path)
+    file = path_text(context.path)
     field, value = error.details["field"], error.details["value"]
     message = error.message.removeprefix(f"{file}: ")
     return {"field": f"{file}: {field}", "value": str(value or ""), "constraint": message}

@@ -1,6 +1,4 @@
-"""What leaves a project and comes back: records as lines, whole projects as backups, schemas of
-earlier versions.
-"""
+"""Export and import of records, backup and restore of projects, and migration of schemas."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import drop_project
 from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
+from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Resolver
-from codebase_mcp.records.transfer import Imported, export_lines, import_lines, survey_lines
+from codebase_mcp.records.transfer import Imported, export_lines, import_lines, scan_lines
 
 
 class Transfers:
@@ -31,16 +29,16 @@ class Transfers:
         self._models = models
 
     async def export_records(
-        self, project_id: str | None = None, identity: Identity = NOBODY
+        self, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> AsyncIterator[str]:
-        """What is kept beside the code, as lines of JSON, from one state of the database.
+        """The records of a project as lines of JSON, from one snapshot of the database.
 
         Raises:
             ProjectNotFound: no such project.
         """
         project, source = await self._resolver.resolve(project_id, identity)
         async with (
-            self._resolver.still_there(project, source),
+            self._resolver.raise_not_found_if_dropped(project, source),
             self._database.transaction(project, readonly=True) as tx,
         ):
             async for line in export_lines(tx, project.project_id, datetime.now(UTC)):
@@ -50,19 +48,19 @@ class Transfers:
         self,
         file: BinaryIO,
         project_id: str | None = None,
-        identity: Identity = NOBODY,
+        identity: Identity = ANONYMOUS,
         *,
         dry_run: bool = False,
     ) -> Imported:
-        """Store the records of such lines, all or none; a project that is not there is made.
+        """Import such lines, all or none; the project is created if it does not exist.
 
-        ``file`` is read twice; with ``dry_run`` everything is done and undone.
+        ``file`` is read twice; with ``dry_run`` the import is rolled back.
 
         Raises:
-            InvalidInput: lines that cannot be stored, by their numbers.
+            InvalidInput: some lines are invalid; lists them by number.
         """
-        survey = await asyncio.to_thread(survey_lines, file)
-        model = await self._models.configured() if survey.spots["observation"] else None
+        scan = await asyncio.to_thread(scan_lines, file)
+        model = await self._models.configured() if scan.spots["observation"] else None
         try:
             project, _ = await self._resolver.resolve(project_id, identity)
             is_new = False
@@ -72,7 +70,7 @@ class Transfers:
         is_kept = False
         try:
             async with self._database.transaction(project) as tx:
-                imported = await import_lines(tx, file, survey, model)
+                imported = await import_lines(tx, file, scan, model)
                 if dry_run:
                     await tx.close()
             is_kept = not dry_run
@@ -83,16 +81,16 @@ class Transfers:
         return imported
 
     async def backup(
-        self, file: BinaryIO, project_id: str | None = None, identity: Identity = NOBODY
+        self, file: BinaryIO, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> BackupFacts:
-        """Write a whole project, its index and its records, into a file.
+        """Write a whole project, with index and records, to a file.
 
         Raises:
             ProjectNotFound: no such project.
             OSError: the file cannot be written.
         """
         project, source = await self._resolver.resolve(project_id, identity)
-        async with self._resolver.still_there(project, source):
+        async with self._resolver.raise_not_found_if_dropped(project, source):
             return await write_backup(self._database, project, file)
 
     async def restore(
@@ -103,11 +101,11 @@ class Transfers:
         *,
         replace: bool = False,
     ) -> BackupFacts:
-        """Make a project of a backup, whole or not at all; ``name`` is what errors call the file.
+        """Restore a project from a backup, as a whole or not at all; ``name`` names it in errors.
 
         Raises:
-            InvalidInput: the file is no backup, is damaged, or was made by a newer program.
-            Conflict: the project holds something already.
+            InvalidInput: the file is not a backup, is damaged, or was made by a newer program.
+            Conflict: the project is not empty.
         """
         restored = await restore_backup(
             self._database,
@@ -123,10 +121,10 @@ class Transfers:
     async def migrate(
         self, project_id: str | None = None, *, every: bool = False, check: bool = False
     ) -> list[SchemaState]:
-        """Bring the catalogue and one project, or every one, up to date; or only look.
+        """Migrate the catalogue and one project, or every one; with ``check`` only report.
 
         Raises:
             ProjectNotFound: no such project.
         """
-        work = survey if check else upgrade
+        work = check_schemas if check else upgrade
         return await work(self._database, project_id, every=every)

@@ -1,4 +1,4 @@
-"""What do the settings say to the rooms? Rooms get values, not settings."""
+"""Turns settings into the values that other packages take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def database_target(settings: Settings) -> DatabaseTarget:
-    """The PostgreSQL that a URL names, or else the embedded one."""
+    """The PostgreSQL of the configured URL, or the embedded one."""
     if settings.database_url is None:
         return Embedded(settings.data_dir, idle_minutes=settings.idle_minutes)
     return External(
@@ -28,7 +28,7 @@ def database_target(settings: Settings) -> DatabaseTarget:
 
 
 def chosen_model(settings: Settings) -> Recipe:
-    """The strongest model that is asked for."""
+    """The configured model."""
     from codebase_mcp.embedding.profile import Recipe  # noqa: PLC0415
 
     return Recipe(
@@ -40,14 +40,14 @@ def chosen_model(settings: Settings) -> Recipe:
 
 
 def provider_of(settings: Settings) -> Provider:
-    """Who embeds with the chosen model; where nobody says it, a folder tells by what it holds."""
+    """The provider of the configured model; if none is configured, determined from its folder."""
     if settings.embedding_provider is None and not settings.ollama_url:
         return provider_of_folder(settings.embedding_model)
     return cast(Provider, settings.provider)
 
 
 def model_access(settings: Settings) -> Access:
-    """The ways to models: of the chosen one, and of those that older indexes were made with."""
+    """How to reach models: the configured one, and those of older indexes."""
     from codebase_mcp.embedding.models import Access  # noqa: PLC0415
 
     return Access(

@@ -11,7 +11,7 @@ import pytest
 from fastmcp import Client
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import build_server
 
@@ -68,7 +68,7 @@ def call(client: Client[Any]) -> Caller:
 @pytest.fixture
 async def existing(app: App, project_id: str) -> str:
     """The id of a project that exists and holds nothing."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     return project_id
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def project(app: App, project_id: str) -> AsyncIterator[str]:
     """A project without anything in it."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     yield project_id
 
 

@@ -12,7 +12,7 @@ from fastmcp import Client
 from tests.embedding_server import EmbeddingServer
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import TOOLSETS, Settings
 from codebase_mcp.tools.server import build_server
 
@@ -31,7 +31,7 @@ async def server(anyio_backend: str) -> AsyncIterator[EmbeddingServer]:
 
 @pytest.fixture
 async def project(app: App, project_id: str) -> str:
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     return project_id
 
 
@@ -57,7 +57,7 @@ async def test_memory_is_stored_and_found_by_a_service(
         assert reply["observations"] == []
 
 
-async def test_status_and_health_say_how_far_the_second_tier_is(
+async def test_status_and_health_report_the_state_of_the_secondary_model(
     app: App, call: Caller, server: EmbeddingServer, project: str, make_repo: Callable[..., Path]
 ) -> None:
     await app.index(make_repo(), project)
@@ -69,8 +69,8 @@ async def test_status_and_health_say_how_far_the_second_tier_is(
     assert (waits["chunks_done"], waits["error"], waits["replaces"]) == (0, None, None)
     chosen = replace(app.settings, ollama_url=server.url)
     async with await App.open(chosen) as other:
-        found, _ = await other.resolver.resolve(project, NOBODY)
-        await other.grower.grow(found)
+        found, _ = await other.resolver.resolve(project, ANONYMOUS)
+        await other.backfill.run(found)
     status = await call.ok("get_indexing_status", collection=project)
     assert status["second_tier"] == {
         **waits, "state": "complete", "chunks_done": waits["chunks_total"],

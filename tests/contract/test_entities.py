@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def in_project(app: App, project_id: str) -> str:
     """The id of a project that is there."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     return project_id
 
 
@@ -387,7 +387,7 @@ async def test_nothing_is_found_from_another_project(call: Any, app: App, servic
         "create_entity", entity_type="Service", name="m", data={"owner": "a"}, project_id=services
     )
     other = f"{services}-b"
-    await app.resolver.resolve(other, NOBODY, create=True)
+    await app.resolver.resolve(other, ANONYMOUS, create=True)
     try:
         error = await call.error("query_entities", entity_type="Service", project_id=other)
         assert error["message"] == "Entity type not found"

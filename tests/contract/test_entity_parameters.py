@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.tools.entities import ENTITIES
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def in_project(app: App, project_id: str) -> str:
     """The id of a project that is there."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     return project_id
 
 

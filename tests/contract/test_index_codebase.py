@@ -214,7 +214,7 @@ async def test_health_says_when_nobody_does_the_jobs_and_which_have_failed(
     await call.ok("index_codebase", collection=project_id, repository_path=str(root))
     health = await call.ok("project", operation="get_health", project_id=project_id)
     assert health["jobs"] == {"workers": 0, "waiting": 1, "running": 0, "failed": 0}
-    assert ["no worker is there" in problem for problem in health["problems"]] == [True]
+    assert ["no worker is running" in problem for problem in health["problems"]] == [True]
     shutil.rmtree(root)
     async with work():
         await until_idle(call, project_id)

@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from codebase_mcp.app import App
 from codebase_mcp.database.vectors import EXACT_VECTORS
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records.memory import model_of
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.memory import MEMORY
@@ -56,7 +56,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def project(app: App, project_id: str) -> AsyncIterator[str]:
     """A project without anything in it."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     yield project_id
 
 

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.records.anchors import Place, set_anchors
+from codebase_mcp.records.anchors import CodeReference, set_anchors
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ class Notebook:
         self.project_id = project_id
         self.root = root
 
-    async def add(self, kind: Any, title: str, *places: Place) -> UUID:
+    async def add(self, kind: Any, title: str, *places: CodeReference) -> UUID:
         """A record about these places."""
         record = uuid4()
         async with self.app.enter(self.project_id) as here:
@@ -86,7 +86,7 @@ async def notes_of(call: Any, notebook: Notebook, query: str = "enqueue") -> lis
 
 
 async def test_a_note_tells_what_is_known_and_about_what(call: Any, notebook: Notebook) -> None:
-    task = await notebook.add("task", "Bound the queue", Place(symbol="enqueue"))
+    task = await notebook.add("task", "Bound the queue", CodeReference(symbol="enqueue"))
     [note] = await notes_of(call, notebook)
     assert note == {
         "record_kind": "task",
@@ -112,7 +112,7 @@ async def test_a_note_tells_what_is_known_and_about_what(call: Any, notebook: No
 async def test_every_kind_of_record_has_a_title_and_a_status_or_type(
     call: Any, notebook: Notebook, kind: str, words: dict[str, str]
 ) -> None:
-    await notebook.add(kind, "Queues are bounded", Place(file="src/queue.py"))
+    await notebook.add(kind, "Queues are bounded", CodeReference(file="src/queue.py"))
     [note] = await notes_of(call, notebook)
     assert (note["record_kind"], note["title"], note["symbol"]) == (
         kind,
@@ -125,11 +125,11 @@ async def test_every_kind_of_record_has_a_title_and_a_status_or_type(
 async def test_only_notes_about_the_lines_or_the_whole_file_are_listed(
     call: Any, notebook: Notebook
 ) -> None:
-    await notebook.add("task", "fills", Place(symbol="enqueue"))
-    await notebook.add("task", "empties", Place(symbol="drain"))
-    await notebook.add("task", "whole", Place(file="src/queue.py"))
-    await notebook.add("task", "other", Place(symbol="other"))
-    await notebook.add("task", "elsewhere", Place(file="queue.py"))
+    await notebook.add("task", "fills", CodeReference(symbol="enqueue"))
+    await notebook.add("task", "empties", CodeReference(symbol="drain"))
+    await notebook.add("task", "whole", CodeReference(file="src/queue.py"))
+    await notebook.add("task", "other", CodeReference(symbol="other"))
+    await notebook.add("task", "elsewhere", CodeReference(file="queue.py"))
     assert [note["title"] for note in await notes_of(call, notebook)] == ["whole", "fills"]
     drain = await notes_of(call, notebook, "drain")
     assert [note["title"] for note in drain] == ["whole", "empties"]
@@ -138,7 +138,9 @@ async def test_only_notes_about_the_lines_or_the_whole_file_are_listed(
 async def test_a_record_with_several_places_here_is_listed_once(
     call: Any, notebook: Notebook
 ) -> None:
-    await notebook.add("task", "both", Place(symbol="enqueue"), Place(file="src/queue.py"))
+    await notebook.add(
+        "task", "both", CodeReference(symbol="enqueue"), CodeReference(file="src/queue.py")
+    )
     [note] = await notes_of(call, notebook)
     assert note["symbol"] == "enqueue"
 
@@ -147,16 +149,16 @@ async def test_at_most_five_are_listed_current_before_others_and_newest_first(
     call: Any, notebook: Notebook
 ) -> None:
     for n in range(3):
-        await notebook.add("task", f"here {n}", Place(symbol="enqueue"))
+        await notebook.add("task", f"here {n}", CodeReference(symbol="enqueue"))
     for n in range(3):
-        await notebook.add("task", f"lost {n}", Place("src/queue.py", "nowhere"))
+        await notebook.add("task", f"lost {n}", CodeReference("src/queue.py", "nowhere"))
     notes = await notes_of(call, notebook)
     assert [note["title"] for note in notes] == ["here 2", "here 1", "here 0", "lost 2", "lost 1"]
     assert [note["state"] for note in notes[2:4]] == ["current", "needs_review"]
 
 
 async def test_a_note_about_code_that_changed_says_so(call: Any, notebook: Notebook) -> None:
-    await notebook.add("task", "Bound the queue", Place(symbol="enqueue"))
+    await notebook.add("task", "Bound the queue", CodeReference(symbol="enqueue"))
     await notebook.change("src/queue.py", QUEUE.replace("enqueue append", "enqueue prepend"))
     [note] = await notes_of(call, notebook)
     assert (note["state"], note["reason"]) == ("needs_review", "enqueue changed")
@@ -165,7 +167,7 @@ async def test_a_note_about_code_that_changed_says_so(call: Any, notebook: Noteb
 async def test_a_symbol_that_is_gone_is_remembered_with_its_file(
     call: Any, notebook: Notebook
 ) -> None:
-    await notebook.add("task", "Drain slowly", Place(symbol="drain"))
+    await notebook.add("task", "Drain slowly", CodeReference(symbol="drain"))
     await notebook.change("src/queue.py", QUEUE.partition("def drain")[0])
     [note] = await notes_of(call, notebook)
     assert (note["title"], note["reason"]) == ("Drain slowly", "drain is gone")
@@ -173,22 +175,24 @@ async def test_a_symbol_that_is_gone_is_remembered_with_its_file(
 
 
 async def test_deleted_entities_are_left_out(call: Any, notebook: Notebook) -> None:
-    entity = await notebook.add("entity", "A risk", Place(symbol="enqueue"))
+    entity = await notebook.add("entity", "A risk", CodeReference(symbol="enqueue"))
     async with notebook.app.enter(notebook.project_id) as here:
         await here.tx.execute("UPDATE entity SET deleted_at = now() WHERE id = %(id)s", id=entity)
     assert await notes_of(call, notebook) == []
 
 
 async def test_an_observation_is_shortened_after_a_word(call: Any, notebook: Notebook) -> None:
-    await notebook.add("observation", "queues\n" + "are bounded " * 20, Place(symbol="enqueue"))
-    await notebook.add("observation", "y" * 300, Place(file="src/queue.py"))
+    await notebook.add(
+        "observation", "queues\n" + "are bounded " * 20, CodeReference(symbol="enqueue")
+    )
+    await notebook.add("observation", "y" * 300, CodeReference(file="src/queue.py"))
     unbroken, words = [note["title"] for note in await notes_of(call, notebook)]
     assert words == "queues " + "are bounded " * 7 + "are…"
     assert unbroken == "y" * 100 + "…"
 
 
 async def test_unasked_nothing_is_said(call: Any, notebook: Notebook) -> None:
-    await notebook.add("task", "Bound the queue", Place(symbol="enqueue"))
+    await notebook.add("task", "Bound the queue", CodeReference(symbol="enqueue"))
     for arguments in ({}, {"with_notes": False}):
         reply = await call.ok(
             "search_code", query="enqueue", project_id=notebook.project_id, **arguments
@@ -204,7 +208,7 @@ async def test_a_place_without_notes_has_an_empty_list(call: Any, notebook: Note
 async def test_a_caller_that_names_a_collection_gets_notes_too(
     call: Any, notebook: Notebook
 ) -> None:
-    await notebook.add("task", "Bound the queue", Place(symbol="enqueue"))
+    await notebook.add("task", "Bound the queue", CodeReference(symbol="enqueue"))
     reply = await call.ok(
         "search_code", query="enqueue", collection=notebook.project_id, with_notes=True
     )
@@ -217,7 +221,9 @@ async def test_notes_of_another_project_are_not_shown(
     other = f"{notebook.project_id}-b"
     await app.index(notebook.root, other)
     try:
-        await Notebook(app, other, notebook.root).add("task", "theirs", Place(symbol="enqueue"))
+        await Notebook(app, other, notebook.root).add(
+            "task", "theirs", CodeReference(symbol="enqueue")
+        )
         assert await notes_of(call, notebook) == []
     finally:
         await app.drop_project(other)
@@ -225,7 +231,7 @@ async def test_notes_of_another_project_are_not_shown(
 
 async def test_notes_keep_to_the_budget_of_the_reply(call: Any, notebook: Notebook) -> None:
     for n in range(5):
-        await notebook.add("task", f"{n} " + "word " * 30, Place(symbol="enqueue"))
+        await notebook.add("task", f"{n} " + "word " * 30, CodeReference(symbol="enqueue"))
     arguments = {"query": "enqueue", "project_id": notebook.project_id, "with_notes": True}
     whole = await call.ok("search_code", **arguments, limit=1)
     size = len(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))

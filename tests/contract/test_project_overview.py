@@ -210,7 +210,7 @@ async def test_health_says_that_workflow_mcp_does_not_answer(embedded: Any, mode
     async with Client(build_server(lambda: App.open(settings), ["projects"]), mode=mode) as client:
         health = await Caller(client).ok("project", operation="get_health")
         assert health["status"] == "degraded"
-        assert health["problems"][0].startswith("workflow-mcp does not say")
+        assert health["problems"][0].startswith("workflow-mcp does not report")
         assert (health["project_id"], health["project_source"]) == (None, "default")
 
 

@@ -15,7 +15,7 @@ from fastmcp import Client
 from codebase_mcp.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 
 from .conftest import Caller, is_time
 
@@ -277,7 +277,7 @@ async def test_projects_are_listed_newest_first_by_page(
 
 
 async def test_the_default_workspace_is_listed_once_it_exists(call: Caller, app: App) -> None:
-    await app.resolver.resolve(None, NOBODY)
+    await app.resolver.resolve(None, ANONYMOUS)
     found = await call.ok("list_projects", project_id="default")
     [entry] = found["projects"]
     assert (entry["project_id"], entry["name"]) == (None, "default")

@@ -12,7 +12,7 @@ import pytest
 from fastmcp import Client
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import build_server
 
@@ -31,7 +31,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def project(app: App, project_id: str) -> AsyncIterator[str]:
     """A project without anything in it."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     yield project_id
 
 

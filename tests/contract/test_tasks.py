@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.tasks import TASKS
 
@@ -36,7 +36,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def in_project(app: App, project_id: str) -> str:
     """The id of a project that is there."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     return project_id
 
 
@@ -276,7 +276,7 @@ async def test_a_task_is_not_found_from_another_project(
 ) -> None:
     task = await call.ok("create_task", title="t", project_id=in_project)
     other = f"{in_project}-b"
-    await app.resolver.resolve(other, NOBODY, create=True)
+    await app.resolver.resolve(other, ANONYMOUS, create=True)
     try:
         error = await call.error("get_task", task_id=task["id"], project_id=other)
         assert error["message"] == "Task not found"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.tools.work_items import WORK_ITEMS
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ def toolsets() -> list[str]:
 @pytest.fixture
 async def in_project(app: App, project_id: str) -> str:
     """The id of a project that is there."""
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     return project_id
 
 
@@ -262,7 +262,7 @@ async def test_a_child_not_below_its_parent_is_refused_with_the_way_out(
     )
     assert error["code"] == "VALIDATION_ERROR"
     assert error["message"] == (
-        f"An item_type '{item_type}' cannot stand below a parent_id of type '{parent_type}'"
+        f"An item_type '{item_type}' is not allowed below a parent_id of type '{parent_type}'"
     )
     assert (error["details"]["field"], error["details"]["value"]) == ("parent_id", parent["id"])
     assert error["details"]["constraint"].endswith("project > session > task > research > subtask")
@@ -312,7 +312,7 @@ async def test_an_item_is_not_found_from_another_project(
     given = {"item_type": "project", "title": "t"}
     item = await call.ok("create_work_item", **given, project_id=in_project)
     other = f"{in_project}-b"
-    await app.resolver.resolve(other, NOBODY, create=True)
+    await app.resolver.resolve(other, ANONYMOUS, create=True)
     try:
         wanted = {"work_item_id": item["id"], "project_id": other}
         error = await call.error("get_work_item_hierarchy", **wanted)

@@ -24,7 +24,7 @@ from codebase_mcp.database import nearest, supervisor
 from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
+from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 
 CLIENT = """
 import sys
@@ -290,7 +290,7 @@ class AnchoredProject:
         assert report.run.status == "success"
         return report.run.repository_id
 
-    async def anchor(self, *places: Place, record_id: UUID | None = None) -> UUID:
+    async def anchor(self, *places: CodeReference, record_id: UUID | None = None) -> UUID:
         """Let a record, a new one unless named, be about these places."""
         record_id = record_id or uuid4()
         async with self.app.enter(self.project_id) as here:
@@ -305,7 +305,7 @@ class AnchoredProject:
         [anchor] = await self.anchors(record_id)
         return anchor
 
-    async def refused(self, *places: Place) -> InvalidInput:
+    async def refused(self, *places: CodeReference) -> InvalidInput:
         with pytest.raises(InvalidInput) as caught:
             await self.anchor(*places)
         return caught.value

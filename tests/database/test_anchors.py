@@ -12,7 +12,7 @@ import pytest
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, Place, set_anchors
+from codebase_mcp.records.anchors import Anchor, CodeReference, set_anchors
 from codebase_mcp.records.following import refresh_anchors
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ def lines(anchor: Anchor) -> tuple[int | None, int | None]:
 
 async def test_a_symbol_is_found_by_the_last_parts_of_its_name(anchored: Any) -> None:
     for name in ("close", "Session.close", "Session::close()"):
-        anchor = await anchored.only(await anchored.anchor(Place(symbol=name)))
+        anchor = await anchored.only(await anchored.anchor(CodeReference(symbol=name)))
         assert where(anchor) == ("src/session.py", "Session.close", "current", None)
         assert lines(anchor) == (6, 9)
         assert anchor.repository_id is not None
@@ -44,25 +44,29 @@ async def test_a_symbol_is_found_by_the_last_parts_of_its_name(anchored: Any) ->
 
 async def test_a_file_is_found_by_its_path_relative_or_absolute(anchored: Any) -> None:
     for path in ("src/retry.py", str(anchored.root / "src/retry.py")):
-        anchor = await anchored.only(await anchored.anchor(Place(file=path)))
+        anchor = await anchored.only(await anchored.anchor(CodeReference(file=path)))
         assert where(anchor) == ("src/retry.py", None, "current", None)
         assert lines(anchor) == (None, None)
 
 
 async def test_an_absolute_path_belongs_to_the_innermost_repository(anchored: Any) -> None:
     inner = await anchored.index(root=anchored.root / "src")
-    anchor = await anchored.only(await anchored.anchor(Place(str(anchored.root / "src/retry.py"))))
+    anchor = await anchored.only(
+        await anchored.anchor(CodeReference(str(anchored.root / "src/retry.py")))
+    )
     assert (anchor.file, anchor.repository_id) == ("retry.py", inner)
 
 
 async def test_an_absolute_path_outside_every_repository_is_refused(anchored: Any) -> None:
-    error = await anchored.refused(Place(commit="a" * 40), Place(file="/somewhere/else.py"))
+    error = await anchored.refused(
+        CodeReference(commit="a" * 40), CodeReference(file="/somewhere/else.py")
+    )
     assert error.details["field"] == "anchors.1.file"
     assert error.message == "File is in no indexed repository: /somewhere/else.py"
 
 
 async def test_a_commit_alone_is_kept_and_never_looked_for(anchored: Any) -> None:
-    record = await anchored.anchor(Place(commit="a" * 40))
+    record = await anchored.anchor(CodeReference(commit="a" * 40))
     anchored.write("src/retry.py", "")
     await anchored.index()
     anchor = await anchored.only(record)
@@ -70,7 +74,11 @@ async def test_a_commit_alone_is_kept_and_never_looked_for(anchored: Any) -> Non
 
 
 async def test_anchors_keep_their_order(anchored: Any) -> None:
-    places = [Place(file="src/retry.py"), Place(commit="b" * 40), Place(symbol="connect")]
+    places = [
+        CodeReference(file="src/retry.py"),
+        CodeReference(commit="b" * 40),
+        CodeReference(symbol="connect"),
+    ]
     anchors = await anchored.anchors(await anchored.anchor(*places))
     assert [anchor.file for anchor in anchors] == ["src/retry.py", None, "src/session.py"]
 
@@ -80,14 +88,14 @@ async def test_a_name_with_several_definitions_lists_them(
 ) -> None:
     project = make_project({"a.py": SESSION, "b.py": "class Door:\n    def close(self): pass\n"})
     await project.index()
-    error = await project.refused(Place(symbol="close"))
+    error = await project.refused(CodeReference(symbol="close"))
     assert error.details["field"] == "anchors.0.symbol"
     assert [(p["file"], p["symbol"], p["start_line"]) for p in error.details["places"]] == [
         ("a.py", "Session.close", 2),
         ("b.py", "Door.close", 2),
     ]
     assert "Door.close in b.py:2" in (error.hint or "")
-    for place in (Place(symbol="Door.close"), Place(file="b.py", symbol="close")):
+    for place in (CodeReference(symbol="Door.close"), CodeReference(file="b.py", symbol="close")):
         anchor = await project.only(await project.anchor(place))
         assert (anchor.file, anchor.symbol) == ("b.py", "Door.close")
 
@@ -97,7 +105,7 @@ async def test_a_name_with_very_many_definitions_lists_ten(
 ) -> None:
     project = make_project({f"m{n:02}.py": "def main(): pass\n" for n in range(12)})
     await project.index()
-    error = await project.refused(Place(symbol="main"))
+    error = await project.refused(CodeReference(symbol="main"))
     assert len(error.details["places"]) == 10
     assert (error.hint or "").endswith("and more.")
 
@@ -107,7 +115,7 @@ async def test_a_whole_name_goes_before_one_that_ends_so(
 ) -> None:
     project = make_project({"a.py": SESSION, "b.py": "def close(): pass\n"})
     await project.index()
-    anchor = await project.only(await project.anchor(Place(symbol="close")))
+    anchor = await project.only(await project.anchor(CodeReference(symbol="close")))
     assert (anchor.file, anchor.symbol) == ("b.py", "close")
 
 
@@ -117,14 +125,14 @@ async def test_a_whole_name_is_found_among_very_many_that_end_so(
     methods = "".join(f"class C{n}:\n    def run(self): pass\n" for n in range(60))
     project = make_project({"a.py": methods, "b.py": "def run(): pass\n"})
     await project.index()
-    anchor = await project.only(await project.anchor(Place(symbol="run")))
+    anchor = await project.only(await project.anchor(CodeReference(symbol="run")))
     assert (anchor.file, anchor.symbol) == ("b.py", "run")
 
 
 async def test_code_goes_before_headings(make_project: MakeProject) -> None:
     project = make_project({"a.py": SESSION, "README.md": "# Session\n\nHow to close.\n"})
     await project.index()
-    anchor = await project.only(await project.anchor(Place(symbol="Session")))
+    anchor = await project.only(await project.anchor(CodeReference(symbol="Session")))
     assert anchor.file == "a.py"
 
 
@@ -141,7 +149,7 @@ class Box:
 """
     project = make_project({"box.py": text})
     await project.index()
-    record = await project.anchor(Place(symbol="Box.size"))
+    record = await project.anchor(CodeReference(symbol="Box.size"))
     assert lines(await project.only(record)) == (3, 8)
     project.write("box.py", text.replace("= value", "= int(value)"))
     await project.index()
@@ -153,35 +161,37 @@ async def test_a_file_of_several_repositories_needs_the_repository(
 ) -> None:
     other = make_repo({"src/retry.py": "def backoff(): pass\n"}, name="other")
     first, second = await anchored.index(), await anchored.index(root=other)
-    error = await anchored.refused(Place(file="src/retry.py"))
+    error = await anchored.refused(CodeReference(file="src/retry.py"))
     assert error.details["field"] == "anchors.0.repository_id"
     assert {place["repository_id"] for place in error.details["places"]} == {
         str(first),
         str(second),
     }
-    error = await anchored.refused(Place(symbol="backoff"))
+    error = await anchored.refused(CodeReference(symbol="backoff"))
     assert error.details["field"] == "anchors.0.repository_id"
     for place in (
-        Place(file="src/retry.py", repository_id=second),
-        Place(symbol="backoff", repository_id=second),
-        Place(file=str(other / "src/retry.py")),
+        CodeReference(file="src/retry.py", repository_id=second),
+        CodeReference(symbol="backoff", repository_id=second),
+        CodeReference(file=str(other / "src/retry.py")),
     ):
         anchor = await anchored.only(await anchored.anchor(place))
         assert (anchor.file, anchor.repository_id) == ("src/retry.py", second)
 
 
 async def test_setting_again_replaces_all_anchors(anchored: Any) -> None:
-    record = await anchored.anchor(Place(file="README.md"), Place(symbol="close"))
-    await anchored.anchor(Place(symbol="open"), record_id=record)
+    record = await anchored.anchor(CodeReference(file="README.md"), CodeReference(symbol="close"))
+    await anchored.anchor(CodeReference(symbol="open"), record_id=record)
     assert (await anchored.only(record)).symbol == "Session.open"
     await anchored.anchor(record_id=record)
     assert await anchored.anchors(record) == ()
 
 
 async def test_a_refused_place_leaves_the_old_ones(anchored: Any) -> None:
-    record = await anchored.anchor(Place(symbol="close"))
+    record = await anchored.anchor(CodeReference(symbol="close"))
     with pytest.raises(InvalidInput):
-        await anchored.anchor(Place(symbol="open"), Place(file="/nowhere"), record_id=record)
+        await anchored.anchor(
+            CodeReference(symbol="open"), CodeReference(file="/nowhere"), record_id=record
+        )
     assert (await anchored.only(record)).symbol == "Session.close"
 
 
@@ -190,10 +200,10 @@ async def test_a_refused_place_leaves_the_old_ones(anchored: Any) -> None:
 
 async def test_anchors_set_at_the_same_moment_are_those_of_one_caller(anchored: Any) -> None:
     record = uuid4()
-    choices: Sequence[Sequence[Place]] = (
-        [Place(symbol="close"), Place(symbol="open")],
-        [Place(file="README.md")],
-        [Place(commit=digit * 40) for digit in "abc"],
+    choices: Sequence[Sequence[CodeReference]] = (
+        [CodeReference(symbol="close"), CodeReference(symbol="open")],
+        [CodeReference(file="README.md")],
+        [CodeReference(commit=digit * 40) for digit in "abc"],
     )
     for _ in range(5):
         await asyncio.gather(*(anchored.anchor(*places, record_id=record) for places in choices))
@@ -229,7 +239,7 @@ async def test_a_refresh_waits_for_anchors_that_are_being_set(anchored: Any) -> 
             return await refresh_anchors(here.tx, repository_id)
 
     async with anchored.app.enter(anchored.project_id) as here:
-        await set_anchors(here.tx, "task", record, [Place(file="src/retry.py")])
+        await set_anchors(here.tx, "task", record, [CodeReference(file="src/retry.py")])
         await here.tx.execute("UPDATE anchor SET blob_id = 0, state = 'needs_review'")
         refreshing = asyncio.create_task(refresh())
         while not refreshing.done() and not await is_waited_for(here.tx):
@@ -241,7 +251,10 @@ async def test_a_refresh_waits_for_anchors_that_are_being_set(anchored: Any) -> 
 
 async def test_refreshes_and_settings_at_once_end(anchored: Any) -> None:
     repository_id = await anchored.index()
-    records = [await anchored.anchor(Place(symbol="close"), Place("README.md")) for _ in range(4)]
+    records = [
+        await anchored.anchor(CodeReference(symbol="close"), CodeReference("README.md"))
+        for _ in range(4)
+    ]
 
     async def refresh() -> None:
         async with anchored.app.enter(anchored.project_id) as here:
@@ -252,7 +265,10 @@ async def test_refreshes_and_settings_at_once_end(anchored: Any) -> None:
     await asyncio.gather(
         anchored.index(),
         *(refresh() for _ in range(4)),
-        *(anchored.anchor(Place(symbol="open"), record_id=record) for record in records[:2]),
+        *(
+            anchored.anchor(CodeReference(symbol="open"), record_id=record)
+            for record in records[:2]
+        ),
     )
     for record in records[:2]:
         assert (await anchored.only(record)).state == "current"

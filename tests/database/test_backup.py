@@ -27,7 +27,7 @@ from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
 from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.records.anchors import Place
+from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings import Settings
 
@@ -49,7 +49,7 @@ async def other_id(anyio_backend: str, app: App) -> AsyncIterator[str]:
 async def kept(anchored: AnchoredProject) -> AnchoredProject:
     """A project with an index, and a task that is about a place in its code."""
     async with anchored.app.enter(anchored.project_id) as here:
-        place = Place(file="src/retry.py", symbol="backoff")
+        place = CodeReference(file="src/retry.py", symbol="backoff")
         await create_task(here.tx, "Wait longer ☂", notes="two\nlines", places=[place])
     return anchored
 
@@ -180,7 +180,7 @@ async def test_a_project_that_is_empty_takes_a_backup(kept: AnchoredProject, oth
 async def test_a_backup_is_one_state_while_others_write(kept: AnchoredProject) -> None:
     async def write(number: int) -> None:
         async with kept.app.enter(kept.project_id) as here:
-            await create_task(here.tx, f"Task {number}", places=[Place(file="README.md")])
+            await create_task(here.tx, f"Task {number}", places=[CodeReference(file="README.md")])
 
     _, content = await asyncio.gather(
         asyncio.gather(*(write(number) for number in range(20))), backup_of(kept)
@@ -210,16 +210,16 @@ async def test_a_backup_is_one_state_while_others_write(kept: AnchoredProject) -
             ),
             "checksums differ",
         ),
-        (lambda content: b"", "no backup"),
-        (lambda content: b"-- PostgreSQL database dump", "no backup"),
-        (lambda content: rewritten(content, lambda n, d: b"[]"), "no backup"),
+        (lambda content: b"", "not a backup"),
+        (lambda content: b"-- PostgreSQL database dump", "not a backup"),
+        (lambda content: rewritten(content, lambda n, d: b"[]"), "not a backup"),
         (lambda content: with_manifest(content, format=2), "newer than this one"),
         (
             lambda content: with_manifest(content, migrations=[[n, ""] for n in range(1, 99)]),
             "newer than this one",
         ),
-        (lambda content: with_manifest(content, migrations=[[1, "another"]]), "another text"),
-        (lambda content: with_manifest(content, tables=[]), "tables are not those"),
+        (lambda content: with_manifest(content, migrations=[[1, "another"]]), "different text"),
+        (lambda content: with_manifest(content, tables=[]), "tables do not match"),
     ],
     ids=[
         "cut", "damaged", "without its end", "a table lost", "a value changed", "empty",
@@ -227,7 +227,7 @@ async def test_a_backup_is_one_state_while_others_write(kept: AnchoredProject) -
         "other tables",
     ],
 )  # fmt: skip
-async def test_what_is_no_whole_backup_changes_nothing(
+async def test_an_invalid_backup_changes_nothing(
     kept: AnchoredProject, damage: Callable[[bytes], bytes], message: str
 ) -> None:
     before = await state(kept.app, kept.project_id)

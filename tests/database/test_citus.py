@@ -21,7 +21,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.database.migrate import join_cluster, migrate
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.records.anchors import Place
+from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings import Settings
 
@@ -92,7 +92,7 @@ async def test_a_tenant_is_indexed_searched_and_keeps_records(
 
     async def write(number: int) -> None:
         async with cluster.enter(project_id) as here:
-            await create_task(here.tx, f"Task {number}", places=[Place(file="src/auth.py")])
+            await create_task(here.tx, f"Task {number}", places=[CodeReference(file="src/auth.py")])
 
     await asyncio.gather(*(write(number) for number in range(8)))
     reports = await asyncio.gather(

@@ -238,11 +238,11 @@ async def test_a_lock_of_a_project_lets_one_transaction_in_at_a_time(
 async def test_a_session_lock_is_held_by_one_until_its_block_ends(
     database: Database, project: Project
 ) -> None:
-    async with database.claims() as second:
+    async with database.try_locks() as second:
         async with database.session_locks(project, ["index"]) as first:
             await first.confirm()
-            assert not await second.take(project, "index")
-        assert await second.take(project, "index")
+            assert not await second.acquire(project, "index")
+        assert await second.acquire(project, "index")
 
 
 async def test_a_session_lock_falls_with_the_process_that_holds_it(
@@ -255,8 +255,8 @@ async def test_a_session_lock_falls_with_the_process_that_holds_it(
     holder = await asyncio.create_subprocess_exec(*command, stdout=pipe, env=environment)
     assert holder.stdout is not None
     assert await holder.stdout.readline() == b"True\n"
-    async with database.claims() as claims:
-        assert not await claims.take(project, "index")
+    async with database.try_locks() as try_locks:
+        assert not await try_locks.acquire(project, "index")
     holder.kill()
     async with database.session_locks(project, ["index"]) as held:
         await held.confirm()

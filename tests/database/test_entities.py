@@ -13,7 +13,7 @@ import pytest
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Place
+from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.entities import (
     Entity,
     EntityType,
@@ -331,8 +331,8 @@ async def test_all_entities_are_checked_batch_by_batch(shelf: Shelf) -> None:
 
 async def test_what_fails_changes_nothing(shelf: Shelf) -> None:
     await shelf.register(schema=of(a={"type": "integer"}))
-    entity = await shelf.create("a", {"a": 1}, tags=["t"], places=[Place(commit=COMMIT)])
-    nowhere = [Place(file="/nowhere/a.py")]
+    entity = await shelf.create("a", {"a": 1}, tags=["t"], places=[CodeReference(commit=COMMIT)])
+    nowhere = [CodeReference(file="/nowhere/a.py")]
     for operation in (
         shelf.update(entity, {"a": "x"}, tags=[], places=[]),
         shelf.update(entity, {"a": 2}, tags=[], places=nowhere),

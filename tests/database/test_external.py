@@ -170,7 +170,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_no_password_is_told
 async def test_the_pool_is_well_again_when_the_server_comes_back(
     anyio_backend: str, own_server: PlainServer, death: signal.Signals
 ) -> None:
-    database = await Database.open(External(own_server.url(), patience_s=0.1))
+    database = await Database.open(External(own_server.url(), wait_s=0.1))
     try:
         project = await ensure_project(database, "my-app")
         own_server.stop(death)
@@ -278,7 +278,7 @@ async def test_urls_of_other_programs_are_understood(url: str, expected: tuple[s
     ],
 )
 async def test_a_url_that_is_not_understood_is_refused_without_repeating_it(url: str) -> None:
-    with pytest.raises(DatabaseUnavailable, match="DATABASE_URL is not understood") as caught:
+    with pytest.raises(DatabaseUnavailable, match="DATABASE_URL is invalid") as caught:
         await Database.open(External(url))
     assert "secret-word" not in str(caught.value.as_dict())
     assert "write @ as %40" in str(caught.value.hint)

@@ -16,13 +16,13 @@ from procrastinate.jobs import Job, Status
 from codebase_mcp.app import App
 from codebase_mcp.background.indexing import indexing_state, start_indexing
 from codebase_mcp.background.worker import working
-from codebase_mcp.database.bell import Bell
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.jobs import JobsConnector, OwnJobs
 from codebase_mcp.database.migrate import known_migrations
+from codebase_mcp.database.notifications import NotificationListener
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.queries import strip_comments
-from codebase_mcp.index.queue import MOST_CRASHES, IndexJob, JobQueue
+from codebase_mcp.index.queue import MAX_CRASHES, IndexJob, JobQueue
 from codebase_mcp.settings import Settings
 
 from .conftest import PlainServer
@@ -73,30 +73,30 @@ def test_the_migration_is_the_librarys_own_schema() -> None:
     assert strip_comments(ours) == strip_comments(schema)
 
 
-async def test_a_job_goes_back_once_however_many_look(queue: JobQueue, project: Project) -> None:
+async def test_a_job_of_a_dead_worker_is_returned_once(queue: JobQueue, project: Project) -> None:
     job = await enqueued(queue, project)
     taken = await take(queue)
-    assert (await queue.tend()).running == 1
+    assert (await queue.maintain()).running == 1
     assert (await now(queue, job)).status == "running"
     await fall_silent(queue, taken)
-    outlooks = await asyncio.gather(*(queue.tend() for _ in range(8)))
-    assert {(outlook.ready, outlook.running) for outlook in outlooks} == {(1, 0)}
+    states = await asyncio.gather(*(queue.maintain() for _ in range(8)))
+    assert {(state.ready, state.running) for state in states} == {(1, 0)}
     async with queue.database.catalogue(readonly=True) as tx:
         [[arguments]] = await tx.fetch_all("SELECT args FROM procrastinate_jobs")
     assert arguments["crashes"] == 1
 
 
-async def test_a_job_that_costs_three_workers_has_failed(queue: JobQueue, project: Project) -> None:
+async def test_a_job_that_kills_three_workers_has_failed(queue: JobQueue, project: Project) -> None:
     job = await enqueued(queue, project)
-    for _ in range(MOST_CRASHES):
+    for _ in range(MAX_CRASHES):
         assert (await now(queue, job)).status == "waiting"
         await fall_silent(queue, await take(queue))
-        await queue.tend()
+        await queue.maintain()
     failed = await now(queue, job)
     assert failed.status == "failed"
     assert failed.error is not None
     assert "ended 3 times" in failed.error["message"]
-    assert (await queue.tend()).waiting == 0
+    assert (await queue.maintain()).waiting == 0
 
 
 async def test_a_job_that_was_cancelled_when_its_worker_died_ends(
@@ -107,17 +107,17 @@ async def test_a_job_that_was_cancelled_when_its_worker_died_ends(
     await queue.cancel([job.id])
     assert (await now(queue, job)).is_cancelling
     await fall_silent(queue, taken)
-    await queue.tend()
+    await queue.maintain()
     assert (await now(queue, job)).status == "cancelled"
 
 
-async def test_a_worker_that_has_lost_its_job_does_not_speak_for_it(
+async def test_a_worker_that_has_lost_its_job_cannot_change_it(
     queue: JobQueue, project: Project
 ) -> None:
     job = await enqueued(queue, project)
     lost = await take(queue)
     await fall_silent(queue, lost)
-    await queue.tend()
+    await queue.maintain()
     heir = await take(queue)
     assert heir.id == lost.id
     jobs = OwnJobs(JobsConnector(queue.database))
@@ -138,14 +138,14 @@ async def test_a_job_goes_back_also_where_another_waits_in_its_place(
     assert second.id != first.id
     if ending == "killed":
         await fall_silent(queue, taken)
-        await queue.tend()
+        await queue.maintain()
     else:
         await OwnJobs(JobsConnector(queue.database)).retry_job(taken)
     assert [job.status for job in await queue.jobs(project.schema_name)] == ["waiting", "waiting"]
     assert (await take(queue)).id == first.id
 
 
-async def test_a_waiting_job_gets_the_newest_wishes(queue: JobQueue, project: Project) -> None:
+async def test_a_waiting_job_gets_the_newest_options(queue: JobQueue, project: Project) -> None:
     root = Path("/nowhere/repo")
     first = await queue.enqueue(project, root, force=True, depth=5)
     again = await queue.enqueue(project, root, name="Name", depth=7)
@@ -165,19 +165,19 @@ async def test_dropping_a_project_leaves_the_jobs_of_others_alone(
     assert [job.schema_name for job in await queue.jobs()] == [project.schema_name]
 
 
-async def test_a_bell_wakes_other_processes_and_shows_who_listens(
+async def test_a_notification_wakes_other_processes_and_listeners_are_counted(
     queue: JobQueue, project: Project, embedded: Any
 ) -> None:
     elsewhere = JobQueue(await Database.open(embedded))
     before = await queue.workers()
-    bell: Bell = elsewhere.bell()
-    async with bell.listened_to():
-        while not bell.is_heard:
-            await bell.coming().wait()
+    listener: NotificationListener = elsewhere.listener()
+    async with listener.listening():
+        while not listener.is_connected:
+            await listener.next_event().wait()
         assert await queue.workers() == before + 1
-        ring = bell.coming()
+        wake = listener.next_event()
         await enqueued(queue, project)
-        await asyncio.wait_for(ring.wait(), 60)
+        await asyncio.wait_for(wake.wait(), 60)
     while await queue.workers() != before:  # the server takes a moment to see that it has gone
         await asyncio.sleep(0.01)
     await elsewhere.database.close()

@@ -21,8 +21,8 @@ from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.embedding.profile import Recipe
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.records import memory
-from codebase_mcp.records.memory import Said
-from codebase_mcp.records.memory_search import Filters, Question, ask, search_observations
+from codebase_mcp.records.memory import ObservationText
+from codebase_mcp.records.memory_search import MemoryFilters, Question, ask, search_observations
 from codebase_mcp.records.recall import MEANING_ONLY, WORDS_ONLY, Weighing
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 POSTGRES = "We chose PostgreSQL over SQLite because several processes write at the same time."
 RETRY = "Uploads that fail are retried three times, waiting longer after each attempt."
 
-ANY = Filters()
+ANY = MemoryFilters()
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +63,13 @@ async def store(
     tags: tuple[str, ...] = (),
     kind: memory.ObservationType = "Insight",
 ) -> tuple[UUID, bool]:
-    [prepared] = await memory.prepare(model, [Said(content, tags)])
+    [prepared] = await memory.prepare(model, [ObservationText(content, tags)])
     async with database.transaction(project) as tx:
         return await memory.store_observation(tx, model, prepared, kind, None)
 
 
 async def store_all(
-    database: Database, project: Project, model: Model, lines: Sequence[Said]
+    database: Database, project: Project, model: Model, lines: Sequence[ObservationText]
 ) -> None:
     """Store many at once, as an import does."""
     content = [
@@ -98,7 +98,7 @@ async def found(
     project: Project,
     model: Model,
     query: str,
-    filters: Filters = ANY,
+    filters: MemoryFilters = ANY,
 ) -> list[str]:
     question = await asked(model, query)
     async with database.transaction(project, readonly=True) as tx:
@@ -144,14 +144,19 @@ async def test_what_is_stored_again_keeps_its_first_type_and_time(
 async def test_better_matches_with_another_tag_do_not_crowd_out_the_one_that_has_it(
     database: Database, project: Project, builtin: Model
 ) -> None:
-    crowd = [Said(f"Cache eviction number {n}: evict the cache", ("other",)) for n in range(300)]
+    crowd = [
+        ObservationText(f"Cache eviction number {n}: evict the cache", ("other",))
+        for n in range(300)
+    ]
     wanted = "A sentence of many words on how, when and by whom the cache of pictures is emptied"
-    await store_all(database, project, builtin, [*crowd, Said(wanted, ("wanted", "media"))])
+    await store_all(
+        database, project, builtin, [*crowd, ObservationText(wanted, ("wanted", "media"))]
+    )
     query = "evict the cache"
     assert wanted not in await found(database, project, builtin, query)
     for tags in (("wanted",), ("media", "wanted")):
-        assert await found(database, project, builtin, query, Filters(tags)) == [wanted]
-    assert await found(database, project, builtin, query, Filters(("wanted", "other"))) == []
+        assert await found(database, project, builtin, query, MemoryFilters(tags)) == [wanted]
+    assert await found(database, project, builtin, query, MemoryFilters(("wanted", "other"))) == []
 
 
 async def test_words_and_meaning_can_be_asked_alone(
@@ -164,7 +169,7 @@ async def test_words_and_meaning_can_be_asked_alone(
         question = await asked(builtin, query)
         async with database.transaction(project, readonly=True) as tx:
             recalled = await search_observations(
-                tx, question, Filters(), limit=10, weighing=weighing
+                tx, question, MemoryFilters(), limit=10, weighing=weighing
             )
         return [observation.content for observation in recalled]
 
@@ -199,7 +204,7 @@ async def test_passages_that_another_model_made_and_this_one_does_not_are_gone(
     long = "The first sentence is of some length, as they are. " * 6
     identity, _ = await store(database, project, builtin, long.strip())
     other = small_model(["sentence"], 8)
-    for said, vectors in ((Said("short"), 1), (Said(long), 4)):
+    for said, vectors in ((ObservationText("short"), 1), (ObservationText(long), 4)):
         prepared = replace((await memory.prepare(other, [said]))[0], model=f"made for {vectors}")
         async with database.transaction(project) as tx:
             await memory.renew(tx, {identity: prepared})
@@ -210,7 +215,10 @@ async def test_passages_that_another_model_made_and_this_one_does_not_are_gone(
 async def test_where_every_word_is_common_those_with_the_rarest_together_are_found(
     database: Database, project: Project, builtin: Model
 ) -> None:
-    lines = [Said(f"alpha beta entry {n}" if n % 2 else f"alpha entry {n}") for n in range(5_000)]
+    lines = [
+        ObservationText(f"alpha beta entry {n}" if n % 2 else f"alpha entry {n}")
+        for n in range(5_000)
+    ]
     await store_all(database, project, builtin, lines)
     texts = await found(database, project, builtin, "alpha beta")
     assert len(texts) == 10
@@ -227,7 +235,9 @@ async def test_after_a_change_of_model_everything_is_found_and_made_anew(
         async with database.transaction(project, readonly=True) as tx:
             assert (await memory.look_after(tx, other)).renew
         assert await found(database, project, other, "SQLite") == [POSTGRES]
-        assert await found(database, project, other, "SQLite", Filters(("kept",))) == [POSTGRES]
+        assert await found(database, project, other, "SQLite", MemoryFilters(("kept",))) == [
+            POSTGRES
+        ]
         async with database.transaction(project, readonly=True) as tx:
             old = await memory.outdated(tx, other)
         assert sorted(said.content for said in old.values()) == sorted([POSTGRES, RETRY])
@@ -251,7 +261,7 @@ async def test_what_another_process_renewed_meanwhile_is_left_alone(
     async with database.transaction(project, readonly=True) as tx:
         old = await memory.outdated(tx, other)
     [good] = await memory.prepare(other, list(old.values()))
-    [late] = await memory.prepare(other, [Said("something else")])
+    [late] = await memory.prepare(other, [ObservationText("something else")])
     for prepared in (good, late):
         async with database.transaction(project) as tx:
             await memory.renew(tx, dict.fromkeys(old, prepared))
@@ -267,7 +277,10 @@ async def test_more_than_can_be_compared_are_found_by_the_vector_index(
         database,
         project,
         model,
-        [Said(f"{words[n % 64]} {n}", ("even",) if n % 2 else ()) for n in range(EXACT_VECTORS)],
+        [
+            ObservationText(f"{words[n % 64]} {n}", ("even",) if n % 2 else ())
+            for n in range(EXACT_VECTORS)
+        ],
     )
     async with database.transaction(project) as tx:
         await tx.run_script("ANALYZE observation, observation_vector")
@@ -279,7 +292,7 @@ async def test_more_than_can_be_compared_are_found_by_the_vector_index(
         upkeep = await memory.look_after(tx, model)
         assert (upkeep.renew, upkeep.index) == (True, False)
     question = await asked(model, "whb")
-    for filters in (Filters(), Filters(("even",))):
+    for filters in (MemoryFilters(), MemoryFilters(("even",))):
         async with database.transaction(project, readonly=True) as tx:
             recalled = await search_observations(
                 tx, question, filters, limit=10, weighing=MEANING_ONLY

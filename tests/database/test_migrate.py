@@ -19,7 +19,7 @@ from codebase_mcp.database.migrate import known_migrations, migrate
 from codebase_mcp.database.naming import schema_of
 from codebase_mcp.database.projects import drop_project, ensure_project, find_project
 from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, survey, upgrade
+from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.settings import Settings
@@ -59,7 +59,7 @@ async def test_a_look_says_what_is_behind_and_changes_nothing(
     database: Database, old_id: str
 ) -> None:
     for _ in range(2):
-        states = await survey(database, old_id)
+        states = await check_schemas(database, old_id)
         assert [state.schema_name for state in states] == ["codebase_mcp", schema_of(old_id)]
         assert state_of(states, old_id) == SchemaState(schema_of(old_id), 1, behind=LATEST - 1)
         assert states[0].behind == 0
@@ -71,10 +71,10 @@ async def test_one_project_is_brought_up_to_date_and_the_others_stay(
     await ensure_project(database, project_id)
     states = await upgrade(database, project_id)
     assert {state.applied for state in states} == {0}
-    assert state_of(await survey(database, None, every=True), old_id).behind == LATEST - 1
+    assert state_of(await check_schemas(database, None, every=True), old_id).behind == LATEST - 1
     state = state_of(await upgrade(database, old_id), old_id)
     assert state == SchemaState(schema_of(old_id), LATEST, applied=LATEST - 1)
-    assert state_of(await survey(database, old_id), old_id).behind == 0
+    assert state_of(await check_schemas(database, old_id), old_id).behind == 0
 
 
 async def test_a_project_that_is_newer_keeps_no_other_from_it(
@@ -87,13 +87,13 @@ async def test_a_project_that_is_newer_keeps_no_other_from_it(
     states = await upgrade(database, None, every=True)
     assert "older than the database" in str(state_of(states, project_id).problem)
     assert state_of(states, old_id).applied == LATEST - 1
-    assert state_of(await survey(database, None, every=True), project_id).problem
+    assert state_of(await check_schemas(database, None, every=True), project_id).problem
     async with database.unmigrated(newer.schema_name) as tx:
         await tx.execute("DELETE FROM schema_migration WHERE version = 99")
 
 
 async def test_an_unknown_project_is_not_found(database: Database) -> None:
-    for work in (survey, upgrade):
+    for work in (check_schemas, upgrade):
         with pytest.raises(ProjectNotFound):
             await work(database, "never-made")
 
@@ -108,7 +108,7 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     file.seek(0)
     facts = await restore_backup(database, file, "backup", repository_id_in, project_id=project_id)
     assert facts.rows == 1
-    assert state_of(await survey(database, project_id), project_id).version == LATEST
+    assert state_of(await check_schemas(database, project_id), project_id).version == LATEST
     async with database.transaction(facts.project, readonly=True) as tx:
         [(repository_id, root)] = await tx.fetch_all("SELECT id, root FROM repository")
     assert (repository_id, root) == (repository_id_in(schema_of(project_id), root), "/src/old")

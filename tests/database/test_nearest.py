@@ -26,7 +26,7 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.index import second_tier, store
+from codebase_mcp.index import secondary_model, store
 from codebase_mcp.search.candidates import RANKED_BY_MEANING, find_candidates
 from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.filters import Filters
@@ -76,7 +76,11 @@ def pieces_of_code() -> list[str]:
 
 
 async def nearest_by_search(
-    tx: Transaction, profile: Profile, question: str, embedder: StaticEmbedder, filters: Filters
+    tx: Transaction,
+    profile: Profile,
+    question: str,
+    embedder: StaticEmbedder,
+    filters: Filters,
 ) -> list[int]:
     """The texts that a search finds by meaning, the nearest first."""
     query = parse_query(question)
@@ -109,7 +113,7 @@ async def test_the_index_finds_nearly_all_and_fills_the_limit_whatever_the_filte
             "UPDATE file SET path = CASE WHEN blob_id %% 200 = 0 THEN 'few/'"
             " WHEN blob_id %% 5 = 0 THEN 'some/' ELSE 'rest/' END || path"
         )
-        await store.settle(tx)
+        await store.flush_and_analyze(tx)
     await tend(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, profile)
@@ -181,7 +185,7 @@ async def test_searches_and_runs_go_on_while_an_index_is_built(
             async with database.transaction(project) as tx:
                 await tx.lock(store.WRITE_LOCK)
                 await tx.execute(FILL, profile_id=profile.id + 200, dimension=2, count=5)
-                await store.settle(tx)
+                await store.flush_and_analyze(tx)
             async with database.transaction(project, readonly=True) as tx:
                 scope = await load_scope(tx, parse_query("anything"), {}, Filters())
                 assert scope.sealed == {}  # so the search compares all
@@ -282,16 +286,16 @@ async def test_a_change_is_followed_by_a_build_in_the_background(
     await indexes.settled()
 
 
-async def test_the_second_tier_has_an_index_of_its_own_as_long_as_it_is_there(
+async def test_the_secondary_model_has_an_index_of_its_own_until_it_is_dropped(
     few_are_many: None, database: Database, project: Project
 ) -> None:
     first = await make_profile(database, project)
     async with database.transaction(project) as tx:
-        second = await second_tier.open_tier(tx, Profile(0, "second-two", "two", 4))
+        second = await secondary_model.open_secondary(tx, Profile(0, "second-two", "two", 4))
         await tx.execute(FILL, profile_id=second.id, dimension=4, count=500)
     await tend(database, project)
     async with database.transaction(project) as tx:
         assert len(await near_indexes(tx, first)) == len(await near_indexes(tx, second)) == 1
-        assert await second_tier.drop(tx)
+        assert await secondary_model.drop(tx)
         assert await near_indexes(tx, second) == []
         assert len(await near_indexes(tx, first)) == 1

@@ -111,7 +111,7 @@ async def test_two_processes_that_make_one_project_at_once_agree(
     ("statement", "message"),
     [
         ("INSERT INTO schema_migration VALUES (9999, 'future', 'ff')", "older than the database"),
-        ("UPDATE schema_migration SET checksum = 'ff' WHERE version = 1", "another text"),
+        ("UPDATE schema_migration SET checksum = 'ff' WHERE version = 1", "different text"),
     ],
 )
 async def test_a_schema_that_this_program_does_not_know_is_refused(

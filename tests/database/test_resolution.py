@@ -30,7 +30,7 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.projects.active import Active, ActiveProjects
 from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.projects.identity import NOBODY, Identity
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Current, Resolver
 from codebase_mcp.projects.workflow import WorkflowClient
 from codebase_mcp.records.page import Cursor, Paging
@@ -129,7 +129,7 @@ async def test_workflow_mcp_may_name_no_project_or_the_default_workspace(
     database: Database, said: str | None, source: str
 ) -> None:
     async with workflow_mcp(said) as workflow:
-        found = await Resolver(database, workflow).resolve(None, NOBODY)
+        found = await Resolver(database, workflow).resolve(None, ANONYMOUS)
     assert (found[0].project_id, found[1]) == (None, source)
 
 
@@ -142,20 +142,20 @@ async def test_a_project_that_is_known_costs_no_round_trip(
     await resolver.switch(id_of(project), me)
     other = Identity("other", names(tmp_path / "named", id_of(project)))
     await resolver.confirm(tmp_path / "named")
-    await resolver.resolve(None, NOBODY)
+    await resolver.resolve(None, ANONYMOUS)
     await resolver.resolve(None, other)
     await database.close()
     assert await resolver.resolve(None, me) == (project, "active")
     assert await resolver.resolve(None, other) == (project, "config")
-    assert await resolver.resolve(id_of(project), NOBODY) == (project, "explicit")
-    assert (await resolver.resolve(None, NOBODY))[1] == "default"
+    assert await resolver.resolve(id_of(project), ANONYMOUS) == (project, "explicit")
+    assert (await resolver.resolve(None, ANONYMOUS))[1] == "default"
 
 
 async def test_over_http_no_file_is_read(
     resolver: Resolver, project: Project, tmp_path: Path
 ) -> None:
     names(tmp_path, "Broken And Never Read")
-    for identity in (NOBODY, Identity("key a", is_shared=True)):
+    for identity in (ANONYMOUS, Identity("key a", is_shared=True)):
         found, source = await resolver.resolve(None, identity, repository=tmp_path, create=True)
         assert (found.project_id, source) == (None, "default")
 
@@ -315,7 +315,7 @@ async def test_a_broken_file_stops_calls_that_need_it_and_no_others(
     me = Identity("me", tmp_path)
     await resolver.switch(id_of(project), me)
     await resolver.resolve(id_of(project), me, repository=tmp_path, create=True)
-    with pytest.raises(InvalidInput, match="must be a text"):
+    with pytest.raises(InvalidInput, match="must be a string"):
         await resolver.resolve(None, me)
     now = await resolver.current(me)
     assert (now.project_id, now.source) == (None, "config")
@@ -358,9 +358,9 @@ async def test_a_caller_who_cannot_be_told_from_others_cannot_switch(
     resolver: Resolver, project: Project
 ) -> None:
     with pytest.raises(PermissionDenied) as caught:
-        await resolver.switch(id_of(project), NOBODY)
+        await resolver.switch(id_of(project), ANONYMOUS)
     assert caught.value.hint == "Pass project_id with each call."
-    assert await resolver.active(NOBODY) is None
+    assert await resolver.active(ANONYMOUS) is None
 
 
 async def test_too_many_callers_are_refused_rather_than_mixed_up(database: Database) -> None:
@@ -416,7 +416,7 @@ async def test_a_drop_in_another_process_is_noticed(
     await resolver.switch(name, me)
     await drop_project(database, project)
     with pytest.raises(ProjectNotFound, match="The active project"):
-        await resolver.look_again(project, "active")
+        await resolver.recheck(project, "active")
     with pytest.raises(ProjectNotFound, match="The active project"):
         await resolver.resolve(None, me)
 
@@ -427,14 +427,14 @@ async def test_a_project_of_workflow_mcp_is_made_by_indexing_alone(
     async with workflow_mcp(name := new_id()) as workflow:
         resolver = Resolver(database, workflow)
         with pytest.raises(ProjectNotFound) as caught:
-            await resolver.resolve(None, NOBODY)
+            await resolver.resolve(None, ANONYMOUS)
         assert caught.value.message == "Project has not been indexed or does not exist"
-        assert f"workflow-mcp says that {name} is active" in (caught.value.hint or "")
-        now = await resolver.current(NOBODY)
+        assert f"workflow-mcp reports that {name} is active" in (caught.value.hint or "")
+        now = await resolver.current(ANONYMOUS)
         assert (now.project_id, now.source, bool(now.problem)) == (name, "workflow", True)
-        made, source = await resolver.resolve(None, NOBODY, create=True)
+        made, source = await resolver.resolve(None, ANONYMOUS, create=True)
         assert (made.project_id, source) == (name, "workflow")
-        assert await resolver.current(NOBODY) == Current(name, "workflow")
+        assert await resolver.current(ANONYMOUS) == Current(name, "workflow")
 
 
 async def test_of_many_who_create_one_project_at_once_one_succeeds(
@@ -460,7 +460,7 @@ async def test_of_many_who_create_one_project_at_once_one_succeeds(
 
 async def test_the_default_workspace_cannot_be_created(resolver: Resolver) -> None:
     with pytest.raises(Conflict):
-        await resolver.create("default", NOBODY, name="Default", description=None)
+        await resolver.create("default", ANONYMOUS, name="Default", description=None)
 
 
 async def test_projects_come_in_pages_newest_first_each_once(

@@ -15,7 +15,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database, External
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings import Settings
 
@@ -73,7 +73,7 @@ async def load(
 
 
 async def patient(server: PlainServer) -> AsyncIterator[Database]:
-    database = await Database.open(External(server.url(), patience_s=60))
+    database = await Database.open(External(server.url(), wait_s=60))
     yield database
     await database.close()
 
@@ -112,7 +112,7 @@ async def test_a_restart_under_load_loses_only_what_was_in_flight(
 async def test_who_comes_while_the_server_is_away_waits_for_it(
     anyio_backend: str, own_server: PlainServer
 ) -> None:
-    database = await Database.open(External(own_server.url(), patience_s=60))
+    database = await Database.open(External(own_server.url(), wait_s=60))
     try:
         await find_project(database, None)
         own_server.stop()
@@ -130,13 +130,13 @@ async def test_a_lock_that_a_restart_took_away_is_taken_again(
     own_server: PlainServer, ours: Database, others: Database
 ) -> None:
     project = await find_project(ours, None)
-    async with others.claims() as claims:
+    async with others.try_locks() as try_locks:
         async with ours.session_locks(project, ["index"]) as held:
             await asyncio.to_thread(own_server.stop)
             await asyncio.to_thread(own_server.start)
             await held.confirm()
-            assert not await claims.take(project, "index")
-        assert await claims.take(project, "index")
+            assert not await try_locks.acquire(project, "index")
+        assert await try_locks.acquire(project, "index")
 
 
 async def test_who_lost_a_lock_to_somebody_else_hears_of_it(
@@ -158,7 +158,7 @@ async def test_an_index_run_in_which_the_server_is_restarted_loses_a_batch_at_mo
     root = make_repo(files, "large")
     is_under_way = asyncio.Event()
 
-    def follow(progress: Progress) -> None:
+    def follow(progress: RunProgress) -> None:
         if progress.done:
             is_under_way.set()
 
@@ -175,7 +175,7 @@ async def test_an_index_run_in_which_the_server_is_restarted_loses_a_batch_at_mo
 
 
 async def test_a_server_that_was_never_there_is_not_waited_for(anyio_backend: str) -> None:
-    database = await Database.open(External("postgresql:///x?host=/nowhere", patience_s=600))
+    database = await Database.open(External("postgresql:///x?host=/nowhere", wait_s=600))
     async with asyncio.timeout(60):
         with pytest.raises(DatabaseUnavailable):
             await database.check()
@@ -185,7 +185,7 @@ async def test_a_server_that_was_never_there_is_not_waited_for(anyio_backend: st
 async def test_a_server_that_stays_away_is_given_up(
     anyio_backend: str, own_server: PlainServer
 ) -> None:
-    database = await Database.open(External(own_server.url(), patience_s=0.2))
+    database = await Database.open(External(own_server.url(), wait_s=0.2))
     try:
         await find_project(database, None)
         own_server.stop()

@@ -14,16 +14,16 @@ from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import Project
 from codebase_mcp.search import slow
 from codebase_mcp.search.slow import SlowSearches, execution_ms, slowest, without_values
-from codebase_mcp.telemetry.watch import RoundTrip, Watch, step, watched
+from codebase_mcp.telemetry.stopwatch import RoundTrip, Stopwatch, step, stopwatch
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "what nobody but the caller asked"
 
 
-async def searched(database: Database, project: Project, *, query: str = SECRET) -> Watch:
+async def searched(database: Database, project: Project, *, query: str = SECRET) -> Stopwatch:
     """The watch of something like a search: a setting, a cheap question and a dear one."""
-    with watched("search", lambda *_: None, keeps_statements=True) as watch:
+    with stopwatch("search", lambda *_: None, keeps_statements=True) as watch:
         async with database.transaction(project, readonly=True) as tx:
             with step("scope"):
                 await tx.fetch_all("SELECT 1")
@@ -81,7 +81,7 @@ async def test_a_search_of_code_is_looked_at_with_all_its_steps(
 async def test_a_plan_is_made_with_the_settings_of_the_search(
     database: Database, project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with watched("search", lambda *_: None, keeps_statements=True) as watch:
+    with stopwatch("search", lambda *_: None, keeps_statements=True) as watch:
         async with database.transaction(project, readonly=True) as tx:
             await tx.fetch_all("SELECT set_config('enable_seqscan', %(to)s, true)", to="off")
             await tx.fetch_all("SELECT path FROM file WHERE path = %(path)s", path="a")
@@ -128,7 +128,7 @@ async def test_many_slow_searches_do_not_fill_the_log(
 async def test_waiting_for_a_connection_is_a_step_of_its_own(
     embedded: Embedded, project: Project
 ) -> None:
-    with watched("search", lambda *_: None) as watch:
+    with stopwatch("search", lambda *_: None) as watch:
         database = await Database.open(embedded)
         with step("scope"):
             async with database.transaction(project, readonly=True) as tx:
@@ -146,7 +146,7 @@ async def test_a_statement_that_hangs_is_explained_by_estimates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(slow, "PLAN_TIMEOUT_S", 0.001)
-    with watched("search", lambda *_: None, keeps_statements=True) as watch:
+    with stopwatch("search", lambda *_: None, keeps_statements=True) as watch:
         async with database.transaction(project, readonly=True) as tx:
             await tx.fetch_all("SELECT pg_sleep(0.05)")
     searches = SlowSearches(database, slow_s=0)

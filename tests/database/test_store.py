@@ -13,7 +13,7 @@ from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.index import second_tier, store
+from codebase_mcp.index import secondary_model, store
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.model import FileKind, SourceFile
 
@@ -59,11 +59,11 @@ SELECT (SELECT count(*) FROM chunk), (SELECT sum(chunk_count) FROM blob),
 
 async def grown(tx: Transaction, raw: RawText, name: str) -> Profile:
     """Add the vectors of a stronger model."""
-    profile = await second_tier.open_tier(tx, Profile(0, f"second-{name}", name, 4))
-    for text in await second_tier.missing(tx, profile):
+    profile = await secondary_model.open_secondary(tx, Profile(0, f"second-{name}", name, 4))
+    for text in await secondary_model.missing(tx, profile):
         ones = np.ones((len(text.chunks), 4), np.float32)
-        assert await second_tier.write_vectors(tx, profile, {text.blob_id: ones})
-    assert await second_tier.missing(tx, profile) == []
+        assert await secondary_model.write_vectors(tx, profile, {text.blob_id: ones})
+    assert await secondary_model.missing(tx, profile) == []
     return profile
 
 
@@ -84,9 +84,9 @@ async def test_two_models_share_texts_chunks_and_words(
         assert chunks > 1
         assert await counts(tx, first, second) == (chunks,) * 5
         third = await grown(tx, RAW, "three")
-        assert await second_tier.tiers(tx) == [(second, True), (third, False)]
-        await second_tier.complete(tx, third)
-        assert await second_tier.tiers(tx) == [(third, True)]
+        assert await secondary_model.load_secondaries(tx) == [(second, True), (third, False)]
+        await secondary_model.complete(tx, third)
+        assert await secondary_model.load_secondaries(tx) == [(third, True)]
         assert await counts(tx, second, third) == (chunks, chunks, chunks, 0, chunks)
 
 
@@ -113,15 +113,15 @@ async def test_vectors_that_do_not_fit_their_text_any_more_are_not_stored(
 ) -> None:
     async with database.transaction(project) as tx:
         snapshot = await write(tx, RAW)
-        profile = await second_tier.open_tier(tx, Profile(0, "second-two", "two", 4))
-        [text] = await second_tier.missing(tx, profile)
+        profile = await secondary_model.open_secondary(tx, Profile(0, "second-two", "two", 4))
+        [text] = await secondary_model.missing(tx, profile)
         many, few = np.ones((99, 4), np.float32), np.ones((len(text.chunks), 4), np.float32)
-        assert await second_tier.write_vectors(tx, profile, {text.blob_id: many, 99: few})
+        assert await secondary_model.write_vectors(tx, profile, {text.blob_id: many, 99: few})
         assert (await counts(tx, snapshot.profile, profile))[-1] == 0
         for _ in range(2):  # twice, as if another process had been faster
-            assert await second_tier.write_vectors(tx, profile, {text.blob_id: few})
+            assert await secondary_model.write_vectors(tx, profile, {text.blob_id: few})
         assert (await counts(tx, snapshot.profile, profile))[-1] == len(text.chunks)
-        assert await second_tier.drop(tx)
-        assert not await second_tier.write_vectors(tx, profile, {text.blob_id: few})
+        assert await secondary_model.drop(tx)
+        assert not await secondary_model.write_vectors(tx, profile, {text.blob_id: few})
         assert (await counts(tx, snapshot.profile, profile))[-1] == 0
-        assert not await second_tier.drop(tx)
+        assert not await secondary_model.drop(tx)

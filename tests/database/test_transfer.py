@@ -14,9 +14,9 @@ import pytest
 
 from codebase_mcp.app import App
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records import agents, entities, memory, tasks, work_items
-from codebase_mcp.records.anchors import Place
+from codebase_mcp.records.anchors import CodeReference
 
 pytestmark = pytest.mark.anyio
 
@@ -51,13 +51,17 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
             tx, agent.name, agents.Doing(tool_name="grep", success=False, error="none ☂"), "me"
         )
         task = await tasks.create_task(
-            tx, "Fix the login", notes="two\nlines", places=[Place(file="src/auth.py")], owner="me"
+            tx,
+            "Fix the login",
+            notes="two\nlines",
+            places=[CodeReference(file="src/auth.py")],
+            owner="me",
         )
         await tasks.update_task(
             tx, task.id, {"status": "complete", "branch": "fix/login", "commit": "a" * 40}
         )
         model = await app.models.configured()
-        said = memory.Said("Passwords are hashed", ("auth",))
+        said = memory.ObservationText("Passwords are hashed", ("auth",))
         [prepared] = await memory.prepare(model, [said])
         await memory.store_observation(tx, model, prepared, "Decision", "morning")
         await entities.register_entity_type(
@@ -67,7 +71,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         await entities.create_entity(tx, "Service", "gone", {})
         await entities.delete_entity(tx, made.id, confirmed=True)
         root = await work_items.create_work_item(tx, "project", "All")
-        await work_items.create_work_item(tx, "task", "Part", parent_id=root.id)
+        await work_items.create_work_item(tx, "task", "PathScope", parent_id=root.id)
     return project_id
 
 
@@ -278,7 +282,7 @@ ENTITY = {
 async def test_a_bad_line_is_named_and_nothing_is_stored(
     app: App, project_id: str, lines: list[Any], number: int
 ) -> None:
-    await app.resolver.resolve(project_id, NOBODY, create=True)
+    await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     with pytest.raises(InvalidInput) as refused:
         await app.transfers.import_records(file_of(task(title="good"), *lines), project_id)
     assert f"line {number + 1}:" in refused.value.message
@@ -307,7 +311,7 @@ async def test_an_imported_observation_is_found_by_its_meaning(
     app: App, filled: str, other_id: str
 ) -> None:
     from codebase_mcp.records.memory_search import (  # noqa: PLC0415
-        Filters,
+        MemoryFilters,
         ask,
         search_observations,
     )
@@ -315,5 +319,5 @@ async def test_an_imported_observation_is_found_by_its_meaning(
     await app.transfers.import_records(file_of(*await exported(app, filled)), other_id)
     question = await ask(app.models, "how are passwords hashed")
     async with app.enter(other_id, readonly=True) as here:
-        [found] = await search_observations(here.tx, question, Filters(), limit=5)
+        [found] = await search_observations(here.tx, question, MemoryFilters(), limit=5)
     assert found.content == "Passwords are hashed"

@@ -116,12 +116,12 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
     async with database.transaction(project) as tx:
         first = await fill(tx, "first", 32, MANY)
         snapshot = await add_files(tx, first)
-        await store.settle(tx)
+        await store.flush_and_analyze(tx)
     await tend(database, project)
     async with database.transaction(project) as tx:
         second = await fill(tx, "second", 24, MANY)  # the first one's index takes no harm
         await store.open_snapshot(tx, REPOSITORY, second, rebuild=True)
-        await store.settle(tx)
+        await store.flush_and_analyze(tx)
     await tend(database, project)
     filters = {"snapshots": f"{{{snapshot.id}}}", "languages": None, "directory": None}
     filters["extensions"] = ["py"]
@@ -148,7 +148,7 @@ async def test_a_small_model_beside_a_large_one_is_compared_exactly(
         small = await fill(tx, "small", 8, 100)
         await add_files(tx, large, 500)
         await store.open_snapshot(tx, REPOSITORY, small, rebuild=True)
-        await store.settle(tx)
+        await store.flush_and_analyze(tx)
     await tend(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, large)
@@ -171,7 +171,7 @@ async def test_vectors_too_long_for_an_index_are_all_compared(
             "INSERT INTO chunk_vector (profile_id, blob_id, ordinal, dense)"
             " SELECT profile_id, blob_id, n, dense FROM chunk_vector, generate_series(1, 400) AS n"
         )
-        await store.settle(tx)
+        await store.flush_and_analyze(tx)
     await tend(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert not await near_indexes(tx, long)

@@ -13,11 +13,11 @@ import psycopg
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 
 from .conftest import PlainServer
@@ -34,59 +34,63 @@ async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_claim_holds_until_it_is_given_back(database: Database, project: Project) -> None:
-    async with database.claims() as ours, database.claims() as theirs:
-        assert await ours.take(project, "watch a")
-        assert await ours.take(project, "watch a")
-        assert not await theirs.take(project, "watch a")
-        assert await theirs.take(project, "watch b")
+async def test_a_try_lock_is_held_until_it_is_released(
+    database: Database, project: Project
+) -> None:
+    async with database.try_locks() as ours, database.try_locks() as theirs:
+        assert await ours.acquire(project, "watch a")
+        assert await ours.acquire(project, "watch a")
+        assert not await theirs.acquire(project, "watch a")
+        assert await theirs.acquire(project, "watch b")
 
-        await ours.give(project, "watch a")
-        assert await theirs.take(project, "watch a")
-
-
-async def test_claims_end_with_their_block(database: Database, project: Project) -> None:
-    async with database.claims() as ours:
-        assert await ours.take(project, "watch a")
-    async with database.claims() as theirs:
-        assert await theirs.take(project, "watch a")
+        await ours.release(project, "watch a")
+        assert await theirs.acquire(project, "watch a")
 
 
-async def test_claims_share_one_connection(database: Database, project: Project) -> None:
+async def test_try_locks_are_released_with_their_block(
+    database: Database, project: Project
+) -> None:
+    async with database.try_locks() as ours:
+        assert await ours.acquire(project, "watch a")
+    async with database.try_locks() as theirs:
+        assert await theirs.acquire(project, "watch a")
+
+
+async def test_try_locks_share_one_connection(database: Database, project: Project) -> None:
     count = "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND pid = ANY(%s)"
     pids = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%%pg_try_advisory_lock%%'"
-    async with database.claims() as ours:
+    async with database.try_locks() as ours:
         for number in range(50):
-            assert await ours.take(project, f"watch {number}")
+            assert await ours.acquire(project, f"watch {number}")
         async with database.transaction(project, readonly=True) as tx:
             found = [row[0] for row in await tx.fetch_all(pids)]
             [row] = await tx.fetch_all(count.replace("%s", "%(pids)s"), pids=found)
     assert row[0] == 1
 
 
-async def test_claims_that_were_lost_with_their_connection_can_be_taken_again(
+async def test_try_locks_lost_with_their_connection_can_be_acquired_again(
     own_server: PlainServer, settings: Settings
 ) -> None:
     async with await App.open(replace(settings, database_url=own_server.url())) as app:
-        project, _ = await app.resolver.resolve("claimed", NOBODY, create=True)
-        async with app.freshness.claims() as ours, app.freshness.claims() as theirs:
-            assert await ours.take(project, "watch a")
+        project, _ = await app.resolver.resolve("claimed", ANONYMOUS, create=True)
+        async with app.freshness.try_locks() as ours, app.freshness.try_locks() as theirs:
+            assert await ours.acquire(project, "watch a")
             with psycopg.connect(own_server.url(), autocommit=True) as connection:
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
                 )
-            await until(lambda: theirs.take(project, "watch a"))
+            await until(lambda: theirs.acquire(project, "watch a"))
 
             await ours.check()
 
-            assert not await ours.take(project, "watch a")
+            assert not await ours.acquire(project, "watch a")
 
 
 async def test_a_watcher_goes_on_when_its_database_was_restarted(
     own_server: PlainServer, settings: Settings, make_repo: Callable[..., Path]
 ) -> None:
     root = make_repo()
-    said: list[Followed] = []
+    said: list[IndexUpdate] = []
     async with await App.open(replace(settings, database_url=own_server.url())) as app:
         project = (await app.index(root, "watched")).project
 
@@ -96,7 +100,7 @@ async def test_a_watcher_goes_on_when_its_database_was_restarted(
         async def is_watched() -> bool:
             return (await app.freshness.trees(project))[0].is_watched
 
-        watcher = asyncio.create_task(Watcher(app.freshness, projects, tell=said.append).run())
+        watcher = asyncio.create_task(Watcher(app.freshness, projects, on_update=said.append).run())
         try:
             await until(lambda: bool(said))
             said.clear()

@@ -1,4 +1,4 @@
-"""A stronger model as a service, and processes that have it as their second tier."""
+"""An embedding service, and processes that use it as their secondary model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests import embedding_server
 from tests.embedding_server import EmbeddingServer
-from tests.integration.tiers import UNHEARD_OF
+from tests.integration.secondary_models import UNHEARD_OF
 
 from codebase_mcp.app import App
 from codebase_mcp.settings import Settings
@@ -25,7 +25,7 @@ async def server(
 
 @pytest.fixture
 def ollama(settings: Settings, server: EmbeddingServer) -> Settings:
-    """Settings with that service as the second tier; each request holds one text."""
+    """Settings with that service as the secondary model; each request has one text."""
     return replace(settings, ollama_url=server.url, embedding_batch_size=1)
 
 
@@ -42,6 +42,6 @@ def openai(settings: Settings, server: EmbeddingServer) -> Settings:
 
 @pytest.fixture
 async def tiered(ollama: Settings) -> AsyncIterator[App]:
-    """The product in a process with the second tier."""
+    """An app with the secondary model."""
     async with await App.open(ollama) as app:
         yield app

@@ -94,56 +94,56 @@ async def test_a_job_for_the_background_is_begun_by_a_worker_that_the_command_le
     await until(lambda: no_worker(app))
 
 
-async def test_where_no_worker_is_wanted_everything_says_that_nobody_works(
+async def test_without_workers_every_command_says_that_none_is_running(
     shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
     repo = str(make_repo())
     arguments = ["--collection", project_id, "--repository_path", repo, "--jobs", "0"]
-    assert "nobody is working" in json.loads(shell("index_codebase", *arguments))["notice"]
+    assert "no worker is running" in json.loads(shell("index_codebase", *arguments))["notice"]
     state = json.loads(shell("get_indexing_status", "--collection", project_id))
     assert (state["is_indexing"], state["queued"]) == (True, True)
-    assert "nobody is working" in state["notice"]
+    assert "no worker is running" in state["notice"]
     for command in ("status", "jobs"):
         told = shell(command, "--project", project_id)
-        assert "nobody is working" in told
+        assert "no worker is running" in told
         assert repo in told
     again = shell("index", repo, "--background", "--project", project_id, "--jobs", "0")
-    assert "nobody is working" in again
+    assert "no worker is running" in again
 
 
-async def test_what_is_asked_for_while_a_worker_ends_is_done_by_it(
+async def test_a_job_queued_while_a_worker_ends_is_run_by_that_worker(
     app: App, make_repo: MakeRepo, settings: Settings, project_id: str
 ) -> None:
     repo = make_repo()
     async with await App.open(settings) as elsewhere:
-        before_it_begins = await holding_looks(app)
+        before_start = await hold_queue(app)
         worker = asyncio.create_task(Worker(elsewhere, 1).run(once=True))
-        while_it_is_there = await let_one_look(app, before_it_begins)
+        while_running = await allow_one_check(app, before_start)
         await until(lambda: is_one_worker(app))
-        after_it_has_gone = await let_one_look(app, while_it_is_there)
+        after_end = await allow_one_check(app, while_running)
         await until(lambda: no_worker(app))
         started = await start_indexing(app, repo, project_id, wait_s=0)
-        assert not started.is_attended
-        await after_it_has_gone.aclose()
+        assert not started.has_worker
+        await after_end.aclose()
         await asyncio.wait_for(worker, LIMIT_S)
     assert (await indexing_state(app, project_id)).progress.percent == 100
 
 
-async def holding_looks(app: App) -> AsyncExitStack:
-    """Until this is closed nobody looks into the queue; who wants to waits in line."""
+async def hold_queue(app: App) -> AsyncExitStack:
+    """Block checks of the queue until this is closed."""
     held = AsyncExitStack()
     tx = await held.enter_async_context(app.jobs.database.catalogue())
     await tx.lock("tend jobs")
     return held
 
 
-async def let_one_look(app: App, held: AsyncExitStack) -> AsyncExitStack:
-    """Let the worker look that waits for it, and hold its next look."""
+async def allow_one_check(app: App, held: AsyncExitStack) -> AsyncExitStack:
+    """Let the waiting worker check the queue once, and block its next check."""
     await until(lambda: are_waiting(app, 1))
-    behind_it = asyncio.create_task(holding_looks(app))
+    following = asyncio.create_task(hold_queue(app))
     await until(lambda: are_waiting(app, 2))
     await held.aclose()
-    return await behind_it
+    return await following
 
 
 async def are_waiting(app: App, count: int) -> bool:

@@ -19,7 +19,7 @@ from codebase_mcp.app import App, SearchReport
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import load_runs, mark_cancelled
 from codebase_mcp.settings import Settings
 from codebase_mcp.source.walk import list_files
@@ -58,7 +58,7 @@ async def looking_for(milliseconds: int, settings: Settings) -> AsyncIterator[Ap
 async def break_off(app: App, root: Path, project_id: str, operation_id: UUID) -> None:
     """A run that ends after its first batch."""
 
-    def follow(progress: Progress) -> None:
+    def follow(progress: RunProgress) -> None:
         if progress.done:
             running.cancel()
 
@@ -271,11 +271,11 @@ async def test_a_look_at_everything_that_finds_nothing_leaves_the_last_run_on_re
 ) -> None:
     asked = await app.index(root, project_id)
 
-    await app.freshness.bring(asked.project, root, None)
+    await app.freshness.update_index(asked.project, root, None)
     async with app.enter(project_id) as here:
         [kept] = await load_runs(here.tx)
     (root / "src/auth.py").write_text("def authenticate(): ...\n")
-    await app.freshness.bring(asked.project, root, None)
+    await app.freshness.update_index(asked.project, root, None)
     async with app.enter(project_id) as here:
         [newer] = await load_runs(here.tx)
 

@@ -21,7 +21,7 @@ from codebase_mcp.app import App
 from codebase_mcp.cli.cloning import cloned_source, forget_clone
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryFacts
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +84,7 @@ def shell(environment: dict[str, str], project_id: str) -> Callable[..., Any]:
 
 async def indexed(app: App, project_id: str) -> RepositoryFacts:
     """The one repository of the project."""
-    project = await app.resolver.resolve(project_id, NOBODY)
+    project = await app.resolver.resolve(project_id, ANONYMOUS)
     [found] = await app.projects([project[0]])
     [repository] = found.repositories
     return repository
@@ -116,7 +116,7 @@ async def test_a_url_is_indexed_followed_and_forgotten(
     assert gone == {"repository_id": first["repository_id"], "status": "removed"}
     assert not Path(known.root).exists()
     with pytest.raises(NotFound, match=bare):
-        await forget_clone(app, url, project_id, NOBODY)
+        await forget_clone(app, url, project_id, ANONYMOUS)
 
 
 async def test_a_clone_stays_for_another_project_that_has_it_too(
@@ -127,11 +127,11 @@ async def test_a_clone_stays_for_another_project_that_has_it_too(
     known = await indexed(app, project_id)
     other = project_id + "-other"
     await app.index(known.root, other)
-    removed, shown = await forget_clone(app, url, project_id, NOBODY)
+    removed, shown = await forget_clone(app, url, project_id, ANONYMOUS)
     assert (removed, shown) == (known.id, server.url("org/repo"))
     assert Path(known.root).is_dir()
     await app.drop_project(other)
-    assert await forget_clone(app, url, project_id, NOBODY) == (None, shown)
+    assert await forget_clone(app, url, project_id, ANONYMOUS) == (None, shown)
     assert not Path(known.root).exists()
 
 

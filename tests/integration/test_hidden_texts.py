@@ -12,7 +12,7 @@ import pytest
 
 from codebase_mcp.app import App
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.search.filters import Filters
 from codebase_mcp.search.search import Request
 
@@ -106,7 +106,7 @@ async def test_in_the_middle_of_a_rebuild_answers_are_those_of_the_index_that_an
     expected = await answers(app, project_id)
     half = asyncio.Event()
 
-    def follow(progress: Progress) -> None:
+    def follow(progress: RunProgress) -> None:
         if progress.done > FILES // 3:
             half.set()
 

@@ -23,7 +23,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project, index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.history import place, refresh_history
+from codebase_mcp.index.history import assign_positions, refresh_history
 from codebase_mcp.index.store import remove_repository
 from codebase_mcp.settings import Settings
 from codebase_mcp.wiring import database_target
@@ -378,9 +378,9 @@ def test_positions_grow_to_the_newest_and_move_nothing_without_need(
     before, behind = ["b1", "b2"], ["a1", "a2"]
     first = data.draw(st.integers(0, len(stored)))
     kept_ones = [str(commit) for commit in stored[first:]]
-    placed = place([*before, *kept_ones, *behind], known)
+    placed = assign_positions([*before, *kept_ones, *behind], known)
     assert {c: placed[c] for c in kept_ones} == {c: known[c] for c in kept_ones}
     mixed = data.draw(st.permutations([*before, *known, *behind]))
-    positions = list(place(mixed, known).values())
+    positions = list(assign_positions(mixed, known).values())
     assert positions == sorted(set(positions))
     assert len(positions) == len(mixed)

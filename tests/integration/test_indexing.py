@@ -16,7 +16,7 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.search.filters import Filters
 from codebase_mcp.settings import Settings
 
@@ -246,7 +246,7 @@ async def test_a_cancelled_run_keeps_its_batches_and_the_next_finishes(
     root = make_repo(files)
     done = asyncio.Event()
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: RunProgress) -> None:
         if progress.done:
             done.set()
 

@@ -20,7 +20,7 @@ from fastmcp.client.transports import StdioTransport
 
 from codebase_mcp.app import App
 from codebase_mcp.background.indexing import Started, indexing_state, start_indexing
-from codebase_mcp.background.progress import Progress
+from codebase_mcp.background.progress import IndexingProgress
 from codebase_mcp.background.worker import working
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.store import WRITE_LOCK
@@ -96,14 +96,14 @@ async def ended(app: App, started: Started) -> IndexJob:
     return found
 
 
-async def in_the_middle(app: App, project_id: str) -> Progress:
+async def in_the_middle(app: App, project_id: str) -> IndexingProgress:
     """The progress of a run that has stored something and goes on."""
 
-    async def progress() -> Progress | None:
+    async def progress() -> IndexingProgress | None:
         now = (await indexing_state(app, project_id)).progress
         return now if not now.queued and 0 < now.files_done < now.files_total else None
 
-    found: Progress = await until(progress)
+    found: IndexingProgress = await until(progress)
     return found
 
 
@@ -219,7 +219,7 @@ async def test_of_one_repository_one_job_runs_and_one_more_waits(
     assert one.ended_at <= two.started_at
 
 
-async def test_a_server_over_http_does_what_waits_before_anybody_calls(
+async def test_an_http_server_runs_waiting_jobs_before_the_first_call(
     app: App, start: Start, make_repo: MakeRepo, project_id: str
 ) -> None:
     started = await start_indexing(app, make_repo(), project_id, wait_s=0)
@@ -229,7 +229,7 @@ async def test_a_server_over_http_does_what_waits_before_anybody_calls(
     assert await asyncio.to_thread(server.wait, LIMIT_S) == 0
 
 
-async def test_a_server_on_stdio_does_its_jobs_beside_its_calls(
+async def test_a_stdio_server_runs_jobs_while_it_answers_calls(
     app: App, settings: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
     environment = {**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir)}

@@ -39,7 +39,7 @@ def shell(settings: Settings, server: EmbeddingServer, capsys: pytest.CaptureFix
     return run
 
 
-async def test_the_second_tier_is_grown_shown_and_dropped(
+async def test_the_secondary_model_is_backfilled_shown_and_dropped(
     shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
     root, of = str(make_repo()), ("--project", project_id)

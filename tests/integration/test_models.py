@@ -18,7 +18,7 @@ from codebase_mcp.embedding.static import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.index import batches
 from codebase_mcp.index.inventory import RepositoryFacts
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -137,7 +137,7 @@ async def test_a_model_that_cannot_be_opened_any_more_is_named_with_a_way_out(
                 await call
             assert "other-model" in caught.value.message
             assert "force_reindex" in (caught.value.hint or "")
-        health = await later_on.health(project_id, identity=NOBODY)
+        health = await later_on.health(project_id, identity=ANONYMOUS)
         assert health.status == "degraded"
         await later_on.index(root, project_id, force_reindex=True)
         assert (await found_paths(later_on, project_id, "authenticate"))[0] == "src/auth.py"

@@ -30,8 +30,8 @@ from codebase_mcp.app import App
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index import store
-from codebase_mcp.index.progress import Progress
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings import Settings
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.walk import list_files
@@ -243,7 +243,7 @@ class Tree(RuleBasedStateMachine):
     async def cancelled(self, force: bool, after: int) -> None:
         reports = 0
 
-        def count(_: Progress) -> None:
+        def count(_: RunProgress) -> None:
             nonlocal reports
             reports += 1
             if reports > after:
@@ -277,7 +277,7 @@ class Tree(RuleBasedStateMachine):
         return dict(rows)
 
     async def state(self, project_id: str) -> dict[str, list[tuple[Any, ...]]]:
-        project, _ = await self.app.resolver.resolve(project_id, NOBODY)
+        project, _ = await self.app.resolver.resolve(project_id, ANONYMOUS)
         async with self.app.enter(project_id) as here:
             await here.tx.lock(store.WRITE_LOCK)
             await store.sweep(here.tx, 0)  # as after the hour of grace
@@ -310,7 +310,7 @@ async def _index_and_die(data_dir: str, root: str, project_id: str, force: str, 
     """One run in this process, which is killed after so many reports of progress."""
     reports = 0
 
-    def count(_: Progress) -> None:
+    def count(_: RunProgress) -> None:
         nonlocal reports
         reports += 1
         if reports > int(after):

@@ -14,7 +14,7 @@ from codebase_mcp.cli.main import run
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index.purge import TABLES
-from codebase_mcp.projects.identity import NOBODY
+from codebase_mcp.projects.identity import ANONYMOUS
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ HOLD_NO_CODE = {
 
 async def rows_with(app: App, project_id: str, needle: str) -> dict[str, int]:
     """How many rows of each table of the project hold a text anywhere."""
-    project, _ = await app.resolver.resolve(project_id, NOBODY)
+    project, _ = await app.resolver.resolve(project_id, ANONYMOUS)
     async with app.enter(project_id, readonly=True) as here:
         tables = await here.tx.fetch_all(
             "SELECT relname FROM pg_class WHERE relnamespace = %(schema)s::regnamespace"
@@ -140,7 +140,7 @@ async def test_a_purged_project_has_neither_tables_nor_a_place_in_the_catalogue(
         await app.search("hand_out", project_id)
 
 
-async def test_what_is_not_indexed_cannot_be_purged(
+async def test_only_indexed_paths_can_be_purged(
     app: App, project_id: str, make_repo: MakeRepo, tmp_path: Path
 ) -> None:
     root = make_repo({"a.py": SECRET})
@@ -148,7 +148,7 @@ async def test_what_is_not_indexed_cannot_be_purged(
     with pytest.raises(NotFound, match="Nothing is indexed at"):
         await app.erasure.find(tmp_path / "elsewhere", project_id)
     target = await app.erasure.find(root / "b.py", project_id)
-    with pytest.raises(NotFound, match="Nothing of it is in the index"):
+    with pytest.raises(NotFound, match="The path is not in the index"):
         await app.erasure.purge(target)
 
 
@@ -156,7 +156,7 @@ async def test_every_table_is_counted_or_known_to_hold_nothing_of_a_repository(
     app: App, project_id: str, make_repo: MakeRepo
 ) -> None:
     await app.index(make_repo(), project_id)
-    project, _ = await app.resolver.resolve(project_id, NOBODY)
+    project, _ = await app.resolver.resolve(project_id, ANONYMOUS)
     async with app.enter(project_id, readonly=True) as here:
         tables = await here.tx.fetch_all(
             "SELECT relname FROM pg_class WHERE relnamespace = %(schema)s::regnamespace"

@@ -65,7 +65,7 @@ def test_tasks_are_added_changed_and_listed(shell: Shell, project: str) -> None:
 
 @pytest.mark.parametrize(
     ("identity", "message"),
-    [("zz", "is no id of a task"), ("abcd", "Task not found"), ("a", "is no id of a task")],
+    [("zz", "is not an id of a task"), ("abcd", "Task not found"), ("a", "is not an id of a task")],
 )
 def test_an_id_that_means_no_task_is_explained(
     shell: Shell, project: str, identity: str, message: str

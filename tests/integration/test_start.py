@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import SAMPLE
 
 from codebase_mcp.app import App
-from codebase_mcp.background.beside import may_search, opened_early, search_once
+from codebase_mcp.background.lifespan import has_database, warm_start, warm_up_search
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.settings import Settings
 
@@ -195,7 +195,7 @@ async def test_a_server_on_stdio_has_connected_before_it_is_asked(settings: Sett
         opened.set_result(await App.open(settings))
         return opened.result()
 
-    async with opened_early(open_app, settings), await opened as app:
+    async with warm_start(open_app, settings), await opened as app:
         while not app.pool_facts().idle:
             await asyncio.sleep(0.01)
 
@@ -203,17 +203,17 @@ async def test_a_server_on_stdio_has_connected_before_it_is_asked(settings: Sett
 @pytest.mark.anyio
 async def test_a_first_search_of_nothing_is_no_error(settings: Settings) -> None:
     async with await App.open(replace(settings, project="never-made")) as app:
-        await search_once(app)
+        await warm_up_search(app)
 
 
 def test_a_server_on_stdio_makes_no_database_that_nobody_asked_for(
     settings: Settings, tmp_path: Path
 ) -> None:
     new = replace(settings, data_dir=tmp_path / "new")
-    assert may_search(settings)
-    assert not may_search(new)
-    assert not may_search(replace(settings, toolsets=("tasks",)))
-    assert may_search(replace(new, database_url="postgresql://elsewhere/code"))
+    assert has_database(settings)
+    assert not has_database(new)
+    assert not has_database(replace(settings, toolsets=("tasks",)))
+    assert has_database(replace(new, database_url="postgresql://elsewhere/code"))
     assert not new.data_dir.exists()
 
 

@@ -16,7 +16,7 @@ try:
     from quality_queries import Asked, Repository
     from quality_run import bring_up_to_date
     from quality_scoring import Target
-    from tokens import answerable, keeper, records_of
+    from tokens import answerable, git_dir_for, keeper
     from tokens_run import CODE, GREP, GREP_READ, GREP_WHOLE, JSON, grep_replies, our_replies
 finally:
     sys.path.pop(0)
@@ -46,7 +46,7 @@ async def test_real_replies_are_read_and_counted(
     ] * 3
     text = (root / FILE).read_text()
     assert by_grep[GREP_WHOLE][0].entries[0].chars == len(text)
-    records = {one.tool: one for one in records_of(repository, {**ours, **by_grep})}
+    records = {one.tool: one for one in git_dir_for(repository, {**ours, **by_grep})}
     for record in records.values():
         assert record.lines is not None
         assert record.lines.shown or record.lines.named, record.tool

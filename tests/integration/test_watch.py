@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app import App
-from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
@@ -60,7 +60,7 @@ class Watch:
     app: App
     project: Project
     root: Path
-    said: list[Followed] = field(default_factory=list)
+    said: list[IndexUpdate] = field(default_factory=list)
     taken: list[Path] = field(default_factory=list)
 
     async def stored(self) -> dict[str, bytes]:
@@ -78,7 +78,7 @@ class Watch:
     async def has_said(self) -> bool:
         return bool(self.said) and await self.is_true_and_known()
 
-    async def catch_up(self) -> list[Followed]:
+    async def catch_up(self) -> list[IndexUpdate]:
         """Wait until an update made the index equal to the tree; the updates which that took."""
         await until(self.has_said)
         said = list(self.said)
@@ -86,16 +86,16 @@ class Watch:
         return said
 
     @asynccontextmanager
-    async def running(self, *, listens: bool = True) -> AsyncIterator[Watch]:
+    async def running(self, *, watch_events: bool = True) -> AsyncIterator[Watch]:
         async def projects() -> list[Project]:
             return [self.project]
 
         watcher = Watcher(
             self.app.freshness,
             projects,
-            tell=self.said.append,
-            tell_taken=self.taken.append,
-            listens=listens,
+            on_update=self.said.append,
+            on_taken_elsewhere=self.taken.append,
+            watch_events=watch_events,
         )
         task = asyncio.create_task(watcher.run())
         try:
@@ -130,7 +130,7 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *flags, *arguments], cwd=root, check=True, capture_output=True)
 
 
-async def test_what_changed_while_nobody_watched_is_indexed_first(unwatched: Watch) -> None:
+async def test_changes_made_before_watching_are_indexed_first(unwatched: Watch) -> None:
     (unwatched.root / "src/new.py").write_text("def cancel_invoice():\n    pass\n")
     (unwatched.root / "lib/retry.ts").unlink()
 
@@ -290,7 +290,7 @@ async def test_nothing_is_lost_that_happens_while_an_update_runs(
     await watch.catch_up()
 
 
-async def test_of_two_watchers_one_follows_until_it_ends(
+async def test_one_of_two_watchers_follows_until_it_ends(
     unwatched: Watch, settings: Settings
 ) -> None:
     async with await App.open(settings) as other_app:
@@ -337,8 +337,8 @@ async def test_a_repository_that_comes_later_is_followed_and_a_removed_one_not(
     await watch.catch_up()
 
 
-async def test_files_are_looked_at_where_nothing_can_be_listened_to(unwatched: Watch) -> None:
-    async with unwatched.running(listens=False):
+async def test_a_tree_is_polled_if_it_cannot_be_watched(unwatched: Watch) -> None:
+    async with unwatched.running(watch_events=False):
         await unwatched.catch_up()
         (unwatched.root / "deep/er").mkdir(parents=True)
         (unwatched.root / "deep/er/new.py").write_text("new = 1\n")
@@ -377,7 +377,7 @@ async def test_when_a_watcher_is_killed_another_takes_over(
             assert [path.name for path in unwatched.taken] == ["repo"]
 
 
-async def test_the_shell_indexes_watches_tells_and_ends(
+async def test_the_watch_command_indexes_watches_reports_and_ends(
     app: App,
     project_id: str,
     database: Database,
@@ -407,9 +407,7 @@ async def find_project_after_index(
     return await find_project(database, project_id)
 
 
-async def test_a_server_that_watches_does_so_before_anybody_calls(
-    unwatched: Watch, settings: Settings
-) -> None:
+async def test_a_server_watches_before_the_first_call(unwatched: Watch, settings: Settings) -> None:
     data = ("--data-dir", str(settings.data_dir), "--port", "0", "--transport", "http")
     command = [sys.executable, "-m", "codebase_mcp.cli.main", "serve", "--watch", *data]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
@@ -427,7 +425,7 @@ async def test_a_server_that_watches_does_so_before_anybody_calls(
             process.kill()
 
 
-async def test_settings_that_are_wrong_stop_nothing_for_long(watch: Watch) -> None:
+async def test_watching_resumes_after_invalid_settings_are_fixed(watch: Watch) -> None:
     context = watch.root / ".mcp-context.toml"
     context.write_text("max_file_bytes = 'many'\n")
 

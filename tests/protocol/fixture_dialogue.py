@@ -19,7 +19,7 @@ from mcp_types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 Schema = dict[str, Any]
 
-PAUSE_S = 0.05  # the suite asks for pauses, so that each message travels by itself
+FAILURE_PAUSE_S = 0.05  # the suite asks for pauses, so that each message travels by itself
 ACTIVE = ["active", "inactive", "pending"]
 DEFAULTS: Schema = {
     "name": {"type": "string", "default": "John Doe"},
@@ -46,9 +46,9 @@ ENUMS: Schema = {
 async def tool_with_logging(ctx: Context) -> str:
     """Writes to the client's log three times."""
     await ctx.info("Tool execution started")
-    await asyncio.sleep(PAUSE_S)
+    await asyncio.sleep(FAILURE_PAUSE_S)
     await ctx.info("Tool processing data")
-    await asyncio.sleep(PAUSE_S)
+    await asyncio.sleep(FAILURE_PAUSE_S)
     await ctx.info("Tool execution completed")
     return "Logged."
 
@@ -63,7 +63,7 @@ async def tool_with_progress(ctx: Context) -> str:
     """Reports nothing, half and all done."""
     for done in (0, 50, 100):
         await ctx.report_progress(done, 100)
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(FAILURE_PAUSE_S)
     return "Done."
 
 

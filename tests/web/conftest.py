@@ -25,9 +25,9 @@ from codebase_mcp.database.projects import ensure_project
 from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.settings import TOOLSETS, Settings
 from codebase_mcp.tools.server import AppHolder, server_of
-from codebase_mcp.web.ending import DRAIN_S, Ending
 from codebase_mcp.web.http import asgi_app_of, make_asgi_app
 from codebase_mcp.web.listening import address_of, bind, serve_http
+from codebase_mcp.web.shutdown import DRAIN_S, Shutdown
 
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 OWN = "http://127.0.0.1:3000"
@@ -63,22 +63,22 @@ class Served:
 
     address: str
     holder: AppHolder
-    ending: Ending
+    shutdown: Shutdown
     task: asyncio.Task[None]
 
 
 @asynccontextmanager
 async def serving(settings: Settings, drain_s: float = DRAIN_S) -> AsyncIterator[Served]:
     """Serve on a port of this process, to real sockets; it ends with the block, if not before."""
-    ending, holder = Ending(drain_s), AppHolder.of(settings)
+    shutdown, holder = Shutdown(drain_s), AppHolder.of(settings)
     sockets = bind(settings.host, settings.port)
     app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     address = address_of(settings.host, sockets)
-    task = asyncio.create_task(serve_http(app, holder, sockets, ending, settings))
+    task = asyncio.create_task(serve_http(app, holder, sockets, shutdown, settings))
     try:
-        yield Served(address, holder, ending, task)
+        yield Served(address, holder, shutdown, task)
     finally:
-        ending.begin()
+        shutdown.begin()
         await task
 
 

@@ -76,7 +76,7 @@ async def test_a_model_that_is_not_there_makes_the_server_not_ready(settings: Se
         ready = await http.get("/health/ready")
         health = await http.get("/health")
     assert ready.status_code == 503
-    assert ready.json()["reasons"] == ["the embedder does not answer, or has not the model"]
+    assert ready.json()["reasons"] == ["the embedder does not answer, or does not have the model"]
     assert health.json()["embedder"]["status"] == "disconnected"
     assert "/nowhere" not in ready.text + health.text
 

@@ -101,7 +101,7 @@ async def test_a_call_that_takes_too_long_is_broken_off_and_its_caller_told(
         async with watched.client:
             call = watched.index(root, project_id)
             await watched.progress.wait()
-            server.ending.begin()
+            server.shutdown.begin()
             result = await call
         await server.task
         assert not len(server.holder.calls)
@@ -144,7 +144,7 @@ async def test_a_second_interrupt_ends_the_process_at_once(
         program.process.send_signal(signal.SIGINT)
         await until_closed(program)
         program.process.send_signal(signal.SIGINT)
-        assert await ended(program.process) == (130, "Ended at once.\n")
+        assert await ended(program.process) == (130, "Exited at once.\n")
         with pytest.raises((MCPError, RuntimeError)):
             await call
 

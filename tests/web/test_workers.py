@@ -20,7 +20,7 @@ from tests.web.conftest import COMMAND, Program
 
 from codebase_mcp.errors import InternalError
 from codebase_mcp.settings import Settings
-from codebase_mcp.web.ending import Ending
+from codebase_mcp.web.shutdown import Shutdown
 from codebase_mcp.web.workers import serve_with_workers
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ async def test_workers_share_an_address_and_the_dead_are_replaced(
     said = await asyncio.to_thread(program.stderr.read)
     assert await asyncio.to_thread(program.process.wait, 60) == 0
     assert said.splitlines()[1:] == []
-    assert f"worker {victim} ended with -9; another starts" in said
+    assert f"worker {victim} exited with -9; starting another" in said
     assert not [pid for pid in after if Path(f"/proc/{pid}").exists()]
 
 
@@ -86,8 +86,8 @@ def test_sse_is_refused_for_several_processes(environment: dict[str, str]) -> No
 
 async def test_workers_that_cannot_serve_end_the_server(settings: Settings) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as deaf, pytest.raises(InternalError) as caught:
-        await serve_with_workers(replace(settings, http_workers=1), [deaf], Ending())
-    assert caught.value.message == "The HTTP workers end as soon as they have started"
+        await serve_with_workers(replace(settings, http_workers=1), [deaf], Shutdown())
+    assert caught.value.message == "The HTTP workers exit right after their start"
 
 
 async def test_workers_end_with_a_parent_that_was_killed(start: Start) -> None:

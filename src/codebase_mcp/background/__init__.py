@@ -1,1 +1,1 @@
-"""What goes on while nobody calls: jobs, and changes of files that are followed."""
+"""Work that runs without a call: index jobs, and following changes of files."""

@@ -1,7 +1,7 @@
-"""Who does the jobs that a command asked for, once it has ended? A worker of its own, if need be.
+"""Who runs the jobs of a command that has ended? A worker process that the command starts.
 
-It outlives the command and its terminal, ends when no job is left, and says in ``worker.log`` of
-the data folder what it did.
+It outlives the command and its terminal, ends when no job is left, and logs to ``worker.log`` in
+the data folder.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _log = logging.getLogger(__name__)
 
 LOG = "worker.log"
 
-# It is there within two seconds; a busy machine has time.
-_PATIENCE_S = 30.0
+# A worker starts within two seconds; a busy machine may take longer.
+_START_TIMEOUT_S = 30.0
 _POLL_S = 0.05
 
-# The log is evidence for a fault, not history.
+# Enough to explain a failure; older lines are dropped.
 _LOG_BYTES = 1 << 20
 
 
-def let_work_begin(app: App) -> None:
-    """Where a job is asked for and no worker is there, start one; unless the settings want none."""
+def allow_worker_start(app: App) -> None:
+    """Start a worker when a job is queued and none runs, unless the settings forbid it."""
 
     async def start() -> bool:
         log = app.settings.data_dir / LOG
         process = _start(app.settings, log)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while process.poll() is None and time.monotonic() < deadline:
             if await app.jobs.workers():
                 return True
             await asyncio.sleep(_POLL_S)
-        _log.warning("No worker could be started; %s says why", log)
+        _log.warning("No worker could be started; see %s", log)
         return False
 
     if app.settings.jobs:
@@ -49,14 +49,14 @@ def let_work_begin(app: App) -> None:
 
 
 def _start(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
-    """A worker in a session of its own, which keeps no directory busy."""
+    """Start a worker in a session of its own and in the root directory, so that it blocks none."""
     log.parent.mkdir(parents=True, exist_ok=True)
     written = open_file(str(log), os.O_WRONLY | os.O_APPEND)
     try:
         if os.fstat(written).st_size > _LOG_BYTES:
             os.ftruncate(written, 0)
         return subprocess.Popen(
-            # -P: the directory that the command runs in may hold modules of any name.
+            # -P: do not import modules from the directory that the command runs in.
             [sys.executable, "-P", "-m", "codebase_mcp.cli.main", "worker", "--once"],
             cwd="/",
             env=environment_for_child(settings),

@@ -1,6 +1,6 @@
-"""How far is the indexing of a repository, and how did it end the last time?
+"""How far is the indexing of a repository, and how did its last run end?
 
-Pure: of what its newest run and its jobs say.
+Pure: computed from the newest run and the jobs of a repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EndStatus = Literal["success", "partial", "failed", "cancelled", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How a run ended; ``interrupted`` is one whose process was killed, and which has no end."""
+    """How a run ended; an ``interrupted`` one was killed, so the time of its end is unknown."""
 
     operation_id: UUID
     status: EndStatus
@@ -30,9 +30,8 @@ class LastRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far it is. ``seconds_left`` is None while that cannot be told; ``queued`` says that a job
-    waits."""
+class IndexingProgress:
+    """Progress of indexing; ``seconds_left`` is None while unknown, ``queued`` if a job waits."""
 
     is_indexing: bool = False
     queued: bool = False
@@ -46,16 +45,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryProgress:
-    """How far one repository is."""
+    """The progress of one repository."""
 
     repository_id: UUID
     root: str
-    progress: Progress
+    progress: IndexingProgress
 
 
 @dataclass(slots=True)
 class _Facts:
-    """What is known of one repository."""
+    """The newest run and the jobs of one repository."""
 
     root: str
     run: RunState | None = None
@@ -68,9 +67,9 @@ def by_repository(
     runs: Iterable[RunState],
     jobs: Iterable[IndexJob],
 ) -> list[RepositoryProgress]:
-    """The progress of each repository that is indexed, is being indexed or is wanted; by root.
+    """The progress of each repository that is indexed, being indexed or queued; sorted by root.
 
-    ``jobs`` are in the order in which they were asked for.
+    ``jobs`` are sorted from oldest to newest.
     """
     known = {of: _Facts(root) for of, root in repositories}
     for run in runs:
@@ -81,18 +80,18 @@ def by_repository(
             facts.pending.append(job)
         else:
             facts.ended = job
-    found = [RepositoryProgress(of, facts.root, _progress(facts)) for of, facts in known.items()]
+    found = [RepositoryProgress(of, facts.root, _progress_of(facts)) for of, facts in known.items()]
     return sorted(found, key=lambda one: one.root)
 
 
-def together(found: Sequence[RepositoryProgress]) -> Progress:
-    """The sums of those that are being indexed, or else of all; and the run that ended last."""
+def combined(found: Sequence[RepositoryProgress]) -> IndexingProgress:
+    """The total of the repositories being indexed, or else of all, with the run that ended last."""
     going = [one.progress for one in found if one.progress.is_indexing]
     counted = going or [one.progress for one in found]
     done, total = sum(p.files_done for p in counted), sum(p.files_total for p in counted)
     left = [p.seconds_left for p in going]
     ends = [p.last_run for p in (one.progress for one in found) if p.last_run is not None]
-    return Progress(
+    return IndexingProgress(
         is_indexing=bool(going),
         queued=any(p.queued for p in going),
         percent=_percent(done, total),
@@ -104,7 +103,7 @@ def together(found: Sequence[RepositoryProgress]) -> Progress:
     )
 
 
-def _progress(facts: _Facts) -> Progress:
+def _progress_of(facts: _Facts) -> IndexingProgress:
     run, pending = facts.run, facts.pending
     is_running = run is not None and run.is_running
     counted = run
@@ -117,7 +116,7 @@ def _progress(facts: _Facts) -> Progress:
     left: int | None = 0
     if is_running or pending:
         left = _seconds_left(run) if run is not None and is_running else None
-    return Progress(
+    return IndexingProgress(
         is_indexing=is_running or bool(pending),
         queued=any(job.status == "waiting" for job in pending),
         percent=_percent(done, total),
@@ -134,7 +133,7 @@ def _percent(done: int, total: int) -> float:
 
 
 def _seconds_left(run: RunState) -> int | None:
-    """By the run's own speed; what was found unchanged took no time."""
+    """Estimate from the speed so far; unchanged files take no time."""
     seconds = (run.updated_at - run.started_at).total_seconds()
     if not run.files_indexed or seconds <= 0:
         return None
@@ -142,7 +141,7 @@ def _seconds_left(run: RunState) -> int | None:
 
 
 def _last_run(facts: _Facts) -> LastRun | None:
-    """The end that came last: of a run, or of a job that did not come to run."""
+    """What ended last: the run, or a job that ended before its run began."""
     ends = []
     run, job = facts.run, facts.ended
     if run is not None and run.status != "running":

@@ -1,8 +1,8 @@
 """How does the index of one repository follow its files?
 
-What the operating system tells is only where to look: a ``Glance`` says what has changed there, so
-that ignored files, swap files and saves of the same text cost nothing, and nothing is lost that
-happens while an update runs. Of a tree that cannot be listened to the whole is looked at, often.
+Events of the operating system only say where to look. A ``TreeScan`` says what has changed there.
+So ignored files, swap files and saves of the same text cost nothing, and a change during an update
+is not lost. A tree that cannot be watched is scanned at short intervals instead.
 """
 
 from __future__ import annotations
@@ -17,40 +17,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from codebase_mcp.background.ears import LIMITS, LISTENS_TO_TREES, CannotListen, Ears
-from codebase_mcp.background.restless import Restless
+from codebase_mcp.background.directory_watcher import (
+    LIMITS_HINT,
+    WATCHES_RECURSIVELY,
+    CannotWatch,
+    DirectoryWatcher,
+)
+from codebase_mcp.background.throttle import Throttle
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.build import RunResult
-from codebase_mcp.source.git_directory import records_of
-from codebase_mcp.source.glance import Glance, Sight
+from codebase_mcp.source.git_directory import git_dir_for
+from codebase_mcp.source.tree_scan import TreeChanges, TreeScan
 
 log = logging.getLogger(__name__)
 
-# What belongs together, as a checkout does, is waited for: until nothing has happened for so long.
+# Changes that belong together, such as a checkout, are indexed once no event has come for this
+# long.
 QUIET_S = 0.15
-QUIET_GIT_S = 0.3
-MOST_WAIT_S = 5.0
-# Fewer paths than this are no checkout.
-MANY = 30
+QUIET_REBASE_S = 0.3
+MAX_QUIET_WAIT_S = 5.0
+# From this many paths on it may be a checkout.
+MANY_PATHS = 30
 
-# Whatever was told, everything is looked at so often: systems forget, and network drives are mute.
-LOOK_AGAIN_S = 300.0
+# The whole tree is scanned this often, as systems lose events and network drives send none.
+RESCAN_S = 300.0
 
-# A tree that cannot be listened to is looked at so often; a large one less, so that looking takes a
-# twentieth of the time at most.
+# A tree that cannot be watched is scanned this often; a large one less often, so that scanning
+# takes at most a twentieth of the time.
 POLL_S = 1.0
 POLL_SHARE = 20
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
-GONE_S = 1.0
+MIN_PAUSE_S = 0.5
+MAX_PAUSE_S = 30.0
+ROOT_POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """An update that was made, or the error because of which it was not."""
+class IndexUpdate:
+    """An update of the index, or the error that prevented it."""
 
     root: Path
     seconds: float
@@ -59,17 +65,21 @@ class Followed:
 
 
 @dataclass(slots=True)
-class _News:
-    """What has happened that was not looked at yet, as paths in the tree."""
+class _Events:
+    """Events that have not been looked at yet.
+
+    ``paths`` are in the tree; ``has_outside`` says that something else changed, as git's records
+    do. ``at`` is the time of the last event.
+    """
 
     paths: set[bytes] = field(default_factory=set)
-    is_elsewhere: bool = False
+    has_outside: bool = False
     at: float = 0.0
     came: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self) -> set[bytes]:
         paths, self.paths = self.paths, set()
-        self.is_elsewhere = False
+        self.has_outside = False
         self.came.clear()
         return paths
 
@@ -77,8 +87,8 @@ class _News:
 class TreeWatch:
     """Follows one repository until it is cancelled.
 
-    ``tell`` hears of each update, ``behind`` whether changes are known that are not indexed yet and
-    will not be at once. Without ``listens`` the tree is only looked at, again and again.
+    ``on_update`` is called after each update. ``set_behind`` is called with True when changes wait
+    to be indexed, and with False when none do. Without ``watch_events`` the tree is only polled.
     """
 
     def __init__(
@@ -88,220 +98,226 @@ class TreeWatch:
         repository_id: UUID,
         root: Path,
         *,
-        tell: Callable[[Followed], None],
-        behind: Callable[[bool], Awaitable[None]],
-        listens: bool = True,
+        on_update: Callable[[IndexUpdate], None],
+        set_behind: Callable[[bool], Awaitable[None]],
+        watch_events: bool = True,
     ) -> None:
         self._freshness = freshness
         self._project = project
         self._repository_id = repository_id
         self._root = root
-        self._tell = tell
-        self._behind = behind
-        self._listens = listens
-        self._news = _News()
-        self._ears = Ears(self._hear)
-        self._restless = Restless()
-        self._glance: Glance
-        self._records: Path | None = None
+        self._on_update = on_update
+        self._set_behind = set_behind
+        self._watch_events = watch_events
+        self._events = _Events()
+        self._watcher = DirectoryWatcher(self._on_events)
+        self._throttle = Throttle()
+        self._scan: TreeScan
+        self._git_dir: Path | None = None
         self._pending: set[str] = set()
-        self._is_whole = False
+        self._is_full = False
         self._has_new_rules = False
-        self._hears = True
-        self._poll_s = LOOK_AGAIN_S
+        self._uses_events = True
+        self._poll_s = RESCAN_S
         self._pause_s = 0.0
 
     async def run(self) -> None:
-        """Bring the index up to date, then let it follow."""
+        """Bring the index up to date, then keep it so."""
         try:
             while True:
                 try:
-                    await self._begin()
+                    await self._start()
                     await self._follow()
-                except FileNotFoundError:  # the root has gone; its index is kept
+                except FileNotFoundError:  # the root is gone; its index is kept
                     await self._wait_for_root()
-                except CodebaseError as error:  # its settings are wrong, for the moment
-                    await self._fail(error, 0.0)
+                except CodebaseError as error:  # such as invalid settings of the repository
+                    await self._report_failure(error, 0.0)
         finally:
-            await self._ears.close()
+            await self._watcher.close()
 
-    async def _begin(self) -> None:
-        """Listen first, and then bring everything up to date: so nothing falls between."""
+    async def _start(self) -> None:
+        """Watch first, then request a full update, so that no change is missed in between."""
         if not await asyncio.to_thread(self._root.is_dir):
             raise FileNotFoundError(str(self._root))
-        await self._behind(True)
+        await self._set_behind(True)
         selection = await asyncio.to_thread(self._freshness.selection_of, self._root)
-        self._glance = await asyncio.to_thread(Glance, self._root, selection)
-        self._records = await asyncio.to_thread(records_of, self._root)
-        await asyncio.to_thread(self._glance.look)
-        await self._listen()
-        await self._look_at_new(await self._look(self._news.take(), everywhere=True))
-        self._is_whole, self._has_new_rules = True, False
+        self._scan = await asyncio.to_thread(TreeScan, self._root, selection)
+        self._git_dir = await asyncio.to_thread(git_dir_for, self._root)
+        await asyncio.to_thread(self._scan.changes)
+        await self._start_watching()
+        changes = await self._scan_changes(self._events.take(), everywhere=True)
+        await self._watch_new_directories(changes)
+        self._is_full, self._has_new_rules = True, False
 
     async def _follow(self) -> None:
         while True:
-            is_due = not (self._pending or self._is_whole) and not await self._news_came()
-            await self._gather()
-            paths = self._news.take()
-            await self._look_at_new(await self._look(paths, everywhere=is_due))
+            is_due = not (self._pending or self._is_full) and not await self._wait_for_events()
+            await self._wait_until_quiet()
+            paths = self._events.take()
+            await self._watch_new_directories(await self._scan_changes(paths, everywhere=is_due))
             if self._has_new_rules:
-                await self._begin()
-            await self._catch_up()
+                await self._start()
+            await self._update_index()
 
-    async def _news_came(self) -> bool:
-        """Wait for news; False when it is time to look at everything by ourselves."""
-        restless_s = self._restless.due_s(self._poll_s)
+    async def _wait_for_events(self) -> bool:
+        """Wait for events or throttled paths; False when it is time for a full scan."""
+        timeout_s = self._throttle.due_in_s(self._poll_s)
         try:
-            async with asyncio.timeout(restless_s):
-                await self._news.came.wait()
+            async with asyncio.timeout(timeout_s):
+                await self._events.came.wait()
         except TimeoutError:
-            due = self._restless.due()
+            due = self._throttle.due()
             self._pending |= due
             return bool(due)
         return True
 
-    async def _gather(self) -> None:
-        """Wait until what belongs together has come, though not for ever."""
+    async def _wait_until_quiet(self) -> None:
+        """Wait, for a limited time, until changes that belong together are complete."""
         began = time.monotonic()
-        while time.monotonic() - began < MOST_WAIT_S:
-            quiet_s = await self._needs_quiet()
-            left_s = self._news.at + quiet_s - time.monotonic()
+        while time.monotonic() - began < MAX_QUIET_WAIT_S:
+            quiet_s = await self._quiet_s()
+            left_s = self._events.at + quiet_s - time.monotonic()
             if left_s <= 0:
                 return
-            await self._behind(True)
+            await self._set_behind(True)
             await asyncio.sleep(left_s)
 
-    async def _needs_quiet(self) -> float:
-        """For how long nothing may have happened; endless while git holds its lock."""
-        if self._records is not None and self._news.is_elsewhere:
-            records = self._records
-            if await asyncio.to_thread((records / "index.lock").exists):
-                return time.monotonic() - self._news.at + QUIET_S
-            rebasing = [records / "rebase-merge", records / "rebase-apply"]
+    async def _quiet_s(self) -> float:
+        """How long no event may have come; always in the future while git holds its lock."""
+        if self._git_dir is not None and self._events.has_outside:
+            git_dir = self._git_dir
+            if await asyncio.to_thread((git_dir / "index.lock").exists):
+                return time.monotonic() - self._events.at + QUIET_S
+            rebasing = [git_dir / "rebase-merge", git_dir / "rebase-apply"]
             if await asyncio.to_thread(lambda: any(place.exists() for place in rebasing)):
-                return QUIET_GIT_S
-        return QUIET_S if len(self._news.paths) >= MANY else 0.0
+                return QUIET_REBASE_S
+        return QUIET_S if len(self._events.paths) >= MANY_PATHS else 0.0
 
-    async def _look(self, paths: set[bytes], *, everywhere: bool) -> Sight:
-        """What has changed at these paths, or anywhere; it is pending from now on."""
-        glance = self._glance
+    async def _scan_changes(self, paths: set[bytes], *, everywhere: bool) -> TreeChanges:
+        """Scan at these paths, or everywhere, and mark what has changed as pending."""
+        scan = self._scan
         within = None if everywhere else paths | {path.rpartition(b"/")[0] for path in paths}
         began = time.monotonic()
-        sight = await asyncio.to_thread(glance.look, within)
-        if everywhere and not self._hears:
+        changes = await asyncio.to_thread(scan.changes, within)
+        if everywhere and not self._uses_events:
             self._poll_s = max(POLL_S, POLL_SHARE * (time.monotonic() - began))
-        # Of what was named the times prove nothing: they may be those of the moment before.
-        self._pending |= {os.fsdecode(path) for path in paths if glance.knows(path)}
-        self._note(sight)
-        # A directory that was replaced by another of its name is not listened to any more.
-        sight.new_directories += glance.within(path for path in paths if path)
-        return sight
+        # An event counts even if the times are the same: they may be too coarse to show a change.
+        self._pending |= {os.fsdecode(path) for path in paths if scan.has_file(path)}
+        self._add_pending(changes)
+        # A directory that was replaced by another of the same name is no longer watched.
+        changes.new_directories += scan.directories_below(path for path in paths if path)
+        return changes
 
-    async def _look_at_new(self, sight: Sight) -> None:
-        """Listen to directories that appeared, and look into them once more."""
-        while sight.new_directories and self._hears:
-            new = list(dict.fromkeys(sight.new_directories))
-            places = [self._glance.location(path) for path in new]
+    async def _watch_new_directories(self, changes: TreeChanges) -> None:
+        """Watch directories that appeared, then scan them again for changes in between."""
+        while changes.new_directories and self._uses_events:
+            new = list(dict.fromkeys(changes.new_directories))
+            locations = [self._scan.location(path) for path in new]
             try:
-                await self._ears.listen_too(places, self._places())
-            except CannotListen as error:
-                await self._go_deaf(error)
-            sight = await asyncio.to_thread(self._glance.look, new)
-            self._note(sight)
+                await self._watcher.add(locations, self._directories())
+            except CannotWatch as error:
+                await self._fall_back_to_polling(error)
+            changes = await asyncio.to_thread(self._scan.changes, new)
+            self._add_pending(changes)
 
-    def _note(self, sight: Sight) -> None:
-        """What was seen is pending from now on."""
-        self._pending |= sight.changed
-        self._is_whole |= sight.is_whole
-        self._has_new_rules |= sight.new_rules
+    def _add_pending(self, changes: TreeChanges) -> None:
+        """Mark the changes as pending."""
+        self._pending |= changes.changed
+        self._is_full |= changes.needs_full_run
+        self._has_new_rules |= changes.has_new_rules
 
-    async def _listen(self) -> None:
-        self._hears = self._listens
-        self._poll_s = LOOK_AGAIN_S if self._hears else POLL_S
-        if not self._hears:
+    async def _start_watching(self) -> None:
+        self._uses_events = self._watch_events
+        self._poll_s = RESCAN_S if self._uses_events else POLL_S
+        if not self._uses_events:
             return
         try:
-            await self._ears.listen([str(self._root)] if LISTENS_TO_TREES else self._places())
-        except CannotListen as error:
-            await self._go_deaf(error)
+            directories = [str(self._root)] if WATCHES_RECURSIVELY else self._directories()
+            await self._watcher.watch(directories)
+        except CannotWatch as error:
+            await self._fall_back_to_polling(error)
 
-    async def _go_deaf(self, error: CannotListen) -> None:
-        self._hears, self._poll_s = False, POLL_S
-        await self._ears.close()
+    async def _fall_back_to_polling(self, error: CannotWatch) -> None:
+        self._uses_events, self._poll_s = False, POLL_S
+        await self._watcher.close()
         log.warning(
-            "Cannot listen to all directories of %s (%s). It is looked through again and again"
-            " instead, which is slower: %s",
+            "Cannot watch all directories of %s (%s). It is polled instead, which is slower: %s",
             self._root,
             error,
-            LIMITS,
+            LIMITS_HINT,
         )
 
-    def _places(self) -> list[str]:
-        records = [] if self._records is None else [str(self._records)]
-        return [*self._glance.directories, *records]
+    def _directories(self) -> list[str]:
+        git_dir = [] if self._git_dir is None else [str(self._git_dir)]
+        return [*self._scan.directories, *git_dir]
 
-    def _hear(self, locations: set[str]) -> None:
+    def _on_events(self, locations: set[str]) -> None:
         for location in locations:
-            path = self._glance.path_of(location)
+            path = self._scan.path_of(location)
             if path is None or path.startswith(b".git/") or path == b".git":
-                self._news.is_elsewhere = True
+                self._events.has_outside = True
             else:
-                self._news.paths.add(path)
-        self._news.at = time.monotonic()
-        self._news.came.set()
+                self._events.paths.add(path)
+        self._events.at = time.monotonic()
+        self._events.came.set()
 
-    async def _catch_up(self) -> None:
-        """Let the index follow what is pending; where that fails it stays pending."""
-        if not self._is_whole:
-            self._pending = self._restless.let_through(self._pending)
-        if not (self._pending or self._is_whole):
-            if not self._restless.has_any:
-                await self._behind(False)
+    async def _update_index(self) -> None:
+        """Index what is pending; if that fails it stays pending."""
+        if not self._is_full:
+            self._pending = self._throttle.admit(self._pending)
+        if not (self._pending or self._is_full):
+            if not self._throttle.has_waiting:
+                await self._set_behind(False)
             return
-        paths, is_whole = self._pending, self._is_whole
-        self._pending, self._is_whole = set(), False
+        paths, is_full = self._pending, self._is_full
+        self._pending, self._is_full = set(), False
         began = time.monotonic()
         try:
-            run = await self._freshness.bring(
-                self._project, self._root, None if is_whole else paths
+            run = await self._freshness.update_index(
+                self._project, self._root, None if is_full else paths
             )
-            if is_whole and run is not None:
-                await self._keep_stored()
+            if is_full and run is not None:
+                await self._track_stored()
         except CodebaseError as error:
             self._pending |= paths
-            self._is_whole |= is_whole
-            await self._fail(error, time.monotonic() - began)
+            self._is_full |= is_full
+            await self._report_failure(error, time.monotonic() - began)
             return
         except BaseException:
             self._pending |= paths
-            self._is_whole |= is_whole
+            self._is_full |= is_full
             raise
         self._pause_s = 0.0
-        if run is not None and (is_whole or run.files_indexed or run.files_removed):
-            self._tell(Followed(self._root, time.monotonic() - began, run=run))
-        if not (self._news.paths or self._restless.has_any):
-            await self._behind(False)
+        if run is not None and (is_full or run.files_indexed or run.files_removed):
+            self._on_update(IndexUpdate(self._root, time.monotonic() - began, run=run))
+        if not (self._events.paths or self._throttle.has_waiting):
+            await self._set_behind(False)
 
-    async def _keep_stored(self) -> None:
-        """Look at what is indexed though the rules leave it out: git may have it in its index."""
+    async def _track_stored(self) -> None:
+        """Also scan indexed files that are ignored: git may track them."""
         stored = await self._freshness.stored_paths(self._project, self._repository_id)
-        new = await asyncio.to_thread(self._glance.keep, stored)
-        await self._look_at_new(Sight(new_directories=new))
+        new = await asyncio.to_thread(self._scan.track, stored)
+        await self._watch_new_directories(TreeChanges(new_directories=new))
 
-    async def _fail(self, error: CodebaseError, seconds: float) -> None:
-        """Say so, and wait; longer each time."""
-        self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-        self._tell(Followed(self._root, seconds, error=error))
-        log.warning("%s is not followed for %.1f s: %s", self._root, self._pause_s, error.message)
-        await self._behind(True)
-        self._news.came.clear()
-        await asyncio.sleep(FIRST_PAUSE_S)
-        with suppress(TimeoutError):  # what is saved next may be what was missing
-            async with asyncio.timeout(self._pause_s - FIRST_PAUSE_S):
-                await self._news.came.wait()
+    async def _report_failure(self, error: CodebaseError, seconds: float) -> None:
+        """Report an error and pause, longer each time."""
+        self._pause_s = min(max(2 * self._pause_s, MIN_PAUSE_S), MAX_PAUSE_S)
+        self._on_update(IndexUpdate(self._root, seconds, error=error))
+        log.warning(
+            "Cannot update the index of %s; next try in %.1f s: %s",
+            self._root,
+            self._pause_s,
+            error.message,
+        )
+        await self._set_behind(True)
+        self._events.came.clear()
+        await asyncio.sleep(MIN_PAUSE_S)
+        with suppress(TimeoutError):  # the next change may fix the cause
+            async with asyncio.timeout(self._pause_s - MIN_PAUSE_S):
+                await self._events.came.wait()
 
     async def _wait_for_root(self) -> None:
-        log.warning("%s is not there; its index is kept", self._root)
-        await self._ears.close()
-        while not await asyncio.to_thread(self._root.is_dir):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(GONE_S)
+        log.warning("%s does not exist; its index is kept", self._root)
+        await self._watcher.close()
+        while not await asyncio.to_thread(self._root.is_dir):  # noqa: ASYNC110 - no event comes
+            await asyncio.sleep(ROOT_POLL_S)

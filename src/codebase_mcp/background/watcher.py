@@ -1,7 +1,8 @@
-"""Which repositories does this process follow? Those that are here and that nobody else follows.
+"""Which repositories does this process follow? Those on disk that no other process follows.
 
-Of several processes one follows a repository: whoever got its lock, which falls with the process.
-The others look every few seconds whether it is free, and which repositories came or went.
+The process that holds a repository's lock follows it; the lock is released when the process ends.
+The others check every few seconds whether a lock is free and which repositories were added or
+removed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 from uuid import UUID
 
 from codebase_mcp.app import App
-from codebase_mcp.background.tree_watch import Followed, TreeWatch
-from codebase_mcp.database.connection import ProjectClaims
+from codebase_mcp.background.tree_watch import IndexUpdate, TreeWatch
+from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import behind_lock, watch_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
@@ -49,92 +50,92 @@ class Watcher:
         projects: Projects,
         *,
         roots: Collection[Path] | None = None,
-        listens: bool = True,
-        tell: Callable[[Followed], None] = lambda _: None,
-        tell_taken: Callable[[Path], None] = lambda _: None,
+        watch_events: bool = True,
+        on_update: Callable[[IndexUpdate], None] = lambda _: None,
+        on_taken_elsewhere: Callable[[Path], None] = lambda _: None,
     ) -> None:
         self._freshness = freshness
         self._projects = projects
         self._roots = roots
-        self._listens = listens
-        self._tell = tell
-        self._tell_taken = tell_taken
+        self._watch_events = watch_events
+        self._on_update = on_update
+        self._on_taken_elsewhere = on_taken_elsewhere
         self._watched: dict[Key, _Watched] = {}
-        self._taken: set[Key] = set()
+        self._taken_elsewhere: set[Key] = set()
 
     async def run(self) -> None:
-        """Follow, and look now and then what there is to follow."""
-        async with self._freshness.claims() as claims:
+        """Follow repositories, and check regularly which ones there are."""
+        async with self._freshness.try_locks() as locks:
             try:
                 while True:
                     try:
-                        await self._round(claims)
-                    except CodebaseError as error:  # what is followed goes on trying by itself
+                        await self._round(locks)
+                    except CodebaseError as error:  # each followed tree retries by itself
                         log.info("Repositories cannot be listed: %s", error.message)
                     await asyncio.sleep(POLL_S)
             finally:
                 await _end([watched.task for watched in self._watched.values()])
 
-    async def _round(self, claims: ProjectClaims) -> None:
-        await claims.check()
+    async def _round(self, locks: ProjectTryLocks) -> None:
+        await locks.check()
         found: dict[Key, tuple[Project, Tree]] = {}
         for project in await self._projects():
             for tree in await self._freshness.trees(project):
                 if self._roots is None or tree.root in self._roots:
                     found[project.schema_name, tree.repository_id] = project, tree
         for key, watched in list(self._watched.items()):
-            if key not in found or watched.task.done() or not await _keep(claims, watched):
-                await self._drop(claims, key)
+            if key not in found or watched.task.done() or not await _still_locked(locks, watched):
+                await self._unfollow(locks, key)
         for key, (project, tree) in found.items():
             if key not in self._watched:
-                await self._take(claims, key, project, tree)
+                await self._follow(locks, key, project, tree)
 
-    async def _take(self, claims: ProjectClaims, key: Key, project: Project, tree: Tree) -> None:
+    async def _follow(self, locks: ProjectTryLocks, key: Key, project: Project, tree: Tree) -> None:
         if not await asyncio.to_thread(tree.root.is_dir):
             return
-        if not self._freshness.is_ours(tree):
-            if key not in self._taken:
-                self._taken.add(key)
+        if not self._freshness.has_same_settings(tree):
+            if key not in self._taken_elsewhere:
+                self._taken_elsewhere.add(key)
                 log.warning(
-                    "%s is not watched: it was indexed under settings that list other files of it",
+                    "%s is not watched: it was indexed with settings that select other files",
                     tree.root,
                 )
             return
-        if not await claims.take(project, watch_lock(tree.repository_id)):
-            if key not in self._taken:
-                self._taken.add(key)
-                self._tell_taken(tree.root)
+        if not await locks.acquire(project, watch_lock(tree.repository_id)):
+            if key not in self._taken_elsewhere:
+                self._taken_elsewhere.add(key)
+                self._on_taken_elsewhere(tree.root)
             return
-        self._taken.discard(key)
+        self._taken_elsewhere.discard(key)
 
-        async def behind(is_behind: bool) -> None:
+        async def set_behind(is_behind: bool) -> None:
             lock = behind_lock(tree.repository_id)
-            with suppress(CodebaseError):  # nobody can be told without a database
-                await (claims.take if is_behind else claims.give)(project, lock)
+            with suppress(CodebaseError):  # the state cannot be shared without a database
+                await (locks.acquire if is_behind else locks.release)(project, lock)
 
         watch = TreeWatch(
             self._freshness,
             project,
             tree.repository_id,
             tree.root,
-            tell=self._tell,
-            behind=behind,
-            listens=self._listens,
+            on_update=self._on_update,
+            set_behind=set_behind,
+            watch_events=self._watch_events,
         )
         task = asyncio.create_task(_logged(watch, tree.root))
         self._watched[key] = _Watched(project, tree.repository_id, task)
 
-    async def _drop(self, claims: ProjectClaims, key: Key) -> None:
-        """Follow a repository no more, as it was removed, or somebody else does now."""
+    async def _unfollow(self, locks: ProjectTryLocks, key: Key) -> None:
+        """Stop following a repository that was removed or that another process follows now."""
         watched = self._watched.pop(key)
         await _end([watched.task])
         for lock in (behind_lock, watch_lock):
-            await claims.give(watched.project, lock(watched.repository_id))
+            await locks.release(watched.project, lock(watched.repository_id))
 
 
 @asynccontextmanager
 async def watching(app: App) -> AsyncIterator[None]:
-    """Follow every repository that is here for as long as the block runs."""
+    """Follow every repository on this machine while the block runs."""
     watcher = Watcher(app.freshness, app.freshness.projects)
     task = asyncio.create_task(watcher.run())
     try:
@@ -143,16 +144,16 @@ async def watching(app: App) -> AsyncIterator[None]:
         await _end([task])
 
 
-async def _keep(claims: ProjectClaims, watched: _Watched) -> bool:
-    """Take the lock again that may have been lost with its connection; is it still ours?"""
-    return await claims.take(watched.project, watch_lock(watched.repository_id))
+async def _still_locked(locks: ProjectTryLocks, watched: _Watched) -> bool:
+    """Whether the lock is held; one that was lost with its connection is acquired again."""
+    return await locks.acquire(watched.project, watch_lock(watched.repository_id))
 
 
 async def _logged(watch: TreeWatch, root: Path) -> None:
     try:
         await watch.run()
-    except Exception:  # the edge of a task; it begins anew at the next round
-        log.exception("%s is not followed any more", root)
+    except Exception:  # the edge of a task; the next round starts it again
+        log.exception("Following %s failed", root)
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -19,11 +19,11 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 
 
 @contextmanager
-def shown_bar() -> Iterator[Callable[[Progress], None]]:
+def shown_bar() -> Iterator[Callable[[RunProgress], None]]:
     """A bar on standard error if that is a terminal, and what to tell it."""
     console = Terminal(stderr=True)
     with Bar(
@@ -40,7 +40,7 @@ def shown_bar() -> Iterator[Callable[[Progress], None]]:
     ) as bar:
         shown = bar.add_task("Starting", total=None)
 
-        def report(progress: Progress) -> None:
+        def report(progress: RunProgress) -> None:
             bar.update(
                 shown,
                 description=progress.message,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app import App
-from codebase_mcp.background.detached import let_work_begin
+from codebase_mcp.background.detached import allow_worker_start
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
 
@@ -25,7 +25,7 @@ class Shell:
         """The product."""
         if self._app is None:
             self._app = await App.open(self._settings, only_once=True)
-            let_work_begin(self._app)
+            allow_worker_start(self._app)
         return self._app
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,18 @@ from uuid import UUID
 
 from codebase_mcp.app import App
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number
-from codebase_mcp.source.clone import Clone, Wish, fetch, forget, is_cloned, place_of
+from codebase_mcp.source.clone import (
+    Clone,
+    CloneOptions,
+    clone_path,
+    delete_clone,
+    fetch,
+    is_cloned,
+)
 from codebase_mcp.source.remote import Remote, is_remote, parse_remote
 from codebase_mcp.source.transfer import Transfer
 from codebase_mcp.tools.rules import check_name
@@ -64,7 +71,7 @@ async def find_source(
     options: argparse.Namespace,
     settings: Settings,
     history_depth: int | None,
-    report: Callable[[Progress], None],
+    report: Callable[[RunProgress], None],
 ) -> Source:
     """The directory that is named, or the clone of the URL, with what the other side has now.
 
@@ -75,11 +82,11 @@ async def find_source(
     if not is_remote(options.path):
         return Source(Path(options.path).expanduser().absolute(), name)
     remote = parse_remote(options.path)
-    wish = Wish(options.branch, _depth(options, history_depth), options.full, name)
-    transfer = Transfer(remote, lambda step: report(Progress(0, 0, step)))
-    report(Progress(0, 0, f"Fetching {remote.url}"))
+    wanted = CloneOptions(options.branch, _depth(options, history_depth), options.full, name)
+    transfer = Transfer(remote, lambda step: report(RunProgress(0, 0, step)))
+    report(RunProgress(0, 0, f"Fetching {remote.url}"))
     work = asyncio.ensure_future(
-        asyncio.to_thread(fetch, remote, clones_in(settings), wish, transfer)
+        asyncio.to_thread(fetch, remote, clones_in(settings), wanted, transfer)
     )
     try:
         clone = await asyncio.shield(work)
@@ -109,7 +116,7 @@ def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
             rule="a directory, or a URL that was indexed before",
             hint="Index it without --dry-run, or clone it yourself and name the directory.",
         )
-    return Source(place_of(remote, clones), None, remote)
+    return Source(clone_path(remote, clones), None, remote)
 
 
 async def forget_clone(
@@ -123,7 +130,7 @@ async def forget_clone(
         NotFound: it is neither indexed nor cloned.
     """
     remote, clones = parse_remote(url), clones_in(app.settings)
-    place = place_of(remote, clones)
+    place = clone_path(remote, clones)
     removed = None
     try:
         removed = await app.remove(place, project, identity)
@@ -135,7 +142,7 @@ async def forget_clone(
             ) from None
     known = {facts.root for found in await app.projects() for facts in found.repositories}
     if str(place) not in known:
-        await asyncio.to_thread(forget, remote, clones)
+        await asyncio.to_thread(delete_clone, remote, clones)
     return removed, remote.url
 
 

@@ -30,7 +30,7 @@ from codebase_mcp.evaluation.questions import (
     read_questions,
 )
 from codebase_mcp.evaluation.scoring import Shown, score
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.repository_settings import repository_at
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number
@@ -172,7 +172,7 @@ async def _ask(
     questions: Sequence[Question],
     report: IndexReport,
     limit: int,
-    progress: Callable[[Progress], None],
+    progress: Callable[[RunProgress], None],
 ) -> list[list[Shown]]:
     """What an agent gets that asks each query, with all that stands in the reply."""
     arguments: Mapping[str, Any] = {
@@ -182,7 +182,7 @@ async def _ask(
     }
     answers = []
     for number, question in enumerate(questions):
-        progress(Progress(number, len(questions), "Asking"))
+        progress(RunProgress(number, len(questions), "Asking"))
         reply = await shell.call("search_code", {**arguments, "query": question.text})
         answers.append(shown_results(reply["results"], str(report.run.repository_id)))
     return answers

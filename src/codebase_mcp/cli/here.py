@@ -19,7 +19,7 @@ async def project_here(app: App, options: argparse.Namespace, identity: Identity
     None leaves it to the usual order: context file, active project, default workspace.
     """
     named: str | None = options.project
-    meant = await app.resolver.meant(named, identity)
+    meant = await app.resolver.choose(named, identity)
     if meant.source != "default" and not options.index and not _is_attended(options):
         return named
     directory = (identity.directory or Path.cwd()).resolve()

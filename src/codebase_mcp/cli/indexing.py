@@ -13,8 +13,8 @@ from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.index.progress import Progress
-from codebase_mcp.index.queue import UNATTENDED
+from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings import Settings
@@ -62,11 +62,11 @@ async def index(
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Let a worker do it, one that is there or else a new one."""
-    from codebase_mcp.background.detached import let_work_begin  # noqa: PLC0415 - for this alone
+    from codebase_mcp.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
 
-    let_work_begin(app)
+    allow_worker_start(app)
     started = await start_indexing(
         app,
         source.path,
@@ -90,13 +90,13 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
         return print_json(content)
     console = Terminal()
     console.print(f"Job {job.id} waits to index {job.root}")
-    if not started.is_attended:
-        console.print(f"{UNATTENDED}.", style="yellow")
+    if not started.has_worker:
+        console.print(f"{NO_WORKER}.", style="yellow")
     return 0
 
 
 @contextmanager
-def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None]]:
+def progress_bar(*, hidden: bool) -> Iterator[Callable[[RunProgress], None]]:
     """A bar on standard error for as long as a run goes on, and what to tell it."""
     if hidden:
         yield lambda _: None

@@ -20,7 +20,7 @@ from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.index.inventory import RepositoryFacts
-from codebase_mcp.index.queue import UNATTENDED
+from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
@@ -115,8 +115,8 @@ def _show_indexing(indexing: IndexingState, console: Terminal) -> None:
         if one.progress.is_indexing:
             how_far = "queued" if one.progress.queued else f"{one.progress.percent} % indexed"
             console.print(f"{one.root}: {how_far}")
-    if not indexing.is_attended:
-        console.print(f"{UNATTENDED}.", style="yellow")
+    if not indexing.has_worker:
+        console.print(f"{NO_WORKER}.", style="yellow")
 
 
 def _time(repository: RepositoryFacts) -> str:

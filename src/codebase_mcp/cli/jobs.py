@@ -12,7 +12,7 @@ from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import console, day
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.index.queue import UNATTENDED, IndexJob
+from codebase_mcp.index.queue import NO_WORKER, IndexJob
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
@@ -40,7 +40,7 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
         return print_json(content)
     _show(known)
     if any(job.is_pending for job in known) and not workers:
-        console.print(f"{UNATTENDED}.", style="yellow")
+        console.print(f"{NO_WORKER}.", style="yellow")
     return 0
 
 

@@ -16,15 +16,15 @@ from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.database.connection import ProjectClaims
-from codebase_mcp.database.naming import grow_lock
+from codebase_mcp.database.connection import ProjectTryLocks
+from codebase_mcp.database.naming import backfill_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.index import second_tier
+from codebase_mcp.index import secondary_model
 from codebase_mcp.index.inventory import RepositoryFacts
-from codebase_mcp.index.progress import Progress
-from codebase_mcp.index.second_tier import TierState
+from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.secondary_model import SecondaryModelState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
@@ -77,8 +77,8 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
             )
         project, _, named = await _chosen(app, options, settings)
         with progress_bar(hidden=options.json) as report:
-            async with app.jobs.database.claims() as claims:
-                state = await _grown(app, project, named, claims, report)
+            async with app.jobs.database.try_locks() as locks:
+                state = await _grown(app, project, named, locks, report)
     if options.json:
         print_json(asdict(state))
     else:
@@ -95,7 +95,7 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         project, _, _ = await _chosen(app, options, settings)
         async with app.jobs.database.transaction(project) as tx:
-            is_dropped = await second_tier.drop(tx)
+            is_dropped = await secondary_model.drop(tx)
     if not is_dropped:
         raise NotFound(
             "The project has no second tier",
@@ -108,7 +108,7 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def in_words(state: TierState | None) -> str:
+def in_words(state: SecondaryModelState | None) -> str:
     """How far the second tier is."""
     if state is None:
         return "none"
@@ -122,29 +122,31 @@ async def _grown(
     app: App,
     project: Project,
     named: Sequence[UUID] | None,
-    claims: ProjectClaims,
+    locks: ProjectTryLocks,
     report: Any,
-) -> TierState:
+) -> SecondaryModelState:
     """How far it is when nothing is left to do."""
     name = app.models.embedder.name
-    while not await claims.take(project, grow_lock()):
+    while not await locks.acquire(project, backfill_lock()):
         state = await tier_of(app, project, named)
         if state is not None and state.state == "complete":
             return state
         if state is not None:
-            report(Progress(state.chunks_done, state.chunks_total, f"{name}, by another process"))
+            report(
+                RunProgress(state.chunks_done, state.chunks_total, f"{name}, by another process")
+            )
         await asyncio.sleep(_POLL_S)
     state = await tier_of(app, project, named)
     done, total = (state.chunks_done, state.chunks_total) if state is not None else (0, 0)
-    report(Progress(done, total, name))
+    report(RunProgress(done, total, name))
 
     def tell(added: int) -> None:
         nonlocal done
         done += added
-        report(Progress(done, max(done, total), name))
+        report(RunProgress(done, max(done, total), name))
 
-    await app.grower.grow(project, named, progress=tell)
-    await claims.give(project, grow_lock())
+    await app.backfill.run(project, named, progress=tell)
+    await locks.release(project, backfill_lock())
     state = await tier_of(app, project, named)
     assert state is not None
     return state
@@ -152,11 +154,11 @@ async def _grown(
 
 async def tier_of(
     app: App, project: Project, named: Sequence[UUID] | None = None
-) -> TierState | None:
+) -> SecondaryModelState | None:
     """How far the second tier is, of a project or of some of its repositories."""
     configured = app.models.embedder.name if app.models.has_second else None
     async with app.jobs.database.transaction(project, readonly=True) as tx:
-        return await second_tier.load_state(tx, configured, named)
+        return await secondary_model.load_state(tx, configured, named)
 
 
 async def _chosen(

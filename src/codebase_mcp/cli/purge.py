@@ -65,9 +65,9 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _described(target: Target) -> str:
-    if target.part is None:
+    if target.scope is None:
         return f"the repository {target.repository.root}"
-    [path] = target.part.paths
+    [path] = target.scope.paths
     return f"{path} in {target.repository.root}"
 
 

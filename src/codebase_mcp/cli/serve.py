@@ -8,13 +8,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.beside import beside, opened_early
+from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings, share_metrics_in
 from codebase_mcp.telemetry import logs
 from codebase_mcp.tools.server import NAME, AppHolder, server_of
-from codebase_mcp.web.ending import Ending
+from codebase_mcp.web.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from socket import socket
@@ -30,18 +30,18 @@ async def serve(options: argparse.Namespace, settings: Settings) -> int:
         InvalidInput: the address cannot be bound, or the settings do not go together.
     """
     logs.adopt_libraries()  # FastMCP set itself up when it was imported
-    ending = Ending()
-    with ending.of_process():
+    shutdown = Shutdown()
+    with shutdown.handle_signals():
         if settings.transport == "stdio":
-            holder = AppHolder.of(settings, beside(settings))
-            async with opened_early(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
-                await serve_stdio(server_of(holder, settings.toolsets), holder, ending)
+            holder = AppHolder.of(settings, background_lifespan(settings))
+            async with warm_start(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
+                await serve_stdio(server_of(holder, settings.toolsets), holder, shutdown)
         else:
-            await _listen(settings, ending)
+            await _listen(settings, shutdown)
     return 0
 
 
-async def _listen(settings: Settings, ending: Ending) -> None:
+async def _listen(settings: Settings, shutdown: Shutdown) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
     from codebase_mcp.web.guard import require_known_names  # noqa: PLC0415
     from codebase_mcp.web.listening import address_of, announce, bind  # noqa: PLC0415
@@ -54,26 +54,26 @@ async def _listen(settings: Settings, ending: Ending) -> None:
     if settings.http_workers > 1:
         from codebase_mcp.web.workers import serve_with_workers  # noqa: PLC0415
 
-        await serve_with_workers(settings, sockets, ending)
+        await serve_with_workers(settings, sockets, shutdown)
     else:
-        await _serve_here(settings, sockets, ending)
+        await _serve_here(settings, sockets, shutdown)
 
 
-async def _serve_here(settings: Settings, sockets: list[socket], ending: Ending) -> None:
+async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutdown) -> None:
     """HTTP by this process, and stdio too where all is asked for."""
     from codebase_mcp.web.http import asgi_app_of  # noqa: PLC0415
     from codebase_mcp.web.listening import serve_http  # noqa: PLC0415
 
     share_metrics_in(None)
     telemetry.enable()
-    holder = AppHolder.of(settings, beside(settings))
+    holder = AppHolder.of(settings, background_lifespan(settings))
     app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     async with asyncio.TaskGroup() as group:
-        group.create_task(serve_http(app, holder, sockets, ending, settings))
+        group.create_task(serve_http(app, holder, sockets, shutdown, settings))
         if settings.transport == "all":
             # A server of its own: the first to end would close what belongs to both.
             local = server_of(holder, settings.toolsets, closes=False)
-            group.create_task(serve_stdio(local, holder, ending))
+            group.create_task(serve_stdio(local, holder, shutdown))
 
 
 def _require_one_process(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, shown
+from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, path_text
 from codebase_mcp.repository_settings import RepositorySettings, repository_at
 from codebase_mcp.settings import DEFAULT, SETTINGS, Setting, Settings, text_of
 
@@ -28,7 +28,7 @@ class _Row:
 
     @property
     def text(self) -> str:
-        """The value fit to be shown, in words where it depends on what else there is."""
+        """The value fit to be path_text, in words where it depends on what else there is."""
         return text_of(self.setting, self.value) or self.setting.default_words or "-"
 
 
@@ -64,7 +64,7 @@ def _project_in(root: Path, settings: Settings) -> tuple[str | None, str]:
     named = None if settings.project else ContextFiles().nearest(root)
     if named is None:
         return None, DEFAULT
-    return named.project_id or "default", f"{shown(named.path)}: project"
+    return named.project_id or "default", f"{path_text(named.path)}: project"
 
 
 def _as_json(

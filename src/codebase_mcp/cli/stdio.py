@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 
 from codebase_mcp.cli.unreadable import refusal_of
 from codebase_mcp.tools.server import AppHolder
-from codebase_mcp.web.ending import REPLY_S, Ending
+from codebase_mcp.web.shutdown import REPLY_S, Shutdown
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 _STDIN = 0
 
 
-async def serve_stdio(server: FastMCP[None], holder: AppHolder, ending: Ending) -> None:
+async def serve_stdio(server: FastMCP[None], holder: AppHolder, shutdown: Shutdown) -> None:
     """Serve until the input ends, or the process is told to end."""
-    relay = StdinRelay(ending)
+    relay = StdinRelay(shutdown)
     relay.put_in_place()
-    closing = asyncio.create_task(_close_input(relay, holder, ending))
+    closing = asyncio.create_task(_close_input(relay, holder, shutdown))
     try:
         await _serve(server, relay)
     except* BrokenPipeError:
         pass  # the client has gone, and with it whoever would read a reply
     finally:
         closing.cancel()
-        ending.begin()
+        shutdown.begin()
 
 
 async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
@@ -65,9 +65,9 @@ class StdinRelay:
     without a word do not get into the pipe; they are answered here.
     """
 
-    def __init__(self, ending: Ending) -> None:
+    def __init__(self, shutdown: Shutdown) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ending = ending
+        self._ending = shutdown
         self._source = -1
         self._sink = -1
 
@@ -115,8 +115,8 @@ class StdinRelay:
             asyncio.run_coroutine_threadsafe(sending, self._loop).result()
 
 
-async def _close_input(relay: StdinRelay, holder: AppHolder, ending: Ending) -> None:
-    await ending.wait()
-    await holder.calls.drain(ending.drain_s)
+async def _close_input(relay: StdinRelay, holder: AppHolder, shutdown: Shutdown) -> None:
+    await shutdown.wait()
+    await holder.calls.drain(shutdown.drain_s)
     await asyncio.sleep(REPLY_S)
     relay.close()

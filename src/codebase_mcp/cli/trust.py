@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codebase_mcp.app import App
 from codebase_mcp.cli.output import print_json, say
-from codebase_mcp.projects.context_file import shown
+from codebase_mcp.projects.context_file import path_text
 from codebase_mcp.settings import Settings
 
 
@@ -16,7 +16,7 @@ async def trust(options: argparse.Namespace, settings: Settings) -> int:
     directory = Path(options.directory).expanduser().absolute()
     async with await App.open(settings) as app:
         context, project = await app.resolver.confirm(directory)
-    file, named = shown(context.path), context.project_id
+    file, named = path_text(context.path), context.project_id
     if options.json:
         print_json({"file": file, "project_id": named, "trusted": project is not None}, indent=None)
     elif project is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app import App
-from codebase_mcp.background.tree_watch import Followed
+from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
@@ -22,14 +22,14 @@ from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
-from codebase_mcp.web.ending import Ending
+from codebase_mcp.web.shutdown import Shutdown
 
 
 async def watch(options: argparse.Namespace, settings: Settings) -> int:
     """Follow the directories that are named, or all of a project, until told to end."""
-    ending = Ending()
+    shutdown = Shutdown()
     printer = _Printer(as_json=options.json)
-    with ending.of_process():
+    with shutdown.handle_signals():
         async with await App.open(settings) as app:
             project, roots = await _find(app, options, settings)
 
@@ -40,13 +40,13 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
                 app.freshness,
                 projects,
                 roots=roots,
-                listens=not options.poll,
-                tell=printer.tell,
-                tell_taken=printer.tell_taken,
+                watch_events=not options.poll,
+                on_update=printer.on_update,
+                on_taken_elsewhere=printer.on_taken_elsewhere,
             )
             printer.begin(roots)
             following = asyncio.create_task(watcher.run())
-            told = asyncio.create_task(ending.wait())
+            told = asyncio.create_task(shutdown.wait())
             await asyncio.wait([following, told], return_when=asyncio.FIRST_COMPLETED)
             for task in (told, following):
                 task.cancel()
@@ -93,12 +93,12 @@ class _Printer:
             shown = "all repositories" if roots is None else ", ".join(map(str, sorted(roots)))
             self._print(f"Watching {shown}. Ctrl-C ends it.", "dim")
 
-    def tell_taken(self, root: Path) -> None:
+    def on_taken_elsewhere(self, root: Path) -> None:
         """Another process follows it."""
         if not self._as_json:
             self._print(f"{root} is watched by another process; when that ends, by this one", "dim")
 
-    def tell(self, followed: Followed) -> None:
+    def on_update(self, followed: IndexUpdate) -> None:
         """One update, or the failure of one."""
         if self._as_json:
             print_json(_content(followed), indent=None)
@@ -121,7 +121,7 @@ class _Printer:
         self._console.print(text, style=style, soft_wrap=True)
 
 
-def _content(followed: Followed) -> dict[str, Any]:
+def _content(followed: IndexUpdate) -> dict[str, Any]:
     content: dict[str, Any] = {
         "at": datetime.now().astimezone().isoformat(timespec="milliseconds"),
         "root": str(followed.root),

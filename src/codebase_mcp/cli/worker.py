@@ -8,12 +8,12 @@ import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from codebase_mcp.app import App
-from codebase_mcp.background.growing import growing
+from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.background.worker import Worker
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings
 from codebase_mcp.settings_rules import whole_number
-from codebase_mcp.web.ending import Ending
+from codebase_mcp.web.shutdown import Shutdown
 
 _CONCURRENCY = whole_number(1, 64)
 
@@ -26,16 +26,16 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
     """
     # What a worker does is all that it has to say.
     logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
-    ending = Ending()
-    with ending.of_process():
-        async with await App.open(settings) as app, _growing(app, once=options.once):
-            of_process = Worker(app, _concurrency(options.concurrency, settings))
-            working = asyncio.create_task(of_process.run(once=options.once))
-            told = asyncio.create_task(ending.wait())
+    shutdown = Shutdown()
+    with shutdown.handle_signals():
+        async with await App.open(settings) as app, _backfilling(app, once=options.once):
+            worker = Worker(app, _concurrency(options.concurrency, settings))
+            working = asyncio.create_task(worker.run(once=options.once))
+            told = asyncio.create_task(shutdown.wait())
             await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
             if not working.done():
-                of_process.end()
+                worker.stop_waiting()
                 working.cancel()
                 await asyncio.wait([working])
             if not working.cancelled():
@@ -43,9 +43,9 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _growing(app: App, *, once: bool) -> AbstractAsyncContextManager[None]:
+def _backfilling(app: App, *, once: bool) -> AbstractAsyncContextManager[None]:
     """What a worker does beside jobs, unless it is to end with them."""
-    return nullcontext() if once else growing(app)
+    return nullcontext() if once else backfilling(app)
 
 
 def _concurrency(text: str | None, settings: Settings) -> int:

@@ -1,9 +1,10 @@
-"""What does the file of a backup look like? Only its form; what the rows mean is PostgreSQL's.
+"""The file format of a backup.
 
-A compressed tar, so that anybody can look inside: ``manifest.json`` first, which says what follows;
-each table's rows in PostgreSQL's binary COPY format, cut into members of some megabytes, as a tar
-must know sizes before; and ``end.json`` last, with a count and a checksum per table. A file without
-its end is no backup. Nothing is unpacked to a disk. Blocking: call it from a thread.
+A compressed tar that standard tools can open. First ``manifest.json``, which describes the
+contents; then each table's rows in PostgreSQL's binary COPY format, split into members of some
+megabytes, as a tar header needs the size in advance; last ``end.json``, with a count and a checksum
+per table. A file without ``end.json`` is incomplete. Nothing is unpacked to disk. Blocking: call it
+from a thread.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from codebase_mcp.errors import InvalidInput
 
 FORMAT = 1
 
-# Vectors and weights hardly compress, so trying harder costs time and saves little.
+# Vectors and weights hardly compress, so a higher level costs time and saves little.
 _LEVEL = 2
 _MEMBER_BYTES = 4 << 20
 _LONGEST_JSON = 64 << 20
@@ -31,7 +32,7 @@ _LONGEST_JSON = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table and the columns that its rows have, in their order."""
+    """A table and its columns, in the order of the rows."""
 
     name: str
     columns: tuple[str, ...]
@@ -39,8 +40,11 @@ class TableShape:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup holds and what it was made with. ``tables`` come in an order in which each one
-    finds those that it refers to; ``vector_indexes`` are statements that make them."""
+    """The contents and origin of a backup.
+
+    ``tables`` are sorted so that each one follows those it references; ``vector_indexes`` are the
+    statements that create them.
+    """
 
     program_version: str
     server_version: str
@@ -58,7 +62,7 @@ class Manifest:
 
 @dataclass(slots=True)
 class TableSum:
-    """What passed by of one table."""
+    """Row count, size and checksum of one table."""
 
     rows: int = 0
     size: int = 0
@@ -73,7 +77,7 @@ class TableSum:
 
 
 class ArchiveWriter:
-    """Write a backup from its beginning to its end."""
+    """Writes a backup sequentially."""
 
     def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
         self._gzip = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, filename="")
@@ -85,12 +89,12 @@ class ArchiveWriter:
         self._number = 0
 
     def add_rows(self, piece: bytes) -> bool:
-        """Some more bytes of the table under way; is it time to flush them?"""
+        """Buffer bytes of the current table; whether they should be flushed."""
         self._rest += piece
         return len(self._rest) >= _MEMBER_BYTES
 
     def flush(self, table: str) -> None:
-        """Compress and write what has gathered."""
+        """Compress and write the buffer."""
         if self._rest:
             content = bytes(self._rest)
             self._rest.clear()
@@ -99,13 +103,13 @@ class ArchiveWriter:
             self._number += 1
 
     def end_table(self, table: str, rows: int) -> None:
-        """A table is complete."""
+        """Complete a table."""
         self.flush(table)
         self._sum(table).rows = rows
         self._number = 0
 
     def finish(self) -> dict[str, TableSum]:
-        """Say what should be there, and end the file."""
+        """Write counts and checksums, and close the file."""
         end = {
             "manifest_sha256": hashlib.sha256(self._manifest).hexdigest(),
             "tables": {name: table.as_json() for name, table in self._sums.items()},
@@ -125,10 +129,10 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Read a backup from its beginning to its end, once.
+    """Reads a backup sequentially, once.
 
     Raises:
-        InvalidInput: it is none, is damaged, or was made by a newer program.
+        InvalidInput: it is not a backup, is damaged, or was made by a newer program.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -154,9 +158,9 @@ class ArchiveReader:
                 yield piece
 
     def check_end(self, rows: Mapping[str, int]) -> int:
-        """Hold what was read, and how many rows it made, against what should have been there.
+        """Check the row counts and checksums of what was read.
 
-        Returns how many bytes of rows that were.
+        Returns the number of bytes of all rows.
         """
         with self._readable():
             end = json.loads(self._json_of("end.json"))
@@ -198,10 +202,10 @@ class ArchiveReader:
             content["vector_indexes"] = tuple(content["vector_indexes"])
             return Manifest(**content)
         except (ValueError, KeyError, TypeError):
-            raise self.refused("it is no backup") from None
+            raise self.refused("it is not a backup") from None
 
     def too_new(self, made_by: str) -> InvalidInput:
-        """The refusal of a backup that this program does not know all about."""
+        """The error for a backup that was made by a newer program."""
         return self.refused(
             f"the backup was made by codebase-mcp {made_by}, which is newer than this one",
             hint="Upgrade codebase-mcp, then restore again.",
@@ -212,11 +216,11 @@ class ArchiveReader:
         try:
             yield
         except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
-            why = "the backup is damaged or incomplete" if self._has_begun else "it is no backup"
+            why = "the backup is damaged or incomplete" if self._has_begun else "it is not a backup"
             raise self.refused(why) from error
 
     def refused(self, why: str, hint: str | None = None) -> InvalidInput:
-        """The refusal of this file, and why."""
+        """The error for this file, with a reason."""
         return InvalidInput.of(
             "file",
             self._name,

@@ -1,8 +1,8 @@
-"""How is a whole project put into one file?
+"""How is a whole project written to one file?
 
-A backup is one state of the database: every table of the project's schema, read in one transaction
-that makes no writer wait. It needs neither PostgreSQL's own programs nor a certain version, as
-COPY's binary format of the types that we use is the same in all of them.
+A backup is a consistent snapshot: every table of the project's schema, read in one transaction that
+blocks no writer. It needs no PostgreSQL programs and works across versions, as the binary COPY
+format of the types that we use is the same in all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SQL = load_queries("codebase_mcp.database", "backup.sql")
 
 @dataclass(frozen=True, slots=True)
 class BackupFacts:
-    """What a backup holds: rows, and their bytes before they were compressed."""
+    """The contents of a backup: the number of rows, and their size before compression."""
 
     project: Project
     rows: int
@@ -35,13 +35,13 @@ class BackupFacts:
 
 
 async def write_backup(db: Database, project: Project, file: BinaryIO) -> BackupFacts:
-    """Write everything of a project, as it is now, into a file.
+    """Write a snapshot of a project to a file.
 
     Raises:
         OSError: the file cannot be written.
     """
     async with db.transaction(project, readonly=True) as tx:
-        manifest = await _survey(tx, project)
+        manifest = await _describe(tx, project)
         writer = await asyncio.to_thread(ArchiveWriter, file, manifest)
         for table in manifest.tables:
             await _write_table(tx, table, writer)
@@ -50,7 +50,7 @@ async def write_backup(db: Database, project: Project, file: BinaryIO) -> Backup
 
 
 async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
-    """The tables of a schema, each after those that it refers to."""
+    """The tables of a schema, each after those that it references."""
     shapes, references = await tx.fetch_many(
         [(_SQL["tables"], {"schema": schema}), (_SQL["references"], {"schema": schema})]
     )
@@ -72,8 +72,8 @@ def copy_statement(table: TableShape, direction: LiteralString) -> LiteralString
     )
 
 
-async def _survey(tx: Transaction, project: Project) -> Manifest:
-    """What there is; from now on no table of it can be dropped."""
+async def _describe(tx: Transaction, project: Project) -> Manifest:
+    """Describe the project, and lock its tables so that none can be dropped."""
     schema = project.schema_name
     tables = await tables_of(tx, schema)
     names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)

@@ -80,7 +80,7 @@ WHERE n.nspname = %(schema)s
     AND c.relkind = 'i'
     AND m.amname = 'gin'
 
--- name: look_into
+-- name: set_search_path
 -- From here on names mean what is in this schema, or in that of pgvector.
 SELECT pg_catalog.set_config(
     'search_path',

@@ -1,8 +1,8 @@
-"""Give me a PostgreSQL to talk to: the embedded one, or the one that a URL names.
+"""Access to PostgreSQL: the embedded server, or the one that a URL names.
 
-``Database`` hides which of the two it is, where projects live, and when a schema has to be brought
-up to date. Nothing that is set in a session outlives a transaction, so a pooler in transaction mode
-may stand between; only locks that outlive a transaction need a session of its own.
+``Database`` hides which of the two it is, where projects live, and when a schema has to be
+migrated. No session setting outlives a transaction, so a pooler in transaction mode works; only
+locks that outlive a transaction need a session of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psycopg import sql
 
 from codebase_mcp.database.external import External, ExternalServer
 from codebase_mcp.database.faults import Advice, translated
-from codebase_mcp.database.locks import Claims, Hold, SessionLocks
+from codebase_mcp.database.locks import Hold, SessionLocks, TryLocks
 from codebase_mcp.database.migrate import Scope, migrate
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
@@ -35,7 +35,7 @@ __all__ = [
     "External",
     "HeldLocks",
     "PoolFacts",
-    "ProjectClaims",
+    "ProjectTryLocks",
     "Transaction",
 ]
 
@@ -44,8 +44,8 @@ _OLDEST_VECTOR = (0, 8)
 _EMBEDDED_CONNECTIONS = 10
 _PREPARE_AFTER = 5
 
-# Longer than with the embedded server, as connections from afar cost more; but quiet programs must
-# not use up a shared server's connections.
+# Longer than with the embedded server, as remote connections cost more; but idle programs must not
+# use up a shared server's connections.
 _KEEP_EXTERNAL_S = 600.0
 
 DatabaseTarget = Embedded | External
@@ -55,8 +55,8 @@ DatabaseTarget = Embedded | External
 class DatabaseFacts:
     """What ``doctor`` and health report.
 
-    ``data_dir`` is where the embedded server's data really is; ``moved`` says that this is not the
-    folder asked for, as the server's user cannot reach that; ``runs_as`` is that user.
+    ``data_dir`` is where the embedded server's data is; ``moved`` says that this is not the
+    configured folder, as the server's user cannot reach that; ``runs_as`` is that user.
     """
 
     server_version: str
@@ -69,7 +69,7 @@ class DatabaseFacts:
 
 
 class Database:
-    """One database, opened lazily: the first transaction connects, and starts what must run."""
+    """One database, opened lazily: the first transaction connects, and starts the server."""
 
     catalogue_schema = "codebase_mcp"
 
@@ -99,14 +99,14 @@ class Database:
 
     @classmethod
     async def open(cls, target: DatabaseTarget) -> Database:
-        """A database that will connect when it is first used."""
+        """A database that connects on first use."""
         return cls(target)
 
     async def close(self) -> None:
-        """Close all connections and let the embedded server go."""
+        """Close all connections and release the embedded server."""
         await self._pool.close()
         if self._server is not None:
-            # A call that was broken off may have left a thread behind that joins it.
+            # A cancelled call may have left a thread that is still starting the server.
             await asyncio.to_thread(self._server.leave)
 
     def transaction(
@@ -123,9 +123,9 @@ class Database:
     async def session_locks(
         self, project: Project, keys: Sequence[str]
     ) -> AsyncIterator[HeldLocks]:
-        """Wait for these locks, and hold them for as long as the block runs: many transactions.
+        """Wait for these locks, and hold them while the block runs, over many transactions.
 
-        They belong to a connection of their own, so they fall with the process that holds them.
+        They have a connection of their own, so they are released when the process ends.
         """
         async with AsyncExitStack() as stack:
             with translated(self._advice):
@@ -135,10 +135,10 @@ class Database:
 
     @asynccontextmanager
     async def own_session(self) -> AsyncIterator[Connection]:
-        """A session of the server to itself, past a pooler; for other files of this room.
+        """A separate session that bypasses a pooler; for other modules of this package.
 
         Raises:
-            DatabaseUnavailable: it is away, or only a pooler is known.
+            DatabaseUnavailable: it is unavailable, or only reachable through a pooler.
         """
         with translated(self._advice):
             connection = await self._connect_directly()
@@ -148,20 +148,20 @@ class Database:
                 await connection.close()
 
     @asynccontextmanager
-    async def claims(self) -> AsyncIterator[ProjectClaims]:
-        """Locks of any projects that are only tried; the block's end gives up all of them."""
-        claims = self._locks.claims()
+    async def try_locks(self) -> AsyncIterator[ProjectTryLocks]:
+        """Locks of any projects that are tried without waiting; released when the block ends."""
+        locks = self._locks.try_locks()
         try:
-            yield ProjectClaims(claims, self._advice)
+            yield ProjectTryLocks(locks, self._advice)
         finally:
-            await claims.close()
+            await locks.close()
 
     def pool_facts(self) -> PoolFacts:
-        """How many connections for transactions there are, in use, idle and waited for."""
+        """How many connections of the pool are in use and idle, and how many callers wait."""
         return self._pool.facts()
 
     async def vacuum(self, project: Project, tables: Iterable[str]) -> None:
-        """Let the pages of some tables forget rows that were deleted; searches go on meanwhile."""
+        """Remove deleted rows from the pages of some tables; searches continue meanwhile."""
         names = [sql.Identifier(project.schema_name, table) for table in tables]
         statement = sql.SQL("VACUUM {}").format(sql.SQL(", ").join(names))
         with translated(self._advice):
@@ -172,10 +172,10 @@ class Database:
                 await self._pool.release(connection)
 
     async def check(self) -> DatabaseFacts:
-        """Connect, and say what there is.
+        """Connect, and report versions and places.
 
         Raises:
-            DatabaseUnavailable: it is away, too old, or without pgvector.
+            DatabaseUnavailable: it is unavailable, too old, or without pgvector.
         """
         _, vector_version = await self._find_vector()
         async with committed(self._bare("pg_catalog")) as transaction:
@@ -199,7 +199,7 @@ class Database:
     async def unmigrated(
         self, schema: str, *, readonly: bool = False
     ) -> AsyncIterator[Transaction]:
-        """A transaction in a schema as it is: it need not be up to date, nor exist."""
+        """A transaction in a schema that need not be up to date, nor exist."""
         vector_schema = "public" if readonly else await self.vector_schema()
         async with committed(self._bare(schema, vector_schema, readonly=readonly)) as transaction:
             yield transaction
@@ -209,12 +209,12 @@ class Database:
         return (await self._find_vector())[0]
 
     async def migrate(self, scope: Scope, schema: str) -> int:
-        """Bring a schema up to date now; how many migrations that took."""
+        """Bring a schema up to date now; returns the number of migrations applied."""
         async with self._migrating.setdefault(schema, asyncio.Lock()):
             return await self._migrate(scope, schema)
 
     def forget(self, schema: str) -> None:
-        """A schema was dropped; look again before it is used."""
+        """Forget that a schema is up to date, as it was dropped."""
         self._migrated.discard(schema)
 
     @asynccontextmanager
@@ -293,7 +293,7 @@ class Database:
             ) from error
 
     async def _connect_embedded(self) -> Connection:
-        """A new connection; a server that has gone is started again, once."""
+        """A new connection; a server that has stopped is started again, once."""
         conninfo = await self._join(None)
         try:
             return await open_connection(conninfo, prepare_after=_PREPARE_AFTER)
@@ -302,7 +302,7 @@ class Database:
             return await open_connection(conninfo, prepare_after=_PREPARE_AFTER)
 
     async def _join(self, failed: str | None) -> str:
-        """How to reach the embedded server, once per start: ``failed`` is what no longer worked."""
+        """The conninfo of the embedded server; ``failed`` is one that no longer works."""
         assert self._server is not None
         async with self._joining:
             if self._conninfo is None or failed is not None:
@@ -313,58 +313,58 @@ class Database:
     def _advice(self) -> Advice:
         if self._server is not None:
             return Advice(
-                away=f"The embedded server's log is {self._server.log_file}.",
+                unavailable=f"The embedded server's log is {self._server.log_file}.",
                 data_dir=self._server.placement.home,
             )
         return Advice(
-            away="Check DATABASE_URL, that the server it names is running and has connections left;"
-            " the log says what it answered."
+            unavailable="Check DATABASE_URL, that the server it names is running and has"
+            " connections left; the log holds its answer."
         )
 
 
 class HeldLocks:
-    """Locks of a project that somebody holds for a while."""
+    """Locks of a project that the caller holds for a while."""
 
     def __init__(self, hold: Hold, advice: Advice) -> None:
         self._hold = hold
         self._advice = advice
 
     async def confirm(self) -> None:
-        """Make sure that they are still held; what a restart took away is taken again.
+        """Make sure that they are still held; those lost in a restart are acquired again.
 
         Raises:
-            DatabaseUnavailable: it is away, or somebody else has one of them now.
+            DatabaseUnavailable: it is unavailable, or another process holds one of them now.
         """
         with translated(self._advice):
             await self._hold.confirm()
 
 
-class ProjectClaims:
-    """Locks by project and name, held from when they are taken until they are given back.
+class ProjectTryLocks:
+    """Try-locks by project and name, held from ``acquire`` to ``release``.
 
     Raises:
-        DatabaseUnavailable: by every method; then none is held any more.
+        DatabaseUnavailable: by every method; then no lock is held any more.
     """
 
-    def __init__(self, claims: Claims, advice: Advice) -> None:
-        self._claims = claims
+    def __init__(self, locks: TryLocks, advice: Advice) -> None:
+        self._locks = locks
         self._advice = advice
 
-    async def take(self, project: Project, key: str) -> bool:
-        """Hold this lock from now on if nobody else has it; is it ours?"""
+    async def acquire(self, project: Project, key: str) -> bool:
+        """Acquire this lock if it is free; whether it is held now."""
         with translated(self._advice):
-            return await self._claims.take(lock_key(project.schema_name, key))
+            return await self._locks.acquire(lock_key(project.schema_name, key))
 
-    async def give(self, project: Project, key: str) -> None:
-        """Hold this lock no more."""
+    async def release(self, project: Project, key: str) -> None:
+        """Release this lock."""
         with translated(self._advice):
-            await self._claims.give(lock_key(project.schema_name, key))
+            await self._locks.release(lock_key(project.schema_name, key))
 
     async def check(self) -> None:
-        """Find out whether what was taken is still held; if not, it can be taken again."""
-        await self._claims.check()
+        """Check that the locks are still held; lost ones can be acquired again."""
+        await self._locks.check()
 
 
 def is_recent(vector_version: str) -> bool:
-    """Is this version of pgvector one that we can work with?"""
+    """Whether this version of pgvector is supported."""
     return tuple(int(part) for part in vector_version.split(".")[:2]) >= _OLDEST_VECTOR

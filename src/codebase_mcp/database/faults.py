@@ -1,7 +1,7 @@
 """What does an error of the driver mean to a user?
 
-The only place that knows the driver's exceptions. No message carries SQL, values or credentials;
-the log has them, and the exception that caused ours is chained to it.
+The only module that translates the driver's exceptions. No message contains SQL, values or
+credentials; the log does, and the original exception is chained to ours.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ logger = logging.getLogger(__name__)
 
 UNAVAILABLE = "PostgreSQL database unavailable"
 
-# SQLSTATE classes and codes that say: not your statement, the server or the way to it.
-_AWAY = ("08", "28", "3D", "53", "57P", "58")
+# SQLSTATE classes and codes of faults of the server or the connection, not of the statement.
+_UNAVAILABLE_STATES = ("08", "28", "3D", "53", "57P", "58")
 
 
-# With less than a segment of its log free the server stops, and no statement hears why.
+# With less than one WAL segment free the server stops, and statements fail without that reason.
 _FULL_BELOW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What helps if this server is away, and where its data is if that is on this machine."""
+    """The hint if this server is unavailable, and its data folder if that is on this machine."""
 
-    away: str = ""
+    unavailable: str = ""
     data_dir: Path | None = None
 
     def disk_is_full(self) -> bool:
-        """Is there no room beside the data? Only known of a disk of this machine."""
+        """Whether the disk with the data is full; False if it is on another machine."""
         try:
             return (
                 self.data_dir is not None
@@ -57,38 +57,38 @@ class Advice:
 
 @contextmanager
 def translated(advice: Advice) -> Iterator[None]:
-    """Turn what the driver raises inside into an error of ours."""
+    """Turn the driver's exceptions in the block into our errors."""
     try:
         yield
     except psycopg.Error as error:
         raise translate(error, advice) from error
 
 
-def is_away(error: psycopg.Error) -> bool:
-    """Does this error say that the server, or the connection to it, is gone?"""
+def is_unavailable(error: psycopg.Error) -> bool:
+    """Whether this error means that the server, or the connection to it, is lost."""
     if error.sqlstate is not None:
-        return error.sqlstate.startswith(_AWAY)
+        return error.sqlstate.startswith(_UNAVAILABLE_STATES)
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
 def translate(error: psycopg.Error, advice: Advice) -> CodebaseError:
     """Our error for one of the driver's."""
-    if is_away(error):
+    if is_unavailable(error):
         logger.warning("%s: %s", UNAVAILABLE, error)
-        return _away(error, advice)
+        return _unavailable(error, advice)
     if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
         return DatabaseUnavailable(
-            f"{UNAVAILABLE}: a pooler between mixes up prepared statements",
+            f"{UNAVAILABLE}: a connection pooler breaks prepared statements",
             hint="Add pgbouncer=true to the options of DATABASE_URL.",
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return PermissionDenied(
-            "The database role lacks a right that this needs",
+            "The database role lacks a required privilege",
             hint="Ask the administrator of the database to grant it.",
         )
     if isinstance(error, errors.UniqueViolation):
         return Conflict(
-            "A record with these values exists already",
+            "A record with these values already exists",
             details={"constraint": error.diag.constraint_name},
         )
     error_id = str(uuid.uuid4())
@@ -99,20 +99,20 @@ def translate(error: psycopg.Error, advice: Advice) -> CodebaseError:
     )
 
 
-def _away(error: psycopg.Error, advice: Advice) -> DatabaseUnavailable:
+def _unavailable(error: psycopg.Error, advice: Advice) -> DatabaseUnavailable:
     if isinstance(error, errors.DiskFull) or advice.disk_is_full():
         return disk_full(advice)
-    return DatabaseUnavailable(UNAVAILABLE, hint=advice.away)
+    return DatabaseUnavailable(UNAVAILABLE, hint=advice.unavailable)
 
 
 def disk_full(advice: Advice) -> DatabaseUnavailable:
-    """Which disk it is, and the way out."""
+    """The error for a full disk, which names it."""
     if advice.data_dir is None:
         where = "the disk of the server that DATABASE_URL names is full"
         how = "Free space there"
     else:
         where = f"the disk that holds {advice.data_dir} is full"
-        how = "Free space there, or let CODEBASE_MCP_DATA_DIR name a folder on another disk"
+        how = "Free space there, or set CODEBASE_MCP_DATA_DIR to a folder on another disk"
     return DatabaseUnavailable(
         f"{UNAVAILABLE}: {where}",
         hint=f"{how}, then run it again. What was stored before is kept.",

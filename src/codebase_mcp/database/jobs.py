@@ -1,8 +1,8 @@
-"""How does the job library reach the database? Over our pool, in the catalogue's schema.
+"""How does the job library reach the database? Through our pool, in the catalogue's schema.
 
-Nothing is held between two statements, so a pooler may stand between and an embedded server may
-start again. What a worker says about its job is heard only while the job is still its own: after a
-long sleep of the machine somebody else may have it.
+Each statement is a transaction of its own, so a pooler works and the embedded server may restart. A
+worker may only change a job that is still its own: after a suspend of the machine another worker
+may have taken it.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _PAUSE_S = 1.0
 
 
 class JobsConnector(BaseAsyncConnector):
-    """Runs the library's statements; while the database is away they wait for it, if it is patient.
+    """Runs the library's statements; retries while the database is unavailable, if ``retries``.
 
-    A worker has to be: what it could not say about a job would be lost.
+    A worker has to, as otherwise the state of its job would be lost.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.is_patient = True
+        self.retries = True
 
     async def open_async(self, pool: Any = None) -> None:
-        """There is nothing to open."""
+        """Nothing to open."""
 
     async def close_async(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
         await self.execute_query_all_async(query, **arguments)
@@ -60,7 +60,7 @@ class JobsConnector(BaseAsyncConnector):
                 async with self._database.catalogue() as tx:
                     rows = await tx.fetch_records(query, **arguments)
             except DatabaseUnavailable:
-                if not self.is_patient:
+                if not self.retries:
                     raise
                 await asyncio.sleep(_PAUSE_S)
             else:
@@ -68,10 +68,10 @@ class JobsConnector(BaseAsyncConnector):
 
 
 class OwnJobs(JobManager):
-    """The library's statements, where a worker must not speak for a job that it has lost."""
+    """The library's job manager, in which a worker only changes jobs that are still its own."""
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        """The job has ended."""
+        """Store that the job has ended."""
         await self.connector.execute_query_async(
             query=_SQL["finish_job"], job_id=job.id, worker_id=job.worker_id, status=status.value
         )
@@ -84,12 +84,12 @@ class OwnJobs(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        """The job goes back to the queue, to be tried again at that time or at once."""
+        """Return the job to the queue, to be retried at that time or at once."""
         await self.connector.execute_query_async(
             query=_SQL["return_job"], job_id=job.id, worker_id=job.worker_id, retry_at=retry_at
         )
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its enumerated values as text: in binary results the driver leaves them bytes."""
+    """A row with its enum values as text: the driver returns them as bytes in binary results."""
     return {name: v.decode() if isinstance(v, bytes) else v for name, v in row.items()}

@@ -1,8 +1,8 @@
-"""Who works on this alone, over many transactions?
+"""Locks that are held over many transactions.
 
-An advisory lock belongs to a session, so it has a connection of its own, apart from the pool, and
-falls with the process that holds it. Within a process callers wait for each other without one: a
-hundred runs on one repository need a single connection.
+An advisory lock belongs to a session, so it has a connection of its own outside the pool, and is
+released when the process ends. Within a process callers wait for each other without a connection: a
+hundred runs on one repository need a single one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from codebase_mcp.errors import DatabaseUnavailable
 
 _QUERIES = load_queries("codebase_mcp.database", "locks.sql")
 
-# Who waits for a lock holds a connection too; beyond so many they queue here instead.
-_CONNECTIONS = 10
+# Waiting for a lock also takes a connection; more callers than this queue within the process.
+_MAX_CONNECTIONS = 10
 
-# Who gives locks back waits so long for the server's word; it ends the session anyway.
-_GIVING_S = 1.0
+# How long releasing locks may take; after that the session is closed anyway.
+_RELEASE_TIMEOUT_S = 1.0
 
 
 class SessionLocks:
@@ -31,7 +31,7 @@ class SessionLocks:
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
         self._connect = connect
-        self._seats = asyncio.Semaphore(_CONNECTIONS)
+        self._slots = asyncio.Semaphore(_MAX_CONNECTIONS)
         self._here: dict[int, asyncio.Lock] = {}
         self._users: dict[int, int] = {}
 
@@ -39,21 +39,21 @@ class SessionLocks:
     async def hold(self, keys: Sequence[int]) -> AsyncIterator[Hold]:
         """Wait for all of these locks, and hold them for the block."""
         async with AsyncExitStack() as stack:
-            for key in sorted(set(keys)):  # always in one order, so that two never wait in a ring
+            for key in sorted(set(keys)):  # always in the same order, to avoid deadlocks
                 await stack.enter_async_context(self._alone(key))
-            await stack.enter_async_context(self._seats)
+            await stack.enter_async_context(self._slots)
             hold = Hold(self._connect, sorted(set(keys)))
             stack.push_async_callback(hold.close)
             await hold.take()
             yield hold
 
-    def claims(self) -> Claims:
-        """Locks that are only tried."""
-        return Claims(self._connect)
+    def try_locks(self) -> TryLocks:
+        """Locks that are tried without waiting."""
+        return TryLocks(self._connect)
 
     @asynccontextmanager
     async def _alone(self, key: int) -> AsyncIterator[None]:
-        """Wait until nobody else in this process has the lock or waits for it before us."""
+        """Wait until no earlier caller in this process holds the lock or waits for it."""
         lock = self._here.setdefault(key, asyncio.Lock())
         self._users[key] = self._users.get(key, 0) + 1
         try:
@@ -66,7 +66,7 @@ class SessionLocks:
 
 
 class Hold:
-    """Locks that are held for some time, in which the database may be restarted."""
+    """Locks that are held for a while, during which the database may be restarted."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], keys: Sequence[int]) -> None:
         self._connect = connect
@@ -81,11 +81,11 @@ class Hold:
             await connection.execute(_QUERIES["session_lock"], {"key": key})
 
     async def confirm(self) -> None:
-        """Make sure that they are held; what a restart took away is taken again.
+        """Make sure that they are held; those lost in a restart are acquired again.
 
         Raises:
-            DatabaseUnavailable: somebody else has one of them now.
-            psycopg.Error: the server is away.
+            DatabaseUnavailable: another process holds one of them now.
+            psycopg.Error: the server is unavailable.
         """
         async with self._turn:
             if self._connection is not None:
@@ -100,11 +100,11 @@ class Hold:
                     await self.close()
                     raise DatabaseUnavailable(
                         "The database was restarted, and another run took over",
-                        hint="What was stored stays; call again to see that nothing is missing.",
+                        hint="What was stored stays; call again to complete it.",
                     )
 
     async def close(self) -> None:
-        """Let go of all of them."""
+        """Release all of them."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await _end_session(connection)
@@ -117,10 +117,10 @@ class Hold:
         return connection
 
 
-class Claims:
-    """Locks that are only tried, never waited for: any number of them on one connection.
+class TryLocks:
+    """Locks that are tried without waiting, any number of them on one connection.
 
-    All of them fall when it breaks, which ``check`` finds out.
+    All of them are lost when it breaks, which ``check`` detects.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
@@ -129,22 +129,22 @@ class Claims:
         self._held: set[int] = set()
         self._turn = asyncio.Lock()
 
-    async def take(self, key: int) -> bool:
-        """Hold this lock from now on if nobody else has it; is it ours?"""
+    async def acquire(self, key: int) -> bool:
+        """Acquire this lock if it is free; whether it is held now."""
         async with self._turn:
             if key not in self._held and await self._ask("try_session_lock", key):
                 self._held.add(key)
             return key in self._held
 
-    async def give(self, key: int) -> None:
-        """Hold this lock no more."""
+    async def release(self, key: int) -> None:
+        """Release this lock."""
         async with self._turn:
             if key in self._held:
                 self._held.discard(key)
-                await self._ask("give_session_lock", key)
+                await self._ask("release_session_lock", key)
 
     async def check(self) -> None:
-        """Find out whether what was taken is still held; if not, it can be taken again."""
+        """Check that the locks are still held; lost ones can be acquired again."""
         async with self._turn:
             if self._connection is not None:
                 try:
@@ -153,7 +153,7 @@ class Claims:
                     await self._drop()
 
     async def close(self) -> None:
-        """Give up all of them."""
+        """Release all of them."""
         async with self._turn:
             connection, self._connection = self._connection, None
             self._held.clear()
@@ -167,7 +167,7 @@ class Claims:
                 await self._connection.execute(_QUERIES["keep_session"])
             cursor = await self._connection.execute(_QUERIES[name], {"key": key})
             row = await cursor.fetchone()
-        except BaseException:  # a call that was broken off leaves a connection nobody can use
+        except BaseException:  # a cancelled call leaves an unusable connection
             await self._drop()
             raise
         return row is not None and bool(row[0])
@@ -180,8 +180,8 @@ class Claims:
 
 
 async def _end_session(connection: Connection) -> None:
-    """Close a connection; its locks are free at once, not when the server sees that it is gone."""
+    """Release the locks at once, not when the server notices the closed connection; close it."""
     with suppress(psycopg.Error, TimeoutError):
-        async with asyncio.timeout(_GIVING_S):
-            await connection.execute(_QUERIES["give_all_session_locks"])
+        async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+            await connection.execute(_QUERIES["release_all_session_locks"])
     await connection.close()

@@ -14,11 +14,11 @@ SELECT pg_catalog.pg_advisory_lock(%(key)s)
 -- The same lock, if it is free now.
 SELECT pg_catalog.pg_try_advisory_lock(%(key)s)
 
--- name: give_session_lock
+-- name: release_session_lock
 -- Let such a lock go.
 SELECT pg_catalog.pg_advisory_unlock(%(key)s)
 
--- name: give_all_session_locks
+-- name: release_all_session_locks
 -- Let all of the session's locks go.
 SELECT pg_catalog.pg_advisory_unlock_all()
 

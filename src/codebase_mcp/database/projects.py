@@ -1,7 +1,7 @@
-"""Which projects are there, and where does each one live?
+"""Which projects exist, and which schema does each one have?
 
 A project is a schema and a row in the catalogue. The row is written last and removed with the
-schema, so what the catalogue lists exists.
+schema, so every project in the catalogue exists.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ OnCreated = Callable[[Transaction], Awaitable[None]]
 async def ensure_project(
     db: Database, project_id: str | None, *, on_created: OnCreated | None = None
 ) -> Project:
-    """The project of this id, made if it is not there.
+    """The project with this id, created if it does not exist.
 
     Raises:
-        InvalidInput: the id is none.
+        InvalidInput: the id is invalid.
         Conflict: another id has the same schema.
         PermissionDenied: the database role may not create a schema.
     """
@@ -61,11 +61,11 @@ async def ensure_project(
 async def create_project(
     db: Database, project_id: str, name: str, description: str | None = None
 ) -> Project:
-    """A project that was not there before; of several callers at once one makes it.
+    """Create a project; of several concurrent callers one succeeds.
 
     Raises:
-        InvalidInput: the id is none.
-        Conflict: there is a project of this id, or of one with the same schema.
+        InvalidInput: the id is invalid.
+        Conflict: a project with this id, or with the same schema, exists.
         PermissionDenied: the database role may not create a schema.
     """
     if canonical(project_id) is None:
@@ -77,10 +77,10 @@ async def create_project(
 
 
 async def find_project(db: Database, project_id: str | None) -> Project:
-    """The project of this id; the default workspace always exists.
+    """The project with this id; the default workspace always exists.
 
     Raises:
-        InvalidInput: the id is none.
+        InvalidInput: the id is invalid.
         ProjectNotFound: there is no such project.
     """
     project_id = canonical(project_id)
@@ -98,7 +98,7 @@ async def find_project(db: Database, project_id: str | None) -> Project:
 
 
 async def list_projects(db: Database) -> list[Project]:
-    """All projects that have been made, newest first."""
+    """All projects, newest first."""
     async with db.catalogue() as transaction:
         return [Project(*row) for row in await transaction.fetch_all(_QUERIES["list_projects"])]
 
@@ -106,7 +106,7 @@ async def list_projects(db: Database) -> list[Project]:
 async def page_of_projects(
     db: Database, parameters: Mapping[str, object]
 ) -> tuple[list[Project], int]:
-    """Projects, newest first, after the place that the parameters name; and how many there are."""
+    """One page of projects, newest first, and the number of all projects."""
     async with db.catalogue(readonly=True) as transaction:
         found, [[total]] = await transaction.fetch_many(
             [(_QUERIES["page_of_projects"], parameters), (_QUERIES["count_projects"], {})]
@@ -115,12 +115,12 @@ async def page_of_projects(
 
 
 def page_id(project: Project) -> UUID:
-    """What orders projects that were made at the same moment."""
+    """Orders projects that were created at the same time."""
     return UUID(bytes=hashlib.sha256(project.schema_name.encode()).digest()[:16])
 
 
 async def drop_project(db: Database, project: Project) -> None:
-    """Remove a project with everything in it, for good."""
+    """Delete a project with everything in it."""
     async with db.catalogue() as transaction:
         statement = for_schema("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
         await transaction.run_script(statement)
@@ -129,9 +129,9 @@ async def drop_project(db: Database, project: Project) -> None:
 
 
 async def count_in_project(db: Database, project: Project) -> dict[str, int]:
-    """The rows of every table of a project, and those about it in the catalogue, by table.
+    """The number of rows in each table of a project, and of those about it in the catalogue.
 
-    A project that is gone has no tables.
+    A deleted project has no tables.
     """
     schema = project.schema_name
     async with db.catalogue(readonly=True) as transaction:
@@ -167,7 +167,7 @@ async def _enter(
     *,
     on_created: OnCreated | None = None,
 ) -> tuple[Project | None, bool]:
-    """The project that has the schema of this id, and whether this call has made it."""
+    """The project that has the schema of this id, and whether this call created it."""
     schema = schema_of(project_id)
     try:
         async with db.catalogue() as transaction:
@@ -187,16 +187,16 @@ async def _enter(
                 await on_created(transaction)
             return await read(transaction, schema), added > 0
     except PermissionDenied as error:
-        if error.details:  # it says which right is missing
+        if error.details:  # it says which privilege is missing
             raise
         raise may_not_create(project_id) from error
 
 
 def may_not_create(project_id: str | None) -> PermissionDenied:
-    """The refusal of a project that the database role may not create a schema for."""
+    """The error if the database role may not create the schema of a project."""
     return PermissionDenied(
         "Cannot create project workspace - insufficient permissions",
-        hint="Grant the database role the right to create schemas.",
+        hint="Grant the database role the privilege to create schemas.",
         details={
             "project_id": project_id,
             "schema_name": schema_of(project_id),

@@ -35,7 +35,7 @@ FROM project
 
 -- name: remove_project
 -- Forget a project with its jobs, and which directories may name it: a later one of this name is
--- another. Whoever works in it keeps its name, so as to hear that it is gone.
+-- another. Callers keep its name, so that they get an error that it was dropped.
 WITH distrusted AS (
     DELETE FROM trusted_context
     WHERE schema_name = %(schema_name)s

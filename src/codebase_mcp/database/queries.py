@@ -1,8 +1,8 @@
-"""Where is the SQL of this module? In the ``.sql`` file beside it, each statement under its name.
+"""Where is the SQL of a module? In the ``.sql`` file next to it, each statement under its name.
 
 A statement is headed by ``-- name: get_task`` and a comment on its purpose, and takes named
 parameters (``%(task_id)s``). Statements are constants of the package, so they count as literal
-strings for the type checker: nothing that a user says can become part of one.
+strings for the type checker: user input cannot become part of one.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def load_queries(package: str, name: str) -> Mapping[str, LiteralString]:
 
 
 def strip_comments(text: str) -> str:
-    """The text without its comment lines: the server need not read them with every call."""
+    """The text without its comment lines, which the server need not parse."""
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
     return "\n".join(lines).strip()

@@ -1,8 +1,8 @@
-"""How does a backup become a project again?
+"""How is a project restored from a backup?
 
-Its rows fill a schema beside the one that it will replace, as the schema was when the backup was
-made; then it is brought up to date and takes the place, all in one transaction. So a project is
-restored whole or not at all, and the one that is there answers until the last moment.
+The rows are loaded into a separate schema of the version that the backup has. That schema is then
+migrated and replaces the project's, all in one transaction. So a project is restored as a whole or
+not at all, and the existing one can be used until the end.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SQL = load_queries("codebase_mcp.database", "backup.sql")
 IdentifyRepository = Callable[[str, str], UUID]
 """The id of the repository at a root, in the project with a schema."""
 
-# The statements of a manifest that are run: the index of observations' vectors, nothing else. That
-# of chunks is built beside the first searches.
+# The only statement of a manifest that is run: the index of observations' vectors. The one of
+# chunks is built in the background of the first searches.
 _VECTOR_INDEX = re.compile(
     r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.(observation_vector USING ivfflat"
     r" \(\(\(dense\)::(?:\w+\.)?halfvec\(\d+\)\) (?:\w+\.)?halfvec_ip_ops\)"
@@ -55,11 +55,11 @@ async def restore_backup(
     project_id: str | None = None,
     replace: bool = False,
 ) -> BackupFacts:
-    """Make a project of a backup, under its own id or another; ``name`` is what errors call it.
+    """Restore a project under its own id or another; ``name`` is the file's name in errors.
 
     Raises:
-        InvalidInput: the file is no backup, is damaged, or was made by a newer program.
-        Conflict: the project is there and holds something, and ``replace`` was not said.
+        InvalidInput: the file is not a backup, is damaged, or was made by a newer program.
+        Conflict: the project exists and is not empty, and ``replace`` is not set.
         PermissionDenied: the database role may not create a schema.
     """
     reader = await asyncio.to_thread(ArchiveReader, file, name)
@@ -68,17 +68,17 @@ async def restore_backup(
     target = canonical(manifest.project_id if project_id is None else project_id)
     schema = schema_of(target)
     async with AsyncExitStack() as stack:
-        there = await _now_there(db, target)
-        if there is not None:
-            await _require_room(db, there, replace=replace)
-            locks = [index_lock(one) for one in await _repositories(db, there)]
-            await stack.enter_async_context(db.session_locks(there, locks))
+        existing = await _existing(db, target)
+        if existing is not None:
+            await _require_empty(db, existing, replace=replace)
+            locks = [index_lock(one) for one in await _repositories(db, existing)]
+            await stack.enter_async_context(db.session_locks(existing, locks))
         try:
             tx = await stack.enter_async_context(db.unmigrated(schema))
             loading = _Loading(tx, reader, f"restore_{uuid4().hex}", await db.vector_schema())
-            await tx.lock("migrate")  # nobody makes or migrates the project meanwhile
+            await tx.lock("migrate")  # no other process creates or migrates the project meanwhile
             facts = await loading.load()
-            await loading.take_place(schema, replace=replace)
+            await loading.replace_schema(schema, replace=replace)
             await loading.rename_repositories(schema, identify)
             await join_cluster(tx, schema)
             await _enter(loading, db.catalogue_schema, target, manifest)
@@ -100,47 +100,49 @@ class _Loading:
         self._vector_schema = vector_schema
 
     async def load(self) -> tuple[int, int]:
-        """Fill the schema and bring it up to date; how many rows and bytes that took."""
+        """Load the rows into the schema and migrate it; returns the number of rows and bytes."""
         manifest = self._reader.manifest
-        await self.look_into(self._schema)
+        await self.set_search_path(self._schema)
         await migrate(self.tx, "project", self._schema, version=len(manifest.migrations))
         expected = {t.name: set(t.columns) for t in await tables_of(self.tx, self._schema)}
         if {t.name: set(t.columns) for t in manifest.tables} != expected:
-            raise self._reader.refused("its tables are not those of its version")
+            raise self._reader.refused("its tables do not match its version")
         rows = {table.name: await self._fill(table) for table in manifest.tables}
         size = await asyncio.to_thread(self._reader.check_end, rows)
-        await self._number_on()
+        await self._continue_sequences()
         latest = len(known_migrations("project"))
         await migrate(self.tx, "project", self._schema, version=latest)
-        await self._put_in_order(manifest.vector_indexes)
+        await self._build_indexes(manifest.vector_indexes)
         return sum(rows.values()), size
 
-    async def take_place(self, schema: str, *, replace: bool) -> None:
-        """Become the schema of the project; what was there is gone when this commits."""
+    async def replace_schema(self, schema: str, *, replace: bool) -> None:
+        """Replace the schema of the project when the transaction commits."""
         old = await tables_of(self.tx, schema)
         if old:
-            await self.look_into(schema)
+            await self.set_search_path(schema)
             names = sql.SQL(", ").join(sql.Identifier(table.name) for table in old)
             lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names).as_string(None)
             await self.tx.run_script(lock)
-            if not replace and await _holds_something(self.tx, [table.name for table in old]):
+            if not replace and await _has_rows(self.tx, [table.name for table in old]):
                 raise _not_empty(schema)
         await self.tx.run_script(for_schema("DROP SCHEMA IF EXISTS {} CASCADE", schema))
         rename = sql.SQL("ALTER SCHEMA {} RENAME TO {}")
         names_ = (sql.Identifier(self._schema), sql.Identifier(schema))
         await self.tx.run_script(rename.format(*names_).as_string(None))
-        await self.look_into(schema)
+        await self.set_search_path(schema)
 
     async def rename_repositories(self, schema: str, identify: IdentifyRepository) -> None:
-        """A repository's id comes from its project and root: give each the one it has here."""
+        """A repository's id depends on project and root: assign the ids for this project."""
         known = await self.tx.fetch_all(_SQL["repositories"])
         others = [row[0] for row in await self.tx.fetch_all(_SQL["with_repository"], schema=schema)]
         renamed = {old: identify(schema, root) for old, root in known}
         await self.tx.fetch_all(_renaming(others), was=list(renamed), is_now=list(renamed.values()))
 
-    async def look_into(self, schema: str) -> None:
-        """From here on names mean what is in this schema."""
-        await self.tx.fetch_all(_SQL["look_into"], schema=schema, vector_schema=self._vector_schema)
+    async def set_search_path(self, schema: str) -> None:
+        """Set the search path to this schema."""
+        await self.tx.fetch_all(
+            _SQL["set_search_path"], schema=schema, vector_schema=self._vector_schema
+        )
 
     async def _fill(self, table: TableShape) -> int:
         try:
@@ -153,8 +155,8 @@ class _Loading:
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
-    async def _number_on(self) -> None:
-        """Let columns that number their rows go on after the highest that was restored."""
+    async def _continue_sequences(self) -> None:
+        """Set identity sequences to continue after the highest restored value."""
         for table, column in await self.tx.fetch_all(_SQL["identities"], schema=self._schema):
             statement = sql.SQL(
                 "SELECT setval(pg_get_serial_sequence({}, {}), max({})) FROM {}"
@@ -166,12 +168,12 @@ class _Loading:
             )
             await self.tx.fetch_all(statement.as_string(None))
 
-    async def _put_in_order(self, vector_indexes: Sequence[str]) -> None:
-        """Indexes of vectors, word indexes and the planner's statistics, as a run leaves them."""
+    async def _build_indexes(self, vector_indexes: Sequence[str]) -> None:
+        """Build vector indexes, flush word indexes, and update the planner's statistics."""
         await self.tx.fetch_all(_SQL["work_memory"])
         for definition in vector_indexes:
             match = _VECTOR_INDEX.fullmatch(definition)
-            if match is not None:  # of another shape: the next run builds it
+            if match is not None:  # any other index is built by the next run
                 await self.tx.run_script(f"CREATE INDEX {match[1]} ON {match[2]}")
         await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
         tables = await tables_of(self.tx, self._schema)
@@ -180,45 +182,45 @@ class _Loading:
 
 
 def _check_history(reader: ArchiveReader) -> None:
-    """Refuse a schema that this program does not know how to make."""
+    """Refuse a backup of a schema version that this program does not know."""
     known, had = known_migrations("project"), reader.manifest.migrations
     if len(had) > len(known):
         raise reader.too_new(reader.manifest.program_version)
     try:
         pending(known, had)
     except DatabaseUnavailable as error:
-        raise reader.refused("its schema was made by another text of a migration") from error
+        raise reader.refused("its schema was made by a different text of a migration") from error
 
 
-async def _now_there(db: Database, project_id: str | None) -> Project | None:
-    """The project that has the target's schema, brought up to date."""
+async def _existing(db: Database, project_id: str | None) -> Project | None:
+    """The existing project that has the target's schema."""
     schema = schema_of(project_id)
     async with db.catalogue() as tx:
-        there = await read(tx, schema)
-    if there is not None and there.project_id != project_id:
+        existing = await read(tx, schema)
+    if existing is not None and existing.project_id != project_id:
         raise Conflict(
             f"Project identifier {project_id} is taken: another project has the same schema",
             hint="Restore under another id with --project.",
             details={"project_id": project_id, "schema_name": schema},
         )
-    return there
+    return existing
 
 
-async def _require_room(db: Database, there: Project, *, replace: bool) -> None:
+async def _require_empty(db: Database, existing: Project, *, replace: bool) -> None:
     if replace:
         return
-    async with db.transaction(there, readonly=True) as tx:
-        tables = [table.name for table in await tables_of(tx, there.schema_name)]
-        if await _holds_something(tx, tables):
-            raise _not_empty(there.schema_name)
+    async with db.transaction(existing, readonly=True) as tx:
+        tables = [table.name for table in await tables_of(tx, existing.schema_name)]
+        if await _has_rows(tx, tables):
+            raise _not_empty(existing.schema_name)
 
 
-async def _repositories(db: Database, there: Project) -> list[UUID]:
-    async with db.transaction(there, readonly=True) as tx:
+async def _repositories(db: Database, existing: Project) -> list[UUID]:
+    async with db.transaction(existing, readonly=True) as tx:
         return [row[0] for row in await tx.fetch_all(_SQL["repositories"])]
 
 
-async def _holds_something(tx: Transaction, tables: Sequence[str]) -> bool:
+async def _has_rows(tx: Transaction, tables: Sequence[str]) -> bool:
     each = sql.SQL(" OR ").join(
         sql.SQL("EXISTS (SELECT FROM {})").format(sql.Identifier(table)) for table in tables
     )
@@ -235,7 +237,7 @@ def _not_empty(schema: str) -> Conflict:
 
 
 def _renaming(others: Sequence[str]) -> LiteralString:
-    """One statement, as references are checked at its end: the rows and what names them."""
+    """One statement that updates ids and references, as constraints are checked at its end."""
     pairs = "SELECT * FROM unnest(%(was)s::uuid[], %(is_now)s::uuid[])"
     parts: list[sql.Composable] = [sql.SQL(f"WITH renamed (was, is_now) AS ({pairs})")]
     change = "SET repository_id = is_now FROM renamed WHERE repository_id = was"
@@ -249,7 +251,7 @@ def _renaming(others: Sequence[str]) -> LiteralString:
 async def _enter(
     loading: _Loading, catalogue: str, project_id: str | None, manifest: Manifest
 ) -> None:
-    await loading.look_into(catalogue)
+    await loading.set_search_path(catalogue)
     values: Mapping[str, object] = {
         "project_id": project_id,
         "schema_name": schema_of(project_id),

@@ -1,7 +1,8 @@
-"""Run these statements for me, all or none, in the schema that I was given.
+"""Transactions in one schema: all statements take effect, or none.
 
-A transaction begins with its first statement: BEGIN, the search path and the statement travel in
-one round trip, and the end takes a second. Whoever asks nothing holds no connection.
+A transaction begins with its first statement: BEGIN, the search path and the statement are sent in
+one round trip, and the commit takes a second one. A transaction without statements uses no
+connection.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from codebase_mcp.database.faults import Advice, is_away, translated
+from codebase_mcp.database.faults import Advice, is_unavailable, translated
 from codebase_mcp.database.pool import Connection, Pool
 from codebase_mcp.errors import InternalError
-from codebase_mcp.telemetry.watch import round_trip, step
+from codebase_mcp.telemetry.stopwatch import round_trip, step
 
 Row = tuple[Any, ...]
 Statement = tuple[LiteralString, Mapping[str, object]]
 _Cursor = psycopg.AsyncCursor[Row]
 
-# Times come back in the session's zone, which is somebody else's to choose.
+# Times are returned in the session's time zone, which the server's configuration may set.
 _SETTINGS = """
 SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
        pg_catalog.set_config('TimeZone', 'UTC', true)
@@ -39,7 +40,7 @@ SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 _TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
 _COMMIT: Statement = ("COMMIT", {})
-# A lock of 64 bits is shown in two halves.
+# pg_locks shows a 64-bit key in two halves.
 _HELD = """
 SELECT wanted.key
 FROM unnest(%(keys)s::bigint[]) AS wanted (key)
@@ -57,10 +58,10 @@ WHERE EXISTS (
 
 
 class Transaction:
-    """All that other rooms see of the driver. Rows are tuples; parameters are named in the SQL.
+    """All that other packages see of the driver. Rows are tuples; parameters are named in the SQL.
 
-    Every method raises our errors only: DatabaseUnavailable, Conflict (a unique value is there
-    already), PermissionDenied, InternalError.
+    Every method raises our errors only: DatabaseUnavailable, Conflict (a duplicate of a unique
+    value), PermissionDenied, InternalError.
     """
 
     def __init__(
@@ -75,8 +76,8 @@ class Transaction:
         self._pool = pool
         self._schema = schema
         self._search_path = search_path
-        # Whoever only reads sees one state throughout, also while an index is being switched; after
-        # a lock was waited for, whoever writes sees what the others did.
+        # A reader sees one snapshot throughout, also while an index is being replaced. A writer
+        # sees what others committed while it waited for a lock.
         self._begin: LiteralString = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
             if readonly
@@ -109,13 +110,13 @@ class Transaction:
             return await cursor.fetchone()
 
     async def execute(self, query: LiteralString, /, **params: object) -> int:
-        """Run one statement; how many rows it touched."""
+        """Run one statement; the number of rows it affected."""
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return max(cursor.rowcount, 0)
 
     async def fetch_many(self, statements: Sequence[Statement], /) -> list[list[Row]]:
-        """The rows of several statements that do not need each other, in one round trip."""
+        """The rows of several independent statements, in one round trip."""
         with translated(self._advice):
             cursors = await self._run(statements)
             return [await _rows_of(cursor) for cursor in cursors]
@@ -123,7 +124,7 @@ class Transaction:
     async def copy(
         self, statement: LiteralString, payload: bytes | Iterable[bytes] | AsyncIterable[bytes], /
     ) -> int:
-        """Feed ``COPY … FROM STDIN`` with the bytes of its format, whole or in pieces; its rows."""
+        """Send data to ``COPY … FROM STDIN``, whole or in pieces; the number of rows."""
         pieces = [payload] if isinstance(payload, bytes) else payload
         with translated(self._advice):
             connection = await self._begun()
@@ -140,7 +141,7 @@ class Transaction:
     async def copy_out(
         self, statement: LiteralString, take: Callable[[bytes], Awaitable[None]], /
     ) -> int:
-        """Hand on what ``COPY … TO STDOUT`` says, piece by piece; its rows."""
+        """Pass the output of ``COPY … TO STDOUT`` to ``take``, in pieces; the number of rows."""
         with translated(self._advice):
             connection = await self._begun()
             async with connection.cursor() as cursor:
@@ -150,37 +151,37 @@ class Transaction:
                 return cursor.rowcount
 
     async def run_script(self, script: LiteralString, /) -> None:
-        """Run a text of several statements without parameters, as migrations are."""
+        """Run a script of several statements without parameters, such as a migration."""
         with translated(self._advice):
             await (await self._begun()).execute(script)
 
     async def lock(self, key: str, /) -> None:
-        """Wait for the lock of this name in this schema; it is held until the end."""
+        """Wait for the lock of this name in this schema; it is held until the transaction ends."""
         await self.execute(_LOCK, key=lock_key(self._schema, key))
 
     async def held(self, keys: Iterable[str], /) -> set[str]:
-        """Which of the locks of these names in this schema anybody holds, in any process."""
+        """Which of these locks in this schema are held, by any process."""
         by_number = {lock_key(self._schema, key): key for key in keys}
         if not by_number:
             return set()
         return {by_number[row[0]] for row in await self.fetch_all(_HELD, keys=list(by_number))}
 
     async def lock_if_free(self, key: str, /) -> bool:
-        """Hold the lock of this name until the end if nobody else has it; is it ours?"""
+        """Acquire the lock until the transaction ends, if it is free; whether it is held now."""
         row = await self.fetch_one(_TRY_LOCK, key=lock_key(self._schema, key))
         return row is not None and bool(row[0])
 
     async def fetch_last(self, statements: Sequence[Statement], /) -> list[list[Row]]:
-        """The rows of several statements; the commit travels with them. Nothing comes after it."""
+        """The rows of several statements, committed in the same round trip. Must be the last."""
         with translated(self._advice):
             cursors = await self._run([*statements, _COMMIT])
             return [await _rows_of(cursor) for cursor in cursors[:-1]]
 
     async def commit(self) -> None:
-        """Make it so, unless that has been done; called by whoever opened the transaction, once.
+        """Commit, unless that has been done; only the opener of the transaction calls this.
 
         Raises:
-            InternalError: a statement had failed and its error was swallowed: nothing is stored.
+            InternalError: a statement failed and its error was swallowed: nothing is stored.
         """
         connection = self._connection
         if connection is None:
@@ -194,14 +195,14 @@ class Transaction:
             await connection.execute("COMMIT")
 
     async def close(self) -> None:
-        """Undo what is not committed and give the connection back."""
+        """Roll back what is not committed and release the connection."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         try:
             await connection.rollback()
         except psycopg.Error:
-            await connection.close()  # the server undoes what its client left
+            await connection.close()  # the server rolls back
         finally:
             await self._pool.release(connection)
 
@@ -213,7 +214,7 @@ class Transaction:
         return self._connection
 
     async def _run(self, statements: Sequence[Statement]) -> list[_Cursor]:
-        """Run statements in one round trip; the first time, the begin goes with them."""
+        """Run statements in one round trip; the first time together with BEGIN."""
         connection = self._connection
         if connection is None:
             return await self._start(statements)
@@ -224,9 +225,9 @@ class Transaction:
             return [await cursor.execute(*statements[0])]
 
     async def _start(self, statements: Sequence[Statement]) -> list[_Cursor]:
-        """Begin with the first statements; a connection that died while idle is replaced once.
+        """Begin with the first statements; a connection that broke while idle is replaced once.
 
-        That is safe, for nothing of a transaction without its commit remains.
+        That is safe, as nothing of an uncommitted transaction remains.
         """
         opening: list[Statement] = [
             (self._begin, {}),
@@ -238,7 +239,7 @@ class Transaction:
             with round_trip(statements):
                 return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
         except psycopg.Error as error:
-            if is_new or not is_away(error):
+            if is_new or not is_unavailable(error):
                 raise
         await self.close()
         with step("connection"):
@@ -248,13 +249,13 @@ class Transaction:
 
 
 async def _rows_of(cursor: _Cursor) -> list[Row]:
-    """The rows of a result, none where it has no columns; describing these would take as long."""
+    """The rows of a result; empty for a statement that returns none."""
     has_rows = cursor.pgresult is not None and cursor.pgresult.nfields
     return await cursor.fetchall() if has_rows else []
 
 
 async def pipelined(connection: Connection, statements: Sequence[Statement]) -> list[_Cursor]:
-    """Send all statements, then wait for all answers. Results are binary: cheaper to read."""
+    """Send all statements, then wait for all results, in the binary format, which is faster."""
     cursors: list[_Cursor] = []
     async with connection.pipeline():
         for query, params in statements:
@@ -265,7 +266,7 @@ async def pipelined(connection: Connection, statements: Sequence[Statement]) -> 
 
 @asynccontextmanager
 async def committed(transaction: Transaction) -> AsyncIterator[Transaction]:
-    """Commit at the end of the block, unless an error leaves it."""
+    """Commit at the end of the block, unless it raises."""
     try:
         yield transaction
         await transaction.commit()
@@ -274,6 +275,6 @@ async def committed(transaction: Transaction) -> AsyncIterator[Transaction]:
 
 
 def lock_key(schema: str, key: str) -> int:
-    """The 64-bit number that PostgreSQL's advisory locks go by, for a name within a schema."""
+    """The 64-bit key of the advisory lock for a name within a schema."""
     digest = hashlib.blake2b(f"{schema}\0{key}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

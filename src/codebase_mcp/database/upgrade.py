@@ -1,7 +1,7 @@
-"""Which schemas are behind this program, and what did bringing them up to date take?
+"""Which schemas are behind this program? Reports them, or migrates them.
 
-Lazily each schema is brought up to date when it is first used. Here it is done at once, so that an
-administrator may do it with a role of more rights, or before the team comes to work.
+By default each schema is migrated on first use. Here they are migrated at once, so that an
+administrator can do so with a more privileged role, or ahead of time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from codebase_mcp.errors import CodebaseError
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """A schema, how many migrations it has had, and how many it lacks or was now given.
+    """A schema, its version, and how many migrations it lacks or were applied now.
 
-    ``problem`` says why it cannot be brought up to date.
+    ``problem`` says why it cannot be migrated.
     """
 
     schema_name: str
@@ -28,17 +28,19 @@ class SchemaState:
     problem: str | None = None
 
 
-async def survey(db: Database, project_id: str | None, *, every: bool = False) -> list[SchemaState]:
-    """What is behind in the catalogue and one project, or in every one; changes nothing.
+async def check_schemas(
+    db: Database, project_id: str | None, *, every: bool = False
+) -> list[SchemaState]:
+    """The state of the catalogue and of one project, or of every one; changes nothing.
 
     Raises:
         ProjectNotFound: the project does not exist.
     """
     found = [await _state(db, "catalogue", db.catalogue_schema)]
     if found[0].behind or found[0].problem:
-        return found  # what cannot be read yet
+        return found  # the list of projects cannot be read yet
     projects = await list_projects(db)
-    if not every:  # a default workspace that was never used is not there, and lacks nothing
+    if not every:  # a default workspace that was never used does not exist, and lacks nothing
         wanted = canonical(project_id)
         if wanted is not None:
             await find_project(db, wanted)
@@ -49,13 +51,13 @@ async def survey(db: Database, project_id: str | None, *, every: bool = False) -
 async def upgrade(
     db: Database, project_id: str | None, *, every: bool = False
 ) -> list[SchemaState]:
-    """Bring the catalogue and one project, or every one, up to date.
+    """Migrate the catalogue and one project, or every one.
 
-    A project that cannot be keeps no other from it.
+    If one project cannot be migrated, the others still are.
 
     Raises:
         ProjectNotFound: the project does not exist.
-        DatabaseUnavailable: the database is away, or its catalogue is newer than this program.
+        DatabaseUnavailable: it is unavailable, or its catalogue is newer than this program.
     """
     applied = await db.migrate("catalogue", db.catalogue_schema)
     done = [SchemaState(db.catalogue_schema, len(known_migrations("catalogue")), applied=applied)]

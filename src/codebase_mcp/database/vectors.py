@@ -1,9 +1,9 @@
-"""How are the nearest of many observations found without comparing all of them?
+"""How are the nearest observations found without comparing all of them?
 
-Below some thousands their vectors are all compared. Above, pgvector's IVFFlat index keeps them in
-lists of neighbours, and a search looks into a share of the lists: it finds less per millisecond
-than HNSW, but takes a new vector at once, and observations come one by one. Vectors of chunks are
-`nearest.py`'s.
+A few thousand vectors are compared exactly. Beyond that pgvector's IVFFlat index keeps them in
+lists of neighbours, and a search probes a share of the lists. Its recall per millisecond is below
+that of HNSW, but inserts are cheap, and observations come one at a time. For vectors of chunks see
+`nearest.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from codebase_mcp.database.transaction import Transaction
 
 _SQL = load_queries("codebase_mcp.database", "vectors.sql")
 
-# Up to so many vectors are compared one by one: about 0.3 µs each.
+# Up to this many vectors are compared exactly: about 0.3 µs each.
 EXACT_VECTORS = 10_000
 
-# pgvector indexes no halfvec of more dimensions; longer ones are all compared, however many.
+# pgvector cannot index longer halfvecs; those are always compared exactly.
 MAX_INDEXED_DIMENSION = 4_000
 
-# The share of the lists that a search looks into.
+# The share of the lists that a search probes.
 PROBED_SHARE = 0.1
 
 
@@ -31,9 +31,9 @@ def sized(
 ) -> LiteralString:
     """A statement for vectors of a dimension, of a profile, in an index up to a time.
 
-    All are written out where it says 0: pgvector indexes only expressions whose dimension is
-    written out, and a parameter cannot be. That the others are too lets every plan see that a
-    partial index will do.
+    The values replace the zeros in the text. pgvector only indexes expressions with a literal
+    dimension, which a parameter is not. The other values are literals so that the planner can
+    choose a partial index.
     """
     number, profile, time = int(dimension), int(profile_id), int(sealed)
     return (
@@ -47,12 +47,12 @@ def sized(
 
 
 def wanted_lists(vectors: int) -> int:
-    """How many lists an index of so many vectors should have."""
+    """The number of lists that suits an index of this size."""
     return max(50, isqrt(vectors))
 
 
 def probes(vectors: int) -> int:
-    """How many lists a search should look into."""
+    """The number of lists that a search should probe."""
     return max(1, round(wanted_lists(vectors) * PROBED_SHARE))
 
 
@@ -64,10 +64,10 @@ async def wants_vector_index(tx: Transaction, dimension: int, vectors: int) -> b
     return found is None or found[0] * 2 <= wanted_lists(vectors)
 
 
-async def tend_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
-    """Build the index where it is missing and worth having, again where it has become too coarse.
+async def maintain_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
+    """Build the index if it is missing and worth having; rebuild it if it has become too coarse.
 
-    Searches go on meanwhile; other writers of the table wait. Returns whether it was built.
+    Searches continue meanwhile; other writers of the table wait. Returns whether it was built.
     """
     if not await wants_vector_index(tx, dimension, vectors):
         return False

@@ -22,25 +22,25 @@ from codebase_mcp.index.identity import blob_id_of
 from codebase_mcp.index.plan import Plan, StoredFile
 from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
 from codebase_mcp.index.prepare import RawText
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.read import Skipped, SourceText, read_source
 from codebase_mcp.telemetry.calls import texts_embedded
-from codebase_mcp.telemetry.watch import step
+from codebase_mcp.telemetry.stopwatch import step
 
-# A batch is what is lost when a run is killed, and what a worker holds in memory.
+# A killed run loses at most one batch per worker, and a worker holds one in memory.
 BATCH_BYTES = 1_000_000
 BATCH_FILES = 500
 
-# From so many new chunks on the word index and the statistics are put in order at once.
-SETTLE_CHUNKS = 500
+# From this many new chunks on, the word index is flushed and statistics are updated at once.
+FLUSH_CHUNKS = 500
 
 
 @dataclass(slots=True)
-class Tally:
-    """What a run has done so far; the only state that its batches share."""
+class RunCounts:
+    """What a run has done so far; the only state shared by its batches."""
 
     total: int
     done: int = 0
@@ -52,8 +52,8 @@ class Tally:
     failures: list[FileFailure] = field(default_factory=list)
 
     @classmethod
-    def of(cls, listing: Listing, plan: Plan) -> Tally:
-        """What is known before the first file is read."""
+    def of(cls, listing: Listing, plan: Plan) -> RunCounts:
+        """The counts before the first file is read."""
         return cls(
             len(listing.files),
             plan.unchanged,
@@ -68,8 +68,8 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What every run works with."""
+class RunDependencies:
+    """The objects that every run uses."""
 
     database: Database
     models: Models
@@ -77,40 +77,40 @@ class Parts:
 
 
 class Batches:
-    """The batches of one run, a few of them under way at once."""
+    """The batches of one run, a few of them processed concurrently."""
 
     def __init__(
         self,
-        parts: Parts,
+        dependencies: RunDependencies,
         project: Project,
         snapshot: Snapshot,
         model: LocalModel,
         *,
         max_file_bytes: int,
         stored: dict[str, StoredFile],
-        tally: Tally,
-        progress: Callable[[Progress], None],
+        counts: RunCounts,
+        progress: Callable[[RunProgress], None],
         held: HeldLocks,
         record: RunRecord | None = None,
     ) -> None:
-        self._parts = parts
-        self._database = parts.database
+        self._dependencies = dependencies
+        self._database = dependencies.database
         self._project = project
         self._snapshot = snapshot
         self._model = model
         self._job = Job(snapshot.profile.id, snapshot.generation, model)
         self._max_file_bytes = max_file_bytes
         self._stored = stored
-        self._tally = tally
+        self._counts = counts
         self._progress = progress
         self._held = held
         self._record = record
         self._small = True
 
-    async def to_the_end(
+    async def run(
         self, plan: Plan, finish: Callable[[Transaction], Awaitable[None]]
     ) -> CodebaseError | None:
-        """Store every batch and the outcome; the error that ended the run early, if any.
+        """Store every batch and the outcome; returns the error that ended the run early, if any.
 
         ``finish`` stores the outcome, in a transaction of its own.
         """
@@ -121,11 +121,11 @@ class Batches:
             await self._held.confirm()
             async with step("finish"), self._database.transaction(self._project) as tx:
                 await finish(tx)
-            if self._tally.chunks >= SETTLE_CHUNKS or not self._snapshot.active:
+            if self._counts.chunks >= FLUSH_CHUNKS or not self._snapshot.active:
                 async with step("finish"), self._database.transaction(self._project) as tx:
-                    await store.settle(tx)
+                    await store.flush_and_analyze(tx)
         except (DatabaseUnavailable, IndexingFailed) as error:
-            if self._tally.indexed == 0:
+            if self._counts.indexed == 0:
                 raise
             return error
         return None
@@ -135,9 +135,9 @@ class Batches:
         unpacking = asyncio.create_task(asyncio.to_thread(unpack, languages))
         if self._small:
             await unpacking
-        under_way = {unpacking}  # until then the worker processes are still starting
-        # One more than there are workers, so that none waits while a batch is stored.
-        most = self._parts.pool.workers + 1
+        under_way = {unpacking}  # meanwhile the worker processes start
+        # One more than there are workers, so that no worker is idle while a batch is stored.
+        most = self._dependencies.pool.workers + 1
         try:
             for batch in cut(plan.to_read):
                 while len(under_way) >= most:
@@ -155,7 +155,7 @@ class Batches:
     async def _read(
         self, batch: Sequence[SourceFile]
     ) -> tuple[list[FileRecord], dict[int, RawText]]:
-        """Read files; their records, and the texts of those that are not stored yet."""
+        """Read files; returns their records and texts."""
         read_at_ns = time.time_ns()
         limit = self._max_file_bytes
         contents = await asyncio.to_thread(
@@ -171,10 +171,10 @@ class Batches:
                 texts[raw.blob_id] = raw
                 continue
             if isinstance(content, Skipped):
-                self._tally.skipped[content.reason] += 1
+                self._counts.skipped[content.reason] += 1
             else:
-                self._tally.failures.append(content)
-            self._tally.done += 1
+                self._counts.failures.append(content)
+            self._counts.done += 1
             if file.path in self._stored:
                 gone.append(file.path)
         if gone:
@@ -191,14 +191,16 @@ class Batches:
         return FileRecord(source, blob_id, read_at_ns), raw
 
     async def _store(self, records: Sequence[FileRecord], texts: dict[int, RawText]) -> None:
-        """Prepare what is new of one batch and store the batch."""
+        """Prepare the new texts of one batch and store the batch."""
         async with self._database.transaction(self._project) as tx:
             known = await store.embedded_blobs(tx, self._snapshot.profile.id, texts)
         wanted: Sequence[FileRecord] = records
         while wanted:
             fresh = [texts[i] for i in {f.blob_id for f in wanted} if i not in known]
             with step("prepare"):
-                prepared = await self._parts.pool.prepare(fresh, self._job, small=self._small)
+                prepared = await self._dependencies.pool.prepare(
+                    fresh, self._job, small=self._small
+                )
             await self._held.confirm()
             async with step("store"), self._database.transaction(self._project) as tx:
                 chunks, missing = await store.write_batch(
@@ -206,17 +208,17 @@ class Batches:
                 )
                 await self._advance(tx, wanted, missing, chunks)
             texts_embedded("static", self._model.name, chunks)
-            self._tally.chunks += chunks
+            self._counts.chunks += chunks
             wanted, known = missing, set()
         for record in records:
             before = self._stored.get(record.source.path)
             if before is None:
-                self._tally.added.append(record.source.path)
+                self._counts.added.append(record.source.path)
             elif before.blob_id == record.blob_id:
-                self._tally.unchanged += 1
+                self._counts.unchanged += 1
             else:
-                self._tally.changed.append(record.source.path)
-        self._tally.done += len(records)
+                self._counts.changed.append(record.source.path)
+        self._counts.done += len(records)
         self._report()
 
     async def _advance(
@@ -226,7 +228,7 @@ class Batches:
         missing: Sequence[FileRecord],
         chunks: int,
     ) -> None:
-        """Write down how far these files, but for those still missing, bring the run."""
+        """Store the progress of the run by these files, except for missing ones."""
         if self._record is None:
             return
         late = {file.source.path for file in missing}
@@ -240,11 +242,11 @@ class Batches:
         return before is not None and before.blob_id == file.blob_id
 
     def _report(self) -> None:
-        self._progress(Progress(self._tally.done, self._tally.total, "Indexing"))
+        self._progress(RunProgress(self._counts.done, self._counts.total, "Indexing"))
 
 
 async def _first_done(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Wait for one or more to end; those still going. Raises what an ended one raised."""
+    """Wait until at least one task ends; returns the others. Raises what an ended one raised."""
     done, going = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
@@ -254,7 +256,7 @@ async def _first_done(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]
 def cut(
     files: Sequence[SourceFile], most_bytes: int = BATCH_BYTES
 ) -> Iterator[Sequence[SourceFile]]:
-    """Runs of files of at most about so many bytes together."""
+    """Groups of consecutive files with at most about ``most_bytes`` in total."""
     first = total = 0
     for position, file in enumerate(files):
         if position > first and (total + file.size > most_bytes or position - first >= BATCH_FILES):

@@ -1,8 +1,8 @@
-"""How is the stored index made equal to a source tree?
+"""How is the stored index updated to match a source tree?
 
-One run: list, compare, read what may have changed, prepare what is new, store batch after batch.
-Each batch is a transaction, so searches see the first batch at once and a run that is killed loses
-one batch at most; the next run finds what is stored and goes on.
+One run lists files, compares them with the index, reads what may have changed, prepares what is
+new, and stores it in batches. Each batch is a transaction, so searches see the first batch at once,
+and a run that is killed loses little: the next run continues from what is stored.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
-from codebase_mcp.index.batches import Batches, Parts, Tally
+from codebase_mcp.index.batches import Batches, RunCounts, RunDependencies
 from codebase_mcp.index.identity import PROGRAM_VERSION, repository_id_of
 from codebase_mcp.index.pace import paced, waiting
-from codebase_mcp.index.part import Part
+from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import PreparerPool
-from codebase_mcp.index.progress import Progress
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
-from codebase_mcp.telemetry.watch import step
+from codebase_mcp.telemetry.stopwatch import step
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """What one run did. ``added`` and ``changed`` are the paths of the files that it indexed.
 
-    ``model`` is the one that the index is made with; ``notice`` says so where it is not the one
-    that new indexes get.
+    ``model`` is the model of the index; ``notice`` tells if that is not the model of new indexes.
     """
 
     repository_id: UUID
@@ -67,8 +66,8 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
-    """What a run is to do; ``started`` in seconds on the monotonic clock."""
+class _RunRequest:
+    """The parameters of a run; ``started`` in seconds on the monotonic clock."""
 
     project: Project
     root: Path
@@ -76,8 +75,8 @@ class _Order:
     name: str | None
     force: bool
     operation_id: UUID
-    progress: Callable[[Progress], None]
-    is_asked: bool
+    progress: Callable[[RunProgress], None]
+    is_requested: bool
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -90,7 +89,7 @@ class Indexer:
 
     def __init__(self, database: Database, models: Models, pool: PreparerPool) -> None:
         self._database = database
-        self._parts = Parts(database, models, pool)
+        self._dependencies = RunDependencies(database, models, pool)
 
     async def run(
         self,
@@ -101,27 +100,26 @@ class Indexer:
         force: bool = False,
         selection: Selection = EVERYTHING,
         operation_id: UUID | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[RunProgress], None] = lambda _: None,
     ) -> RunResult:
-        """Make the index of the tree at ``root`` equal to it, as far as it is selected.
+        """Update the index of the tree at ``root`` to its selected files.
 
-        A second run on the same repository waits for the first. An index goes on with the model
-        that it was made with; what is new, and what is forced, gets the first tier's of now. The
-        run is known as ``operation_id``.
+        A second run on the same repository waits for the first. An existing index keeps its model;
+        a new or forced one gets the current primary model. ``operation_id`` identifies the run.
 
         Raises:
             DatabaseUnavailable: before anything was stored; later the result has the status
                 ``failed`` and what was stored stays searchable.
-            EmbeddingUnavailable: the model that the index was made with is not here any more.
+            EmbeddingUnavailable: the model of the index is no longer available.
         """
         operation = uuid4() if operation_id is None else operation_id
         with paced(progress) as pace:
-            pace.follow(Progress(0, 0, "Listing files"))
-            order = _Order(
-                project, root, selection, name, force, operation, pace.follow, is_asked=True
+            pace.follow(RunProgress(0, 0, "Listing files"))
+            request = _RunRequest(
+                project, root, selection, name, force, operation, pace.follow, is_requested=True
             )
-            async with self._locked(project, order.repository_id) as held:
-                run = await self._whole(order, held)
+            async with self._locked(project, request.repository_id) as held:
+                run = await self._run_full(request, held)
             pace.end(run)
         return run
 
@@ -132,43 +130,45 @@ class Indexer:
         paths: Iterable[str],
         *,
         selection: Selection = EVERYTHING,
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[RunProgress], None] = lambda _: None,
     ) -> RunResult:
-        """Make the index equal to the tree at some paths: files, or directories, there or gone.
+        """Update the index for some paths: files or directories, existing or deleted.
 
-        Where that does not do, as the repository is new, its last run broke off, or the paths
-        decide about others, it is a run of the whole tree.
+        It becomes a run of the whole tree if the repository is new, its last run is incomplete, or
+        the paths affect other files.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: as ``run``.
         """
-        part = await asyncio.to_thread(Part.at, root, paths)
+        scope = await asyncio.to_thread(PathScope.at, root, paths)
         with paced(progress) as pace:
-            pace.follow(Progress(0, 0, "Listing files"))
-            order = _Order(
-                project, root, selection, None, False, uuid4(), pace.follow, is_asked=False
+            pace.follow(RunProgress(0, 0, "Listing files"))
+            request = _RunRequest(
+                project, root, selection, None, False, uuid4(), pace.follow, is_requested=False
             )
-            async with self._locked(project, order.repository_id) as held:
-                run = await self._part(order, part, held) or await self._whole(order, held)
+            async with self._locked(project, request.repository_id) as held:
+                run = await self._run_partial(request, scope, held) or await self._run_full(
+                    request, held
+                )
             pace.end(run)
         return run
 
-    async def _whole(self, order: _Order, held: HeldLocks) -> RunResult:
-        project, repository_id = order.project, order.repository_id
+    async def _run_full(self, request: _RunRequest, held: HeldLocks) -> RunResult:
+        project, repository_id = request.project, request.repository_id
         async with recorded(
             self._database,
             project,
             repository_id,
-            order.root,
-            order.operation_id,
-            is_asked=order.is_asked,
+            request.root,
+            request.operation_id,
+            is_requested=request.is_requested,
         ) as record:
             with step("list"):
-                listing = await asyncio.to_thread(list_files, order.root, order.selection)
-            model, profile, rebuild = await self._model_for(order)
+                listing = await asyncio.to_thread(list_files, request.root, request.selection)
+            model, profile, rebuild = await self._model_for(request)
             async with step("plan"), self._database.transaction(project) as tx:
                 _, name = await store.open_repository(
-                    tx, project, order.root, order.name, order.selection.chosen_by
+                    tx, project, request.root, request.name, request.selection.chosen_by
                 )
                 snapshot = await store.open_snapshot(tx, repository_id, profile, rebuild=rebuild)
                 stored = await store.stored_files(tx, snapshot)
@@ -178,113 +178,117 @@ class Indexer:
                 await store.start_run(tx, snapshot, len(plan.to_read))
                 has_work = bool(plan.removed) or not snapshot.active
                 await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
-            tally = Tally.of(listing, plan)
-            batches = self._batches(order, held, snapshot, model, stored, tally, record)
-            error = await batches.to_the_end(
-                plan, lambda tx: store.finish_run(tx, snapshot, tally.skipped, tally.failures)
+            counts = RunCounts.of(listing, plan)
+            batches = self._batches(request, held, snapshot, model, stored, counts, record)
+            error = await batches.run(
+                plan, lambda tx: store.finish_run(tx, snapshot, counts.skipped, counts.failures)
             )
-            run = self._result(order, plan, tally, error, name=name, profile=profile)
+            run = self._result(request, plan, counts, error, name=name, profile=profile)
             await record.end(run.status, run.errors)
         return run
 
-    async def _part(self, order: _Order, part: Part, held: HeldLocks) -> RunResult | None:
-        """A run over a part of the tree; None where only one over all of it will do.
+    async def _run_partial(
+        self, request: _RunRequest, scope: PathScope, held: HeldLocks
+    ) -> RunResult | None:
+        """A run over a part of the tree; None if a full run is needed.
 
-        It is over in a moment and is not written down.
+        It is short and not recorded.
         """
-        if part.concerns_others:
+        if scope.affects_other_files:
             return None
-        project = order.project
+        project = request.project
         async with self._database.transaction(project, readonly=True) as tx:
-            snapshot = await store.up_to_date(tx, order.repository_id)
+            snapshot = await store.up_to_date(tx, request.repository_id)
         if snapshot is None or self._is_outdated(snapshot.profile):
             return None
         _require_known(snapshot.profile)
-        model = await self._parts.models.of_index(snapshot.profile)
+        model = await self._dependencies.models.of_index(snapshot.profile)
         with step("list"):
-            listing = await asyncio.to_thread(list_files, order.root, order.selection, part.paths)
+            listing = await asyncio.to_thread(
+                list_files, request.root, request.selection, scope.paths
+            )
         async with step("plan"), self._database.transaction(project) as tx:
             _, name = await store.open_repository(
-                tx, project, order.root, None, order.selection.chosen_by
+                tx, project, request.root, None, request.selection.chosen_by
             )
-            stored = await store.stored_files(tx, snapshot, part)
+            stored = await store.stored_files(tx, snapshot, scope)
             plan = make_plan(listing, stored)
             if plan.removed:
                 await store.forget_files(tx, snapshot, plan.removed)
-        tally = Tally.of(listing, plan)
-        batches = self._batches(order, held, snapshot, model, stored, tally)
-        error = await batches.to_the_end(
-            plan, lambda tx: store.finish_part(tx, snapshot, part, tally.failures)
+        counts = RunCounts.of(listing, plan)
+        batches = self._batches(request, held, snapshot, model, stored, counts)
+        error = await batches.run(
+            plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts.failures)
         )
-        return self._result(order, plan, tally, error, name=name, profile=snapshot.profile)
+        return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
 
     def _batches(  # noqa: PLR0917 - once for either kind of run
         self,
-        order: _Order,
+        request: _RunRequest,
         held: HeldLocks,
         snapshot: Snapshot,
         model: LocalModel,
         stored: dict[str, StoredFile],
-        tally: Tally,
+        counts: RunCounts,
         record: RunRecord | None = None,
     ) -> Batches:
         return Batches(
-            self._parts,
-            order.project,
+            self._dependencies,
+            request.project,
             snapshot,
             model,
-            max_file_bytes=order.selection.max_file_bytes,
+            max_file_bytes=request.selection.max_file_bytes,
             stored=stored,
-            tally=tally,
-            progress=order.progress,
+            counts=counts,
+            progress=request.progress,
             held=held,
             record=record,
         )
 
     def _result(
         self,
-        order: _Order,
+        request: _RunRequest,
         plan: Plan,
-        tally: Tally,
+        counts: RunCounts,
         error: CodebaseError | None,
         *,
         name: str,
         profile: Profile,
     ) -> RunResult:
-        failures = [str(failure) for failure in sorted(tally.failures, key=lambda f: f.path)]
+        failures = [str(failure) for failure in sorted(counts.failures, key=lambda f: f.path)]
         return RunResult(
-            repository_id=order.repository_id,
-            operation_id=order.operation_id,
+            repository_id=request.repository_id,
+            operation_id=request.operation_id,
             name=name,
-            root=order.root,
+            root=request.root,
             status="failed" if error else "partial" if failures else "success",
-            files_indexed=tally.indexed,
-            files_unchanged=tally.unchanged,
+            files_indexed=counts.indexed,
+            files_unchanged=counts.unchanged,
             files_removed=len(plan.removed),
-            files_skipped=dict(sorted(tally.skipped.items())),
+            files_skipped=dict(sorted(counts.skipped.items())),
             files_read=len(plan.to_read),
-            chunks_created=tally.chunks,
+            chunks_created=counts.chunks,
             errors=failures + ([error.message] if error else []),
-            duration_s=time.monotonic() - order.started,
+            duration_s=time.monotonic() - request.started,
             model=profile.model,
-            notice=_notice(profile, self._parts.models),
-            added=tuple(tally.added),
-            changed=tuple(tally.changed),
+            notice=_notice(profile, self._dependencies.models),
+            added=tuple(counts.added),
+            changed=tuple(counts.changed),
         )
 
     async def remove(self, project: Project, repository_id: UUID) -> bool:
-        """Forget a repository and everything that only it used; False where it is unknown."""
+        """Remove a repository and everything that only it used; False if it is unknown."""
         async with (
             self._locked(project, repository_id),
             self._database.transaction(project) as tx,
         ):
             return await store.remove_repository(tx, repository_id)
 
-    async def purge(self, project: Project, repository_id: UUID, part: Part | None) -> Purged:
-        """Erase a repository, or some paths of it, at once; what is left of them is counted."""
+    async def purge(self, project: Project, repository_id: UUID, scope: PathScope | None) -> Purged:
+        """Erase a repository, or some paths of it, at once; count the rows before and after."""
         async with self._locked(project, repository_id):
             async with self._database.transaction(project) as tx:
-                marked = await purge.mark(tx, repository_id, part)
+                marked = await purge.mark(tx, repository_id, scope)
                 before = await purge.count_rows(tx, marked)
                 await purge.erase(tx, marked)
             async with self._database.transaction(project, readonly=True) as tx:
@@ -293,23 +297,23 @@ class Indexer:
 
     @asynccontextmanager
     async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
-        """While a repository's index is changed, nobody else does so."""
+        """Lock a repository's index against changes by others."""
         locks = self._database.session_locks(project, [index_lock(repository_id)])
         async with AsyncExitStack() as stack:
             with waiting():
                 held = await stack.enter_async_context(locks)
             yield held
 
-    async def _model_for(self, order: _Order) -> tuple[LocalModel, Profile, bool]:
-        """The model of a run, the profile of what it makes, and whether it makes all of it anew.
+    async def _model_for(self, request: _RunRequest) -> tuple[LocalModel, Profile, bool]:
+        """The model of a run, its profile, and whether the run rebuilds the index.
 
-        It is asked for while nothing is held. What an earlier version of this program made is made
-        anew, with the same model where that is here.
+        Called without an open transaction, as a model may take long to answer. An index of an
+        earlier version of this program is rebuilt, with the same model if that is available.
         """
-        models = self._parts.models
-        async with self._database.transaction(order.project, readonly=True) as tx:
-            stored = await store.active_profile(tx, order.repository_id)
-        if stored is None or order.force:
+        models = self._dependencies.models
+        async with self._database.transaction(request.project, readonly=True) as tx:
+            stored = await store.active_profile(tx, request.repository_id)
+        if stored is None or request.force:
             model = await models.first()
         elif self._is_outdated(stored):
             model = await models.first_for(stored)
@@ -321,14 +325,14 @@ class Indexer:
         return await models.of_index(profile), profile, stored is not None
 
     def _is_outdated(self, profile: Profile) -> bool:
-        return self._parts.models.is_outdated(profile, PROGRAM_VERSION)
+        return self._dependencies.models.is_outdated(profile, PROGRAM_VERSION)
 
 
 def _require_known(profile: Profile) -> None:
-    """Leave alone what a later version of this program made.
+    """Refuse an index that a later version of this program made.
 
     Raises:
-        IndexingFailed: it did.
+        IndexingFailed: the index is newer than this program.
     """
     if profile.is_newer(PROGRAM_VERSION):
         raise IndexingFailed(
@@ -342,6 +346,6 @@ def _notice(profile: Profile, models: Models) -> str | None:
     if models.is_first(profile):
         return None
     return (
-        f"The index goes on with the model that made it, {profile.model}; new ones are made with"
+        f"The index keeps the model that made it, {profile.model}; new ones are made with"
         f" {models.first_embedder.name}. To rebuild it with that one: force_reindex=true."
     )

@@ -1,4 +1,4 @@
-"""At which paths would an index run find something to do?"""
+"""Which paths of a tree differ from the index?"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files
 
-# Beyond so many files whose times differ it is not worth reading them to see whether their content
-# does: the index run, which reads them anyway, tells.
+# If more files than this have other times, their content is not compared: the index run reads them
+# anyway.
 MOST_READ = 300
 
 
@@ -24,7 +24,7 @@ def differences(
     paths: set[str] | None,
     generation: int,
 ) -> set[str]:
-    """The paths at which a tree is not what is stored; all of them, or among some."""
+    """The paths at which a tree differs from what is stored: all, or among ``paths``."""
     listing = list_files(root, selection, paths)
     if paths is not None:
         folders = tuple(path + "/" for path in paths)
@@ -39,10 +39,10 @@ def differences(
 
 
 def _is_as_read(file: SourceFile, before: StoredFile | None) -> bool:
-    """Whether a file that was read shortly after it changed has not changed since.
+    """Whether a file that was read shortly after a change has not changed since.
 
-    Where changes are told apart by less than a second that is as good as certain; and whoever shows
-    its lines looks at them anyway.
+    With a time resolution below one second that is practically certain; and lines of a hit are
+    compared with the file before they are shown.
     """
     if before is None or before.mtime_ns or file.ctime_ns % 1_000_000_000 == 0:
         return False

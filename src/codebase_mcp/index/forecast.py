@@ -1,7 +1,7 @@
-"""What would a run find and do, and what would it cost? Writes nothing, wherever it looks.
+"""What would a run do, and what would it cost? Writes nothing.
 
-The files are those that a run would list; the numbers of chunks, seconds and bytes come from
-preparing a sample of them as a run does.
+The files are those that a run would list; chunks, seconds and bytes are estimated from a sample
+that is prepared as in a run.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from codebase_mcp.source.read import SourceText, read_source
 
 _SQL = load_queries("codebase_mcp.index", "forecast.sql")
 
-# Some two seconds of work; of more the numbers would hardly be better.
+# About two seconds of work; a larger sample hardly improves the estimate.
 SAMPLE_BYTES = 1_500_000
 SAMPLE_FILES = 400
-# Below this many bytes of a language in the sample, all languages together say more.
+# With fewer bytes of a language in the sample, the average of all languages is used.
 _TELLING_BYTES = 20_000
 _PART_BYTES = 100_000
 
-# What a run takes beside preparing texts, measured on two cores: starting its processes and ending
-# it, then storing, by files and chunks.
+# The time of a run apart from preparing texts, measured on two cores: a fixed part, and storing per
+# file and per chunk.
 START_S = 2.0
 SMALL_START_S = 0.2
 FILE_S = 0.0001
 CHUNK_S = 0.0001
-# What a chunk takes in the database beside its text and its vector, and what each number of its
-# vector takes there and in the index over it; measured on Home Assistant (163 MB for 33).
+# Database size per chunk without its text and vector, and per dimension of its vector in table and
+# index; measured on Home Assistant (163 MB for 33 MB of source).
 CHUNK_BYTES = 1_850
 VECTOR_BYTES = 4
 FILE_BYTES = 600
 
 LARGEST = 10
-# A folder that is little more than one of its folders says nothing that the inner one does not.
+# A folder whose bytes are mostly those of one inner folder is not shown.
 _MERELY_AROUND = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What answers searches in a repository now; ``fingerprint`` is None where nothing does."""
+    """The active index of a repository; ``fingerprint`` is None if there is none."""
 
     files: Mapping[str, StoredFile] = field(default_factory=dict)
     generation: int = 1
@@ -64,13 +64,13 @@ class Stored:
 
     @property
     def same_program(self) -> bool:
-        """Whether a run could go on with it."""
+        """Whether a run could continue with it."""
         return self.fingerprint is None or self.fingerprint.startswith(PROGRAM_VERSION + "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A folder with all below it, or a file."""
+    """A folder with everything below it, or a file."""
 
     path: str
     files: int
@@ -79,7 +79,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was prepared to know what the rest takes; ``seconds`` is the work of one core."""
+    """The sample that was prepared for the estimate; ``seconds`` is the time of one core."""
 
     files: int
     bytes: int
@@ -89,9 +89,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run would find and do; ``chunks``, ``seconds`` and ``database_bytes`` are estimates.
+    """What a run would do; ``chunks``, ``seconds`` and ``database_bytes`` are estimates.
 
-    They are of what the run would add; what a second tier adds later is not among them.
+    They do not include what the backfill of a secondary model adds later.
     """
 
     root: Path
@@ -117,7 +117,7 @@ class Forecast:
 
 
 async def load_stored(database: Database, schema: str, repository_id: UUID) -> Stored:
-    """What is stored of a repository; of a schema that is not there, nothing."""
+    """What is stored of a repository; nothing if its schema does not exist."""
     async with database.unmigrated(schema, readonly=True) as tx:
         row = await tx.fetch_one(_SQL["has_index"], schema=schema)
         if row is None or not row[0]:
@@ -184,7 +184,7 @@ def forecast(
 
 
 def largest_folders(files: Iterable[SourceFile], most: int = LARGEST) -> tuple[Share, ...]:
-    """The folders with the most bytes in and below them; the root is not among them."""
+    """The folders with the most bytes in and below them, except the root."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for file in files:
@@ -206,7 +206,7 @@ def largest_folders(files: Iterable[SourceFile], most: int = LARGEST) -> tuple[S
 def _changed(
     plan: Plan, stored: Stored, max_file_bytes: int
 ) -> tuple[list[SourceFile], list[FileFailure]]:
-    """Of the stored files that may have changed, those that did, as whoever reads them finds."""
+    """Read the stored files that may have changed, and return those that did."""
     changed, failures = [], []
     for file in plan.to_read:
         before = stored.files.get(file.path)
@@ -226,7 +226,7 @@ def _changed(
 def _take_sample(
     files: Sequence[SourceFile], max_file_bytes: int
 ) -> tuple[list[tuple[SourceFile, SourceText]], list[FileFailure]]:
-    """Some of the files with their texts, always the same ones; and what of them cannot be read."""
+    """A deterministic sample of the files with their texts, and the files that cannot be read."""
     taken: list[tuple[SourceFile, SourceText]] = []
     failures: list[FileFailure] = []
     size = 0
@@ -247,8 +247,8 @@ def _prepare(
 ) -> tuple[list[int], Sample]:
     """The chunks of each file, and how fast this machine prepares them.
 
-    The first half loads grammars and meets words for the first time, which a run does once; so
-    where there is enough, the second half says how fast it goes on.
+    The first half also loads grammars and fills caches, which a run does once. So if the sample is
+    large enough, the speed is that of the second half.
     """
     preparer = Preparer()
     chunks: list[int] = []
@@ -275,7 +275,7 @@ def _chunks_of(
     sampled: Sequence[tuple[SourceFile, SourceText]],
     chunks: Sequence[int],
 ) -> int:
-    """About how many chunks the files have, by those of their languages in the sample."""
+    """Estimate the number of chunks from the sample, by language."""
     if len(sampled) == len(files):
         return sum(chunks)
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])

@@ -1,8 +1,7 @@
-"""How is the stored history made equal to the newest commits of a repository?
+"""How is the stored history updated to the newest commits of a repository?
 
-A commit never changes, so which ones are there is compared by their hashes, and only those that
-are not stored yet are read: after a commit or a pull the new ones, after a rebase those that it
-made, after a reset none.
+Commits never change, so their hashes are compared, and only commits that are not stored yet are
+read: after a commit or a pull the new ones, after a rebase the rewritten ones, after a reset none.
 """
 
 from __future__ import annotations
@@ -20,38 +19,38 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.source.history import Tip, find_tip, list_commits, read_commits
-from codebase_mcp.telemetry.watch import step
+from codebase_mcp.telemetry.stopwatch import step
 
 _SQL = load_queries("codebase_mcp.index", "history.sql")
 
-# Commits are read and stored so many at a time: what is held in memory.
+# How many commits are read and stored at once, to limit memory.
 _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is kept of a repository's history, and since when."""
+    """The stored history of a repository: its depth, the fingerprint of its tip, and its size."""
 
     depth: int
     tip: str | None
     commits: int
 
     def is_of(self, depth: int, tip: Tip | None) -> bool:
-        """Whether so many commits were read while HEAD was what it is now."""
+        """Whether the history was read with this depth and this tip."""
         return self.depth == depth and self.tip == (None if tip is None else tip.fingerprint)
 
 
 async def refresh_history(
     database: Database, project: Project, repository_id: UUID, root: Path, depth: int | None = None
 ) -> int:
-    """Keep the newest ``depth`` commits that HEAD reaches, no others; returns their number.
+    """Store exactly the newest ``depth`` commits that HEAD reaches; returns their number.
 
-    Without a depth it stays as it was. Where neither HEAD nor the depth has changed nothing is
-    read. A directory outside git has no commits, and neither has a repository that is not indexed.
+    Without ``depth`` the stored one is used. If neither HEAD nor the depth has changed, nothing is
+    read. A directory outside git and a repository that is not indexed have no commits.
 
     Raises:
         IndexingFailed: git cannot read the history; what was stored stays.
-        DatabaseUnavailable: the database is away.
+        DatabaseUnavailable: the database is unavailable.
     """
     async with database.transaction(project, readonly=True) as tx:
         stored = await _stored(tx, repository_id)
@@ -62,7 +61,7 @@ async def refresh_history(
         return stored.commits
     lock = database.session_locks(project, [index_lock(repository_id)])
     async with step("history"), lock, database.transaction(project) as tx:
-        # Who held the lock may have brought it up to date, or removed the repository.
+        # The previous holder of the lock may have updated the history, or removed the repository.
         stored, tip = await _stored(tx, repository_id), await _tip(root, wanted)
         if stored is None or stored.is_of(wanted, tip):
             return 0 if stored is None else stored.commits
@@ -86,7 +85,7 @@ async def _make_equal(tx: Transaction, repository_id: UUID, tip: Tip | None, dep
     positions: dict[str, int] = {}
     if tip is not None:
         listed = await asyncio.to_thread(list_commits, tip, depth)
-        positions = place(listed, known)
+        positions = assign_positions(listed, known)
         fresh = [commit for commit in listed if commit not in known]
         for first in range(0, len(fresh), _BATCH):
             await _add(tx, repository_id, tip, fresh[first : first + _BATCH], positions)
@@ -115,11 +114,10 @@ async def _add(
     await tx.execute(_SQL["add"], repository_id=repository_id, commits=json.dumps(content))
 
 
-def place(listed: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:
-    """Positions that grow from the last commit of a list to its first.
+def assign_positions(listed: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:
+    """Positions that increase from the last commit of a list to its first.
 
-    Those that are known stay where they are as far as that goes: new commits before and behind
-    them move none of them.
+    Known positions are kept where possible: new commits before or after them move none of them.
     """
     oldest_first = listed[::-1]
     behind = next((n for n, commit in enumerate(oldest_first) if commit in known), None)

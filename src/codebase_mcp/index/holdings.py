@@ -1,4 +1,4 @@
-"""What does the index hold of which repositories? Counted before it is cleared."""
+"""What does the index contain of each repository? Counted before it is cleared."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SQL = load_queries("codebase_mcp.index", "holdings.sql")
 
 
 async def repositories_of(tx: Transaction) -> list[tuple[UUID, str]]:
-    """Every repository of the project with its root, also one whose first run goes on."""
+    """Every repository of the project with its root, also while its first run is active."""
     return [(row[0], row[1]) for row in await tx.fetch_all(_SQL["repositories"])]
 
 
 async def count_holdings(tx: Transaction, repositories: Sequence[UUID]) -> int:
-    """Files, chunks and vectors that go when these repositories are removed."""
+    """The number of files, chunks and vectors of these repositories."""
     if not repositories:
         return 0
     row = await tx.fetch_one(_SQL["count"], ids=list(repositories))

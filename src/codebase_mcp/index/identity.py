@@ -1,4 +1,4 @@
-"""What identifies what is stored: a version of this program, a text, a repository?"""
+"""Identifiers of stored data: program version, blob, repository."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from codebase_mcp.chunking.version import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
 from codebase_mcp.tokens import TOKENS_VERSION
 
-# Raise when the stored form of a chunk changes although splitter, tokens and model do not.
+# Increment when the stored form of a chunk changes although splitter, tokens and model do not.
 STORE_VERSION = 2
 
-# What decides about everything stored of a text but its vectors.
+# Determines everything that is stored of a text, except its vectors.
 PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}"
 
 _REPOSITORIES = UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")
 
 
 WORKTREE = "worktree"
-"""The view of a repository as its files are on disk."""
+"""The view of a repository with its files on disk."""
 
 
 def blob_id_of(
     blob_hash: bytes, language: str, generation: int, version: str = PROGRAM_VERSION
 ) -> int:
-    """A blob's number, a hash of what identifies it, as a signed 64-bit integer.
+    """The id of a blob: a hash of what identifies it, as a signed 64-bit integer.
 
-    Among a million blobs the chance that two share a number is below 10⁻⁷.
+    Among a million blobs the probability of a collision is below 10⁻⁷.
     """
     identity = b"\0".join((blob_hash, language.encode(), version.encode(), b"%d" % generation))
     return int.from_bytes(sha256(identity).digest()[:8], "big", signed=True)
 
 
 def repository_id_of(project: Project, root: Path) -> UUID:
-    """The repository's id: the same project and path give the same id, for ever."""
+    """The repository's id, which only depends on project and path."""
     return repository_id_in(project.schema_name, str(root))
 
 
 def repository_id_in(schema: str, root: str) -> UUID:
-    """The same, by the names of both."""
+    """The same, from the schema's name and the path as text."""
     return uuid5(_REPOSITORIES, f"{schema}\0{root}")

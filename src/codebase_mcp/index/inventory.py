@@ -18,9 +18,9 @@ _SQL = load_queries("codebase_mcp.index", "inventory.sql")
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFacts:
-    """A repository, the size of its index (``size`` in bytes of source) and its state.
+    """A repository with the size and state of its index; ``size`` is in bytes of source.
 
-    ``profile`` is what the index was made with; ``commits`` are kept of its history.
+    ``profile`` is what the index was made with; ``commits`` is the number of stored commits.
     """
 
     id: UUID

@@ -1,4 +1,4 @@
-"""How fast does a run go, and where does its time go? Counted, and warned of where it is slow."""
+"""How fast is a run, and where is its time spent? Updates metrics, and warns about slow runs."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.telemetry import metrics
 from codebase_mcp.telemetry.logs import bound
-from codebase_mcp.telemetry.watch import Watch, duration, step, watched
+from codebase_mcp.telemetry.stopwatch import Stopwatch, duration, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
-    from codebase_mcp.index.progress import Progress
+    from codebase_mcp.index.progress import RunProgress
 
 _log = logging.getLogger(__name__)
 
-# A run of few files is over before its speed says anything.
+# The speed of smaller runs is not meaningful.
 LEAST_FILES = 1_000
 FILES_PER_MINUTE = 10_000
 
 
 class Pace:
-    """One run, seen from outside; ``follow`` passes its progress on."""
+    """Measures one run; ``follow`` passes its progress on."""
 
-    def __init__(self, watch: Watch, progress: Callable[[Progress], None]) -> None:
+    def __init__(self, watch: Stopwatch, progress: Callable[[RunProgress], None]) -> None:
         self._watch = watch
         self._progress = progress
         self._pending = 0
 
-    def follow(self, progress: Progress) -> None:
-        """Take note of how far the run is."""
+    def follow(self, progress: RunProgress) -> None:
+        """Report the progress of the run."""
         self._left(progress.total - progress.done)
         self._progress(progress)
 
@@ -50,7 +50,7 @@ class Pace:
             _warn(run, seconds, self._watch)
 
     def forget(self) -> None:
-        """The run is over, whatever it has left undone."""
+        """The run is over; none of its files are pending any more."""
         self._left(0)
 
     def _left(self, pending: int) -> None:
@@ -59,10 +59,10 @@ class Pace:
 
 
 @contextmanager
-def paced(progress: Callable[[Progress], None]) -> Iterator[Pace]:
-    """A run from its beginning to its outcome: counted, timed, and a span with its steps."""
+def paced(progress: Callable[[RunProgress], None]) -> Iterator[Pace]:
+    """Measure a run in the block: metrics, times, and a span with its steps."""
     metrics.INDEX_RUNS_IN_PROGRESS.add()
-    with watched("index", _count_step) as watch:
+    with stopwatch("index", _count_step) as watch:
         pace = Pace(watch, progress)
         try:
             yield pace
@@ -80,7 +80,7 @@ def paced(progress: Callable[[Progress], None]) -> Iterator[Pace]:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Wait for another run of the same repository."""
+    """Count and time the wait for another run of the same repository."""
     metrics.INDEX_RUNS_WAITING.add()
     try:
         with step("wait"):
@@ -90,7 +90,7 @@ def waiting() -> Iterator[None]:
 
 
 def is_slow(files: int, seconds: float) -> bool:
-    """Whether so many files should have been read and indexed in less time."""
+    """Whether reading and indexing these files should have taken less time."""
     return files >= LEAST_FILES and files * 60 < FILES_PER_MINUTE * seconds
 
 
@@ -98,7 +98,7 @@ def _count_step(name: str, seconds: float) -> None:
     metrics.INDEX_STEP_SECONDS.add(name, amount=seconds)
 
 
-def _warn(run: RunResult, seconds: float, watch: Watch) -> None:
+def _warn(run: RunResult, seconds: float, watch: Stopwatch) -> None:
     rate = round(run.files_read * 60 / seconds)
     steps = {name: round(spent * 1000) for name, spent in watch.seconds.items()}
     with bound(duration_ms=round(seconds * 1000), files=run.files_read, steps_ms=steps):

@@ -1,4 +1,4 @@
-"""Who splits and embeds? Worker processes for much, this process for little."""
+"""Who splits and embeds texts? Worker processes for large runs, this process for small ones."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from multiprocessing import connection, current_process, get_context, parent_process
+from multiprocessing import connection, current_process, get_context
 
 from codebase_mcp.embedding.embedder import LocalModel, LocalSource
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
-from codebase_mcp.interrupts import deaf_children
+from codebase_mcp.processes import block_sigint_in_children, on_parent_exit
 
 _log = logging.getLogger(__name__)
 
-# The collector looks for cycles after so many new objects. Preparing makes many and no cycles: with
-# Python's own 700 a sixth of the time would go into looking.
+# The garbage collector runs after this many new objects. Preparing makes many objects and no
+# cycles: with Python's default of 700 a sixth of the time would be spent on collections.
 _OBJECTS_PER_COLLECTION = 1_000_000
 
-# Two workers hold half a gigabyte between them, and starting them anew takes a second.
+# Two workers take half a gigabyte, and starting them again takes a second.
 IDLE_S = 30.0
 
-# Below this many characters starting processes (1 to 2 s) costs more than it saves.
+# Below this many characters starting processes (1 to 2 s) takes longer than it saves.
 SMALL_CHARS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """For what texts are prepared, and by which model."""
+    """The profile and generation that texts are prepared for, and the model."""
 
     profile_id: int
     generation: int
     model: LocalModel
 
 
-# How a process ends that should become a worker and was made to open the product …
+# Exit status of a process that imported an unguarded main program instead of becoming a worker …
 _EXIT_UNGUARDED = 78
-# … or met an error before it was one.
+# … or failed before it became one.
 _EXIT_UNSTARTED = 1
 
-# Processes that were told to end are gone in a tenth of it; then something waits for them in vain.
-_ENDING_S = 2.0
+# Processes stop within a tenth of this; after it their pipes are closed by force.
+_STOP_TIMEOUT_S = 2.0
 
 
 class PreparerPool:
-    """Prepares texts without blocking the event loop; processes start when they are needed and end
-    when they have been idle.
+    """Prepares texts without blocking the event loop.
 
-    The threads of this process use a job's own model; a worker process loads it from its source.
+    Worker processes start when they are needed and end after they have been idle for a while.
+    Threads of this process use a job's own model; a worker process loads it from its source.
     """
 
     def __init__(self, workers: int, *, idle_s: float = IDLE_S) -> None:
@@ -63,9 +63,9 @@ class PreparerPool:
         self._under_way = 0
         self._rest: asyncio.TimerHandle | None = None
         self._executor: ProcessPoolExecutor | None = None
-        # Its other end is in every worker process, which ends when this one closes.
-        self._end: connection.Connection | None = None
-        self._life: connection.Connection | None = None
+        # Every worker process has the read end, and exits when the write end closes.
+        self._read_end: connection.Connection | None = None
+        self._write_end: connection.Connection | None = None
         self._is_closed = False
         self._quarantine = asyncio.Lock()
         self._local = Preparer()
@@ -74,7 +74,7 @@ class PreparerPool:
     async def prepare(
         self, texts: Sequence[RawText], job: Job, *, small: bool
     ) -> list[PreparedBlob]:
-        """Prepare one batch: in a thread where the whole run is ``small``, else in a process."""
+        """Prepare one batch: in a thread if the whole run is ``small``, else in a process."""
         if not texts:
             return []
         if small:
@@ -96,20 +96,20 @@ class PreparerPool:
         executor = self._executor
         try:
             return await _in_worker(executor, texts, job)
-        except (BrokenProcessPool, BrokenPipeError):  # whichever of its threads sees it first
+        except (BrokenProcessPool, BrokenPipeError):  # depends on which of its threads fails first
             if self._is_closed:
-                raise IndexingFailed("The index run was broken off") from None
-            if self._executor is executor:  # of the batches that it broke under, the first
+                raise IndexingFailed("The index run was stopped") from None
+            if self._executor is executor:  # the first of the batches that failed with it
                 self._executor = None
-                await _clear_away(executor)
+                await _shut_down_broken(executor)
         async with self._quarantine:
             return await self._one_by_one(texts, job)
 
     async def _one_by_one(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
-        """After a worker died: find the text that its parser cannot bear, and cut it by lines.
+        """After a worker crashed: find the text that crashes its parser, and split it by lines.
 
-        Grammars are native code, and now and then one crashes on what nobody thought of. The
-        worker that tries them has no other work, so that no text is blamed for another's crash.
+        Grammars are native code, and some input crashes them. A worker that prepares one text at a
+        time shows which text it is.
         """
         prepared = []
         executor = self._start_executor(1)
@@ -120,42 +120,42 @@ class PreparerPool:
                         prepared += await _in_worker(executor, [attempt], job)
                         break
                     except BrokenProcessPool:
-                        _log.warning("a worker process died over a %s text", raw.language)
-                        await _clear_away(executor)
+                        _log.warning("a worker process crashed on a %s text", raw.language)
+                        await _shut_down_broken(executor)
                         executor = self._start_executor(1)
                 else:
                     raise IndexingFailed(
-                        "Worker processes keep dying",
-                        hint="Is there enough memory? CODEBASE_MCP_WORKERS=1 needs less.",
+                        "Worker processes crash repeatedly",
+                        hint="Check the memory of the machine; CODEBASE_MCP_WORKERS=1 needs less.",
                     )
         finally:
-            await asyncio.to_thread(_put_away, executor)
+            await asyncio.to_thread(_shut_down, executor)
         return prepared
 
     def close(self) -> None:
-        """End the worker processes at once, whatever they are at: nothing of it is stored yet."""
+        """Stop the worker processes at once: nothing of their current batches is stored yet."""
         self._is_closed = True
         if self._rest is not None:
             self._rest.cancel()
-        for side in (self._life, self._end):
+        for side in (self._write_end, self._read_end):
             if side is not None:
                 side.close()
         if self._executor is not None:
-            _put_away(self._executor)
+            _shut_down(self._executor)
             self._executor = None
 
     def _end_processes(self) -> None:
-        """Let idle processes go; nothing waits for them."""
+        """Stop idle processes without waiting for them."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(wait=False)
 
     def _start_executor(self, workers: int) -> ProcessPoolExecutor:
         context = get_context("spawn")
-        if self._end is None:
-            self._end, self._life = context.Pipe(duplex=False)
+        if self._read_end is None:
+            self._read_end, self._write_end = context.Pipe(duplex=False)
         return ProcessPoolExecutor(
-            workers, mp_context=context, initializer=_start_worker, initargs=(self._end,)
+            workers, mp_context=context, initializer=_start_worker, initargs=(self._read_end,)
         )
 
     def _prepare_here(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
@@ -164,37 +164,37 @@ class PreparerPool:
 
 
 def require_main_guard() -> None:
-    """End a process that imports the main program, to become a worker, and is made to open it all.
+    """Exit if this process should become a worker but runs an unguarded main program instead.
 
-    It would wait for a lock that its parent holds, which waits for its worker.
+    It would wait for a lock that its parent holds, while the parent waits for its worker.
     """
-    if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself finds it out
+    if getattr(current_process(), "_inheriting", False):  # the check of multiprocessing itself
         os._exit(_EXIT_UNGUARDED)
 
 
-async def _clear_away(executor: ProcessPoolExecutor) -> None:
-    """Put away an executor of which a process died.
+async def _shut_down_broken(executor: ProcessPoolExecutor) -> None:
+    """Shut down an executor of which a process died.
 
     Raises:
-        IndexingFailed: it died before it was a worker.
+        IndexingFailed: the process died before it became a worker.
     """
-    codes = await asyncio.to_thread(_put_away, executor)
+    codes = await asyncio.to_thread(_shut_down, executor)
     if codes & {_EXIT_UNGUARDED, _EXIT_UNSTARTED}:
         raise IndexingFailed(
-            "The worker processes cannot start: they import the main program, and that must not run"
-            ' then. Let what it runs stand below the line: if __name__ == "__main__":',
-            hint="Whatever else went wrong in them is on standard error.",
+            "The worker processes cannot start: they import the main program, which must not run"
+            ' then. Put the code that runs below the line: if __name__ == "__main__":',
+            hint="Other errors of the workers are on standard error.",
         )
 
 
-def _put_away(executor: ProcessPoolExecutor) -> set[int | None]:
-    """Wait for the end of an executor whose processes end whatever they are at; how they did.
+def _shut_down(executor: ProcessPoolExecutor) -> set[int | None]:
+    """Wait until an executor and its processes, which exit at once, have ended; their exit codes.
 
-    Its threads may wait for ever for the rest of a result that a process was sending, or for one
-    that takes the next batch, as this process itself holds the other ends of their pipes. Those are
-    closed only then: a thread that is about to end closes them, too.
+    Its threads may block for ever on the rest of a result that a process was sending, or on sending
+    the next batch, as this process itself holds the other ends of their pipes. Those ends are
+    closed only after a while, because a thread that ends normally closes them itself.
     """
-    inner = vars(executor)  # the library has no other way
+    inner = vars(executor)  # the library has no public way
     manager = inner["_executor_manager_thread"]
     processes = list((inner["_processes"] or {}).values())
     if manager is None:
@@ -202,7 +202,7 @@ def _put_away(executor: ProcessPoolExecutor) -> set[int | None]:
         return set()
     ends = (inner["_result_queue"]._writer, inner["_call_queue"]._reader)
     executor.shutdown(wait=False, cancel_futures=True)
-    manager.join(_ENDING_S)
+    manager.join(_STOP_TIMEOUT_S)
     if manager.is_alive():
         for end in ends:
             end.close()
@@ -215,7 +215,7 @@ async def _in_worker(
 ) -> list[PreparedBlob]:
     source = job.model.source
     loop = asyncio.get_running_loop()
-    with deaf_children():  # the first batch starts the processes
+    with block_sigint_in_children():  # the first batch starts the processes
         prepared = loop.run_in_executor(
             executor, _prepare_in_worker, texts, job.profile_id, job.generation, source
         )
@@ -225,20 +225,13 @@ async def _in_worker(
 _worker: Preparer | None = None
 
 
-def _start_worker(end: connection.Connection) -> None:
+def _start_worker(read_end: connection.Connection) -> None:
     global _worker  # noqa: PLW0603 - one preparer per worker process, as the executor offers it
-    threading.Thread(target=_end_with_pool, args=(end,), daemon=True).start()
+    # The queue does not close by itself when the pool does, or when its process is killed.
+    on_parent_exit(lambda: os._exit(1), read_end)
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     _worker = Preparer()
-
-
-def _end_with_pool(end: connection.Connection) -> None:
-    """End when the pool closes, or its process was killed: the queue never closes by itself."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel, end])
-        os._exit(1)
 
 
 def _prepare_in_worker(
@@ -248,7 +241,7 @@ def _prepare_in_worker(
     return _worker.prepare(texts, profile_id, generation, _loaded(source))
 
 
-# Two, for a rebuild with another model; more would only take memory.
+# Two, for a rebuild with another model; more would only use memory.
 @lru_cache(maxsize=2)
 def _loaded(source: LocalSource) -> LocalModel:
     return source()

@@ -1,7 +1,7 @@
-"""What is to be stored of these texts? Pure work on values, done in worker processes.
+"""Turns texts into rows to store. Pure, run in worker processes.
 
-A text goes in, rows ready to be copied come out: chunks with their terms and vectors, symbols, and
-the term numbers that the project's frequencies need. Nothing here knows a path or a database.
+From a text it makes rows for COPY: chunks with their terms and vectors, symbols, and the term ids
+for the project's document frequencies. It uses no paths and no database.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from codebase_mcp.model import Chunk, Symbol
 from codebase_mcp.tokens import fold
 
 # BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009) with a fixed average
-# length, so that a stored weight never depends on what else is in the project. The averages are
-# those of code cut at about 800 characters, and of the comments of one file.
+# length, so that stored weights do not depend on the rest of the project. The averages are those of
+# code split at about 800 characters, and of the comments of one file.
 K1 = 1.5
 B = 0.75
 AVERAGE_CHUNK_TERMS = 100.0
@@ -37,7 +37,7 @@ MAX_NAME_CHARS = 200
 # The language that has no grammar.
 TEXT = "text"
 
-# Words met before the tables of a process start afresh (about 60 MB).
+# With more words than this (about 60 MB) a process starts new tables.
 MAX_LEXICON = 250_000
 
 
@@ -45,7 +45,7 @@ MAX_LEXICON = 250_000
 class RawText:
     """A decoded text and what identifies its blob.
 
-    ``unparsed`` cuts it by lines, whatever its language: for a text that breaks its parser.
+    ``unparsed`` splits it by lines instead of by syntax, for a text that crashes its parser.
     """
 
     blob_id: int
@@ -69,7 +69,7 @@ class PreparedBlob:
 
 
 class Preparer:
-    """Prepares texts, remembering every word it has met."""
+    """Prepares texts; caches the terms and tokens of every word."""
 
     def __init__(self) -> None:
         self._lexicon = Lexicon()
@@ -145,7 +145,7 @@ def chunk_texts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
 
 
 def bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
-    """Each count, saturated and set against its text's length: tf·(k1+1) / (tf + k1·norm)."""
+    """The BM25 term-frequency factor of each count: tf·(k1+1) / (tf + k1·norm)."""
     total = np.concatenate(([0], np.cumsum(terms.counts)))
     lengths = total[terms.starts[1:]] - total[terms.starts[:-1]]
     norm = K1 * (1 - B + B * lengths / average)
@@ -159,7 +159,7 @@ def bm25_weights(terms: Counts, average: float) -> NDArray[np.float32]:
 def strongest(
     items: NDArray[np.int64], weights: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The terms of one text that a sparsevec can hold: all of them, or those of most weight."""
+    """The terms of one text that a sparsevec can hold: all, or those with the highest weights."""
     if len(items) <= MAX_TERMS:
         return items, weights
     kept = np.sort(np.argpartition(weights, -MAX_TERMS)[-MAX_TERMS:])

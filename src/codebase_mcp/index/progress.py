@@ -1,4 +1,4 @@
-"""How far is an index run?"""
+"""The progress of an index run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is; ``total`` is 0 while the files are being listed."""
+class RunProgress:
+    """The progress of a run; ``total`` is 0 while the files are being listed."""
 
     done: int
     total: int

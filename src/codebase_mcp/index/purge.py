@@ -1,8 +1,7 @@
 """Erase a file or a repository at once, and count what is left of it in every table.
 
-Removing a repository, or a file that is gone, leaves texts for an hour, so that going back costs
-nothing. Here nothing waits: whoever purges has a reason. A text that another file shows too belongs
-to that file, and stays.
+Removing a repository, or a deleted file, normally keeps its texts for an hour, so that undoing the
+change is cheap. A purge deletes them at once. A text that another file also has stays.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from uuid import UUID
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.index import store
-from codebase_mcp.index.part import Part
+from codebase_mcp.index.path_scope import PathScope
 
 _SQL = load_queries("codebase_mcp.index", "purge.sql")
 
-# Every table that holds anything of a repository. The statement of a name counts it.
+# Every table with data of a repository. The statement ``count_TABLE`` counts its rows.
 TABLES = (
     "repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol", "term_frequency",
     "index_run", "commit_entry",
@@ -27,25 +26,25 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """What is to be erased: rows are found again by these ids when nothing names them any more.
+    """What is to be erased; with these ids the rows can be counted after the purge too.
 
-    ``paths`` are those of the files, ``shared`` those of other files that show the same text.
+    ``paths`` are those of the files, ``shared`` those of other files with the same text.
     """
 
     repository_id: UUID
-    part: Part | None
+    scope: PathScope | None
     paths: tuple[str, ...]
     blobs: tuple[int, ...]
     terms: tuple[int, ...]
     shared: tuple[str, ...]
 
     def parameters(self) -> dict[str, object]:
-        """The same for the statements."""
-        part = Part(frozenset(), frozenset()) if self.part is None else self.part
+        """The parameters of SQL statements."""
+        scope = PathScope(frozenset(), frozenset()) if self.scope is None else self.scope
         return {
             "repository_id": self.repository_id,
-            "is_whole": self.part is None,
-            **part.parameters(),
+            "is_whole": self.scope is None,
+            **scope.parameters(),
             "blobs": list(self.blobs),
             "terms": list(self.terms),
         }
@@ -53,9 +52,9 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """The proof: the rows of each table that were of what is erased, before and after.
+    """The rows of what was purged in each table, before and after.
 
-    ``kept`` are paths of other files that hold the same text, so that it stays.
+    ``kept`` are paths of other files with the same text, which stays because of them.
     """
 
     before: Mapping[str, int]
@@ -69,13 +68,13 @@ class Purged:
         return not any(self.after.values())
 
 
-async def mark(tx: Transaction, repository_id: UUID, part: Part | None) -> Marked:
-    """What belongs to a repository, or to some paths of it, and to nothing else.
+async def mark(tx: Transaction, repository_id: UUID, scope: PathScope | None) -> Marked:
+    """Determine what belongs only to a repository, or to some paths of it.
 
-    Texts that wait for the sweep are among it: one of them may be an earlier version of the file.
+    That includes texts that wait for the sweep, as they may be earlier versions of the file.
     """
     await store.begin_change(tx)
-    marked = Marked(repository_id, part, (), (), (), ())
+    marked = Marked(repository_id, scope, (), (), (), ())
     parameters = marked.parameters()
     paths = await tx.fetch_all(_SQL["paths"], **parameters)
     blobs = [row[0] for row in await tx.fetch_all(_SQL["blobs"], **parameters)]
@@ -83,7 +82,7 @@ async def mark(tx: Transaction, repository_id: UUID, part: Part | None) -> Marke
     terms = await tx.fetch_all(_SQL["terms"], blobs=blobs)
     return Marked(
         repository_id,
-        part,
+        scope,
         tuple(row[0] for row in paths),
         tuple(blobs),
         tuple(row[0] for row in terms),
@@ -92,7 +91,7 @@ async def mark(tx: Transaction, repository_id: UUID, part: Part | None) -> Marke
 
 
 async def count_rows(tx: Transaction, marked: Marked) -> dict[str, int]:
-    """The rows of each table that are of what was marked."""
+    """The number of rows in each table of what was marked."""
     parameters = marked.parameters()
     counts = await tx.fetch_many([(_SQL[f"count_{table}"], parameters) for table in TABLES])
     return {table: rows[0][0] for table, rows in zip(TABLES, counts, strict=True)}
@@ -100,7 +99,7 @@ async def count_rows(tx: Transaction, marked: Marked) -> dict[str, int]:
 
 async def erase(tx: Transaction, marked: Marked) -> None:
     """Delete what was marked, in the same transaction that marked it."""
-    if marked.part is None:
+    if marked.scope is None:
         await store.remove_repository(tx, marked.repository_id)
         return
     parameters = marked.parameters()

@@ -5,7 +5,7 @@ FROM file AS f
 JOIN snapshot AS s ON s.id = f.snapshot_id
 WHERE s.repository_id = %(repository_id)s
   AND (%(is_whole)s OR f.path = ANY(%(paths)s::text[]) OR EXISTS (
-      SELECT FROM unnest(%(folders)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
+      SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
   ))
 ORDER BY f.path;
 
@@ -21,7 +21,7 @@ WHERE NOT EXISTS (
       AND NOT (s.repository_id = %(repository_id)s
                AND (%(is_whole)s OR f.path = ANY(%(paths)s::text[]) OR EXISTS (
                    SELECT
-                   FROM unnest(%(folders)s::text[]) AS w (folder)
+                   FROM unnest(%(directories)s::text[]) AS w (folder)
                    WHERE starts_with(f.path, w.folder)
                )))
 );
@@ -36,12 +36,12 @@ JOIN snapshot AS o ON o.id = other.snapshot_id
 JOIN repository AS r ON r.id = o.repository_id
 WHERE s.repository_id = %(repository_id)s
   AND (%(is_whole)s OR f.path = ANY(%(paths)s::text[]) OR EXISTS (
-      SELECT FROM unnest(%(folders)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
+      SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
   ))
   AND NOT (o.repository_id = %(repository_id)s
            AND (%(is_whole)s OR other.path = ANY(%(paths)s::text[]) OR EXISTS (
                SELECT
-               FROM unnest(%(folders)s::text[]) AS w (folder)
+               FROM unnest(%(directories)s::text[]) AS w (folder)
                WHERE starts_with(other.path, w.folder)
            )))
 ORDER BY 1;
@@ -64,7 +64,7 @@ DELETE FROM file AS f
 USING snapshot AS s
 WHERE s.id = f.snapshot_id AND s.repository_id = %(repository_id)s
   AND (f.path = ANY(%(paths)s::text[]) OR EXISTS (
-      SELECT FROM unnest(%(folders)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
+      SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
   ));
 
 -- name: forget_failures
@@ -76,7 +76,7 @@ SET failures = coalesce((
         WHERE old.failure ->> 0 <> ALL(%(paths)s::text[])
           AND NOT EXISTS (
               SELECT
-              FROM unnest(%(folders)s::text[]) AS w (folder)
+              FROM unnest(%(directories)s::text[]) AS w (folder)
               WHERE starts_with(old.failure ->> 0, w.folder)
           )
     ), '[]')
@@ -90,7 +90,7 @@ SET paths = ARRAY(
         FROM unnest(paths) AS path
         WHERE path <> ALL(%(paths)s::text[])
           AND NOT EXISTS (
-              SELECT FROM unnest(%(folders)s::text[]) AS w (folder) WHERE starts_with(path, w.folder)
+              SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(path, w.folder)
           )
     )
 WHERE repository_id = %(repository_id)s;
@@ -117,7 +117,7 @@ WHERE s.repository_id = %(repository_id)s
       FROM jsonb_array_elements(s.failures) AS old (failure)
       WHERE old.failure ->> 0 = ANY(%(paths)s::text[]) OR EXISTS (
           SELECT
-          FROM unnest(%(folders)s::text[]) AS w (folder)
+          FROM unnest(%(directories)s::text[]) AS w (folder)
           WHERE starts_with(old.failure ->> 0, w.folder)
       )
   ));
@@ -129,7 +129,7 @@ FROM file AS f
 JOIN snapshot AS s ON s.id = f.snapshot_id
 WHERE s.repository_id = %(repository_id)s
   AND (%(is_whole)s OR f.path = ANY(%(paths)s::text[]) OR EXISTS (
-      SELECT FROM unnest(%(folders)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
+      SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
   ));
 
 -- name: count_blob
@@ -176,6 +176,6 @@ FROM commit_entry AS c
 WHERE c.repository_id = %(repository_id)s
   AND (%(is_whole)s OR c.paths && %(paths)s::text[] OR EXISTS (
       SELECT
-      FROM unnest(c.paths) AS path, unnest(%(folders)s::text[]) AS w (folder)
+      FROM unnest(c.paths) AS path, unnest(%(directories)s::text[]) AS w (folder)
       WHERE starts_with(path, w.folder)
   ));

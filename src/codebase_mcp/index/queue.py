@@ -1,7 +1,7 @@
-"""Which index runs are wanted, by whom are they being done, and how did they end?
+"""Which index runs are queued, which are running, and how did they end?
 
-The queue is the job library's, a table in the catalogue that every process sees. Here jobs are
-asked for, looked at, cancelled and taken from workers that have gone; ``background`` does them.
+The queue is the job library's: a table in the catalogue that every process sees. Here jobs are
+added, listed, cancelled and taken back from dead workers; ``background`` runs them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
-from codebase_mcp.database.bell import Bell, present
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
+from codebase_mcp.database.notifications import NotificationListener, count_listeners
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed
@@ -31,21 +31,20 @@ TASK = "index"
 _CHANNEL = f"procrastinate_queue_v1#{QUEUE}"
 _PRESENCE = "job worker"
 
-# A worker says every five seconds that it is there; whoever is silent for three times as long is
-# gone, and looking every three seconds finds that out within twenty.
+# A worker without a heartbeat for three intervals is dead; polling detects that within 20 seconds.
 HEARTBEAT_S = 5.0
-SILENT_S = 15.0
-LOOK_S = 3.0
+DEAD_AFTER_S = 15.0
+POLL_S = 3.0
 
-# What kills three workers would kill them all.
-MOST_CRASHES = 3
+# A job that has killed this many workers has failed.
+MAX_CRASHES = 3
 
-UNATTENDED = (
-    "Index jobs are queued, and nobody is working: no worker is there. Run codebase-mcp worker, or"
-    " a server with CODEBASE_MCP_JOBS of 1 or more"
+NO_WORKER = (
+    "Index jobs are queued, but no worker is running. Run codebase-mcp worker, or a server with"
+    " CODEBASE_MCP_JOBS of 1 or more"
 )
 
-# Cancelled jobs end within two seconds; a worker that was killed meanwhile cannot say so.
+# Cancelled jobs end within two seconds, unless their worker was killed.
 _STOP_S = 5.0
 _STOP_POLL_S = 0.05
 
@@ -54,7 +53,7 @@ JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class IndexJob:
-    """An index run that somebody asked for; ``error`` has the contract's shape."""
+    """A queued index run; ``error`` has the shape of the contract."""
 
     id: int
     operation_id: UUID
@@ -83,8 +82,8 @@ class IndexJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What there is to do: jobs that could begin now, that wait in all, and that run."""
+class QueueState:
+    """How many jobs are ready to start, waiting in total, and running."""
 
     ready: int
     waiting: int
@@ -95,8 +94,8 @@ class Outlook:
 class JobQueue:
     """The jobs of all projects of one database.
 
-    ``workers_here`` are this process's own. ``start_worker`` is what a process does that has none,
-    where there is none at all; it says whether there is one then.
+    ``workers_here`` counts the workers of this process. ``start_worker`` starts one if no process
+    has any; it returns whether a worker is running then.
     """
 
     def __init__(self, database: Database) -> None:
@@ -113,12 +112,12 @@ class JobQueue:
         force: bool = False,
         depth: int | None = None,
     ) -> IndexJob:
-        """Ask for an index run; where one of this repository waits already, it is that one.
+        """Queue an index run; a waiting job of the same repository is updated instead.
 
         ``depth`` is how many commits of history it reads; None leaves that as it is.
         """
         repository_id = repository_id_of(project, root)
-        wishes = {"name": name, "depth": depth}
+        options = {"name": name, "depth": depth}
         arguments = {
             "operation_id": str(uuid4()),
             "project_id": project.project_id,
@@ -126,7 +125,7 @@ class JobQueue:
             "repository_id": str(repository_id),
             "root": str(root),
             "force": force,
-        } | {key: wish for key, wish in wishes.items() if wish is not None}
+        } | {key: value for key, value in options.items() if value is not None}
         async with self.database.catalogue() as tx:
             row = await tx.fetch_one(
                 _SQL["enqueue"],
@@ -147,7 +146,7 @@ class JobQueue:
         job_id: int | None = None,
         operation_id: UUID | None = None,
     ) -> list[IndexJob]:
-        """The jobs of a project, of a repository, or all; those that ended stay for some days."""
+        """The jobs of a project, of a repository, or all; ended ones are kept for some days."""
         async with self.database.catalogue(readonly=True) as tx:
             rows = await tx.fetch_all(
                 _SQL["jobs"],
@@ -160,14 +159,14 @@ class JobQueue:
         return [IndexJob.from_row(row) for row in rows]
 
     async def cancel(self, ids: Collection[int]) -> None:
-        """Take waiting jobs out of the queue and tell running ones to end."""
+        """Remove waiting jobs from the queue and request running ones to stop."""
         async with self.database.catalogue() as tx:
             await tx.fetch_all(_SQL["cancel"], ids=list(ids))
 
     async def stop(self, schema_name: str, repository_id: UUID | None = None) -> None:
-        """Cancel all jobs of a project or a repository, wait for their end, and forget them.
+        """Cancel all jobs of a project or a repository, wait for their end, and delete them.
 
-        A job whose worker was killed cannot end; after some seconds nobody waits for it any more.
+        The wait is limited, as a job whose worker was killed does not end.
         """
         known = await self.jobs(schema_name, repository_id)
         ids = [job.id for job in known if job.is_pending]
@@ -181,7 +180,7 @@ class JobQueue:
                 await tx.execute(_SQL["forget"], ids=[job.id for job in known])
 
     async def _end(self, ids: Sequence[int]) -> None:
-        while await self._running(ids) > 0:  # noqa: ASYNC110 - another process says so
+        while await self._running(ids) > 0:  # noqa: ASYNC110 - they end in another process
             await asyncio.sleep(_STOP_POLL_S)
 
     async def _running(self, ids: Sequence[int]) -> int:
@@ -191,48 +190,48 @@ class JobQueue:
         return int(row[0])
 
     async def note_error(self, job_id: int, error: CodebaseError) -> None:
-        """Why a job failed, or has to be tried again."""
+        """Store why a job failed, or has to be retried."""
         async with self.database.catalogue() as tx:
             await tx.execute(_SQL["note_error"], id=job_id, error=json.dumps(error.as_dict()))
 
-    async def tend(self) -> Outlook:
-        """Take jobs from workers that have gone, and say what there is to do."""
+    async def maintain(self) -> QueueState:
+        """Return jobs of dead workers to the queue; the state of the queue after that."""
         async with self.database.catalogue() as tx:
-            await tx.lock("tend jobs")  # so that two never return the same job
-            wanted = {"queue": QUEUE, "silent_s": SILENT_S}
+            await tx.lock("tend jobs")  # one process at a time; earlier versions use this key too
+            wanted = {"queue": QUEUE, "dead_after_s": DEAD_AFTER_S}
             await tx.fetch_all(
                 _SQL["end_crashed"],
                 **wanted,
-                most_crashes=MOST_CRASHES,
+                max_crashes=MAX_CRASHES,
                 error=json.dumps(_crashed().as_dict()),
             )
             await tx.fetch_all(_SQL["return_crashed"], **wanted)
-            row = await tx.fetch_one(_SQL["outlook"], queue=QUEUE)
+            row = await tx.fetch_one(_SQL["state"], queue=QUEUE)
         assert row is not None
-        return Outlook(*row)
+        return QueueState(*row)
 
     async def workers(self) -> int:
-        """How many workers are there, in all processes, whether they have anything to do or not."""
-        return await present(self.database, _PRESENCE)
+        """How many workers run in all processes, busy or idle."""
+        return await count_listeners(self.database, _PRESENCE)
 
-    async def is_attended(self) -> bool:
-        """Whether a worker is there, in this process or another."""
+    async def has_worker(self) -> bool:
+        """Whether a worker runs in this process or another."""
         return self.workers_here > 0 or await self.workers() > 0
 
-    async def see_to_worker(self) -> bool:
-        """Whether a worker is there; a process that may start one has done so."""
-        if await self.is_attended():
+    async def ensure_worker(self) -> bool:
+        """Whether a worker runs; starts one if there is none and this process may."""
+        if await self.has_worker():
             return True
         return self.start_worker is not None and await self.start_worker()
 
-    def bell(self) -> Bell:
+    def listener(self) -> NotificationListener:
         """What rings when there may be something to do; who listens to it counts as a worker."""
-        return Bell(self.database, _CHANNEL, _PRESENCE)
+        return NotificationListener(self.database, _CHANNEL, _PRESENCE)
 
 
 def _crashed() -> IndexingFailed:
     return IndexingFailed(
-        f"The process that indexed ended {MOST_CRASHES} times in the middle of the run",
-        hint="What was stored is searchable. Look into the log of codebase-mcp worker or of the"
-        " server, and at the memory of the machine; then call index_codebase again.",
+        f"The worker process ended {MAX_CRASHES} times in the middle of the run",
+        hint="What was stored is searchable. Check the log of codebase-mcp worker or of the server,"
+        " and the memory of the machine; then call index_codebase again.",
     )

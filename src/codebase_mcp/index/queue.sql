@@ -1,6 +1,6 @@
 -- name: enqueue
--- A job for an index run, or the one that waits already: it gets the newest wishes, and keeps its
--- operation. Job and run carry the lock of the repository's runs.
+-- Add a job for an index run, or update the one that waits already: it gets the newest options and
+-- keeps its operation. Job and run use the lock of the repository's runs.
 INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)
 VALUES (%(queue)s, %(task)s, %(lock)s, %(lock)s, %(args)s::text::jsonb)
 ON CONFLICT (queueing_lock) WHERE status = 'todo'::procrastinate_job_status
@@ -37,7 +37,7 @@ WHERE j.queue_name = %(queue)s
 ORDER BY j.id
 
 -- name: cancel
--- Waiting jobs are cancelled, running ones are told to end.
+-- Cancel waiting jobs, and request running ones to stop.
 SELECT procrastinate_cancel_job_v1(j.id, true, false)
 FROM procrastinate_jobs AS j
 WHERE j.id = ANY(%(ids)s::bigint[])
@@ -51,21 +51,20 @@ WHERE id = ANY(%(ids)s::bigint[])
   AND status = 'doing'
 
 -- name: forget
--- What is known of jobs goes; those that still run have to end first.
+-- Delete jobs, except those that still run.
 DELETE FROM procrastinate_jobs
 WHERE id = ANY(%(ids)s::bigint[])
   AND status <> 'doing'
 
 -- name: note_error
--- Why a job failed, or has to be tried again.
+-- Store why a job failed, or has to be retried.
 UPDATE procrastinate_jobs
 SET args = args || jsonb_build_object('error', %(error)s::text::jsonb)
 WHERE id = %(id)s
 
 -- name: end_crashed
--- Of jobs whose worker has not been heard of, those that were to be cancelled are, and those that
--- have cost too many workers have failed. A worker that goes on after a long silence finds its job
--- gone.
+-- Jobs whose worker is dead: cancel those for which that was requested, and fail those that have
+-- killed too many workers. A worker that resumes after a long pause has lost its job.
 UPDATE procrastinate_jobs AS j
 SET status = CASE WHEN j.abort_requested THEN 'aborted' ELSE 'failed' END::procrastinate_job_status,
     abort_requested = false,
@@ -74,16 +73,17 @@ SET status = CASE WHEN j.abort_requested THEN 'aborted' ELSE 'failed' END::procr
     args = j.args || jsonb_build_object('error', %(error)s::text::jsonb)
 WHERE j.queue_name = %(queue)s
   AND j.status = 'doing'
-  AND (j.abort_requested OR coalesce((j.args -> 'crashes')::integer, 0) + 1 >= %(most_crashes)s)
+  AND (j.abort_requested OR coalesce((j.args -> 'crashes')::integer, 0) + 1 >= %(max_crashes)s)
   AND NOT EXISTS (
       SELECT
       FROM procrastinate_workers AS w
-      WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => %(silent_s)s)
+      WHERE w.id = j.worker_id
+        AND w.last_heartbeat >= now() - make_interval(secs => %(dead_after_s)s)
   )
 RETURNING j.id
 
 -- name: return_crashed
--- The others go back to the queue. Where another one waits in the place of one, both do.
+-- Return the other jobs of dead workers to the queue, even if another of the same repository waits.
 UPDATE procrastinate_jobs AS j
 SET status = 'todo',
     attempts = j.attempts + 1,
@@ -102,13 +102,13 @@ WHERE j.queue_name = %(queue)s
   AND NOT EXISTS (
       SELECT
       FROM procrastinate_workers AS w
-      WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => %(silent_s)s)
+      WHERE w.id = j.worker_id
+        AND w.last_heartbeat >= now() - make_interval(secs => %(dead_after_s)s)
   )
 RETURNING j.id
 
--- name: outlook
--- How many jobs could begin now, how many wait in all, how many run, and in how many seconds the
--- next one is due.
+-- name: state
+-- How many jobs are ready, waiting and running, and in how many seconds the next one is due.
 SELECT count(*) FILTER (
            WHERE j.status = 'todo'
              AND coalesce(j.scheduled_at, now()) <= now()

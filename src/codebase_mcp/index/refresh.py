@@ -1,8 +1,8 @@
-"""Is the index still equal to the tree, and can it be made so before a search?
+"""Is the index up to date with the tree, and can it be updated before a search?
 
-Looks at a tree for as long as a budget lasts, once a second at most, and lets the index follow what
-it finds. What takes longer goes on by itself and serves the next search. Where somebody watches the
-files, in whatever process, nothing has to be looked at.
+Scans a tree at most once a second, within a time budget, and updates the index. An update that
+takes longer continues in the background and is seen by the next search. A tree that some process
+watches is not scanned.
 """
 
 from __future__ import annotations
@@ -25,84 +25,84 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.differences import MOST_READ, differences
 from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.tree_scan import TreeScan
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
-    from codebase_mcp.source.glance import Glance
 
 log = logging.getLogger(__name__)
 
-# What was found less than this ago is taken to hold still.
+# A check is valid for this long.
 FRESH_S = 1.0
 
-# After an index run that failed, a tree is left alone for so long.
-PAUSE_S = 10.0
+# How long to wait after a failed update.
+FAILURE_PAUSE_S = 10.0
 
 _THREADS = 2
 
 T = TypeVar("T")
 Update = Callable[[Project, Path, "Iterable[str] | None"], Awaitable["RunResult | None"]]
-"""Make an index equal to some paths of its tree, or to all of it; raises where that failed.
+"""Update an index for some paths of its tree, or for all of it; raises if that fails.
 
-Nothing comes back where the repository is not known any more.
+Returns None if the repository was removed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """Which indexes an earlier version of the program made, and how they come to be made anew.
+    """Which indexes were made by an earlier version of the program, and how to rebuild them.
 
-    That takes long, so ``ask`` only asks for it; somebody who lives longer than a search does it.
+    A rebuild takes long, so ``request_rebuild`` only queues it.
     """
 
-    made_by_earlier: Callable[[Profile], bool]
-    ask: Callable[[Project, Path], Awaitable[object]]
+    is_outdated: Callable[[Profile], bool]
+    request_rebuild: Callable[[Project, Path], Awaitable[object]]
 
 
 @dataclass(slots=True)
-class _Follower:
-    """What this process knows of one tree; ``not_before`` is a time of the monotonic clock."""
+class _TreeFollower:
+    """What this process knows of one tree; no check before ``not_before``."""
 
     project: Project
     tree: Tree
-    glance: Glance | None = None
+    scan: TreeScan | None = None
     selection: Selection | None = None
     pending: set[str] = field(default_factory=set)
-    is_whole: bool = False
+    is_full: bool = False
     is_updating: bool = False
     count: int = 0
     not_before: float = 0.0
     checked_at: datetime | None = None
     is_trusted: bool = False
-    begun_at: float = 0.0
+    started_at: float = 0.0
     task: asyncio.Task[None] | None = None
 
     @property
     def is_behind(self) -> bool:
-        """Whether changes are known that are not indexed yet."""
-        return bool(self.pending) or self.is_whole or self.is_updating
+        """Whether there are known changes that are not indexed yet."""
+        return bool(self.pending) or self.is_full or self.is_updating
 
-    def begin(self, work: Coroutine[None, None, None]) -> None:
-        """Do this in the background."""
-        self.begun_at = time.monotonic()
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Run this in the background."""
+        self.started_at = time.monotonic()
         self.task = asyncio.create_task(work)
 
     def task_within(self, budget_s: float) -> set[asyncio.Task[None]]:
-        """What goes on, if it may be worth waiting for: not if it takes longer than that anyway."""
-        is_young = time.monotonic() - self.begun_at < budget_s
+        """The running task, unless it has already taken longer than the budget."""
+        is_young = time.monotonic() - self.started_at < budget_s
         return {self.task} if self.task is not None and is_young else set()
 
-    def fail(self, pause_s: float) -> None:
-        """What was known of the tree is not to be relied upon."""
-        self.glance = None
+    def distrust(self, pause_s: float) -> None:
+        """Discard what is known of the tree."""
+        self.scan = None
         self.is_trusted = False
         self.not_before = time.monotonic() + pause_s
 
 
 class Refresher:
-    """Holds the indexes of this machine's trees against them, for whoever searches.
+    """Checks and updates the indexes of trees on this machine before searches.
 
-    With ``only_once`` nothing is kept that only makes the second look at a tree cheaper.
+    With ``only_once`` nothing is kept that makes a second check cheaper.
     """
 
     def __init__(
@@ -124,25 +124,25 @@ class Refresher:
         self._selection_of = selection_of
         self._budget_s = budget_s
         self._trees: dict[str, tuple[float, list[Tree]]] = {}
-        self._followers: dict[tuple[str, UUID], _Follower] = {}
-        self._asked: dict[tuple[str, UUID], asyncio.Task[None]] = {}
-        # A drive that does not answer must not take the threads that others wait for.
+        self._followers: dict[tuple[str, UUID], _TreeFollower] = {}
+        self._requested: dict[tuple[str, UUID], asyncio.Task[None]] = {}
+        # Own threads, as a hanging network drive must not block the default ones.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="freshness")
 
     async def close(self) -> None:
-        """Break off what goes on; the next check begins it again."""
+        """Cancel running updates; the next check starts them again."""
         tasks = [one.task for one in self._followers.values() if one.task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *self._asked.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, *self._requested.values(), return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def is_ours(self, tree: Tree) -> bool:
-        """Whether it was indexed under settings like ours, which list the same files of it."""
+    def has_same_settings(self, tree: Tree) -> bool:
+        """Whether it was indexed with settings that select the same files as ours."""
         return tree.selected_by == self._chosen_by
 
     def forget(self, project: Project) -> None:
-        """The project's index changed by other ways."""
+        """Discard cached state, as the project's index was changed elsewhere."""
         self._trees.pop(project.schema_name, None)
 
     async def check(
@@ -151,43 +151,43 @@ class Refresher:
         only: UUID | None = None,
         *,
         budget_s: float | None = None,
-        only_look: bool = False,
+        only_check: bool = False,
     ) -> None:
-        """Bring a project's index, or one repository's, up to date as far as the budget allows."""
+        """Update a project's index, or one repository's, as far as the budget allows."""
         budget_s = self._budget_s if budget_s is None else budget_s
         tasks: set[asyncio.Task[None]] = set()
         for tree in await self._trees_of(project):
             if only is not None and tree.repository_id != only:
                 continue
-            if self._is_outdated(tree) and not only_look:
-                self._ask_anew(project, tree)
+            if self._is_outdated(tree) and not only_check:
+                self._request_rebuild(project, tree)
             follower = self._follower(project, tree)
-            if follower.task is None and self._is_due(follower):
-                follower.begin(self._follow(follower, only_look=only_look))
+            if follower.task is None and self._needs_check(follower):
+                follower.start(self._follow(follower, only_check=only_check))
             tasks |= follower.task_within(budget_s)
         if tasks:
             await asyncio.wait(tasks, timeout=budget_s)
 
-    async def bring(
+    async def update_changed(
         self, project: Project, changed: Mapping[UUID, set[str]], *, within_s: float
     ) -> None:
-        """Let the index follow what was found to have changed, as far as the time allows."""
+        """Update the index for changed paths, as far as the time allows."""
         tasks: set[asyncio.Task[None]] = set()
         for tree in await self._trees_of(project):
             paths = changed.get(tree.repository_id)
-            if not paths or not self.is_ours(tree) or self._is_outdated(tree):
+            if not paths or not self.has_same_settings(tree) or self._is_outdated(tree):
                 continue
             follower = self._follower(project, tree)
             follower.pending |= paths
             follower.count = max(follower.count, len(follower.pending))
             if follower.task is None:
-                follower.begin(self._follow(follower, look=False))
+                follower.start(self._follow(follower, compare=False))
             tasks |= follower.task_within(within_s)
         if tasks:
             await asyncio.wait(tasks, timeout=within_s)
 
     async def state_of(self, project: Project, repository_id: UUID, pending: int) -> TreeState:
-        """How true an index is of which a search saw so many files ``pending``."""
+        """The state of an index for which a search reported ``pending`` files."""
         trees = await self._trees_of(project, seen=repository_id, busy=pending > 0)
         tree = next((one for one in trees if one.repository_id == repository_id), None)
         if tree is None:
@@ -208,41 +208,41 @@ class Refresher:
         is_ready = tree.is_watched or (follower.is_trusted and follower.task is None)
         return TreeState("ready" if is_ready else "unchecked", 0, checked_at)
 
-    def _is_due(self, follower: _Follower) -> bool:
+    def _needs_check(self, follower: _TreeFollower) -> bool:
         tree = follower.tree
-        if not self.is_ours(tree) or self._is_outdated(tree):
+        if not self.has_same_settings(tree) or self._is_outdated(tree):
             return False
         if tree.was_cancelled and (tree.files_pending or not tree.is_complete):
-            return False  # somebody wanted it to end
+            return False  # a user cancelled it
         if tree.is_running or time.monotonic() < follower.not_before:
             return False
         return not tree.is_watched or follower.is_behind
 
     def _is_outdated(self, tree: Tree) -> bool:
-        return self._outdated.made_by_earlier(tree.profile)
+        return self._outdated.is_outdated(tree.profile)
 
-    def _ask_anew(self, project: Project, tree: Tree) -> None:
-        """Let an index be made anew beside the old one, unless somebody wanted that to end."""
+    def _request_rebuild(self, project: Project, tree: Tree) -> None:
+        """Queue a rebuild next to the old index, unless a user cancelled one."""
         key = project.schema_name, tree.repository_id
         # The first versions did not record the settings of a run.
-        is_ours = self.is_ours(tree) or not tree.selected_by
-        if key in self._asked or tree.is_running or tree.was_cancelled or not is_ours:
+        has_same_settings = self.has_same_settings(tree) or not tree.selected_by
+        if key in self._requested or tree.is_running or tree.was_cancelled or not has_same_settings:
             return
 
         async def ask() -> None:
             try:
-                await self._outdated.ask(project, tree.root)
+                await self._outdated.request_rebuild(project, tree.root)
             except CodebaseError as error:
-                log.warning("The index of %s cannot be made anew: %s", tree.root, error.message)
+                log.warning("Cannot rebuild the index of %s: %s", tree.root, error.message)
 
-        self._asked[key] = asyncio.create_task(ask())
+        self._requested[key] = asyncio.create_task(ask())
 
-    def _follower(self, project: Project, tree: Tree) -> _Follower:
+    def _follower(self, project: Project, tree: Tree) -> _TreeFollower:
         key = project.schema_name, tree.repository_id
         follower = self._followers.get(key)
         if follower is None or follower.tree.snapshot_id != tree.snapshot_id:
             before = follower.task if follower is not None else None
-            follower = self._followers[key] = _Follower(project, tree, task=before)
+            follower = self._followers[key] = _TreeFollower(project, tree, task=before)
             if before is not None:
                 before.add_done_callback(lambda _: setattr(follower, "task", None))
         follower.tree = tree
@@ -251,7 +251,7 @@ class Refresher:
     async def _trees_of(
         self, project: Project, *, seen: UUID | None = None, busy: bool = False
     ) -> list[Tree]:
-        """The trees of a project, as they were a second ago at most; busy ones as they are now."""
+        """The trees of a project, cached for a second; always reloaded while one is busy."""
         now = time.monotonic()
         asked_at, trees = self._trees.get(project.schema_name, (-FRESH_S, []))
         is_known = seen is None or any(tree.repository_id == seen for tree in trees)
@@ -263,92 +263,92 @@ class Refresher:
         return trees
 
     async def _follow(
-        self, follower: _Follower, *, look: bool = True, only_look: bool = False
+        self, follower: _TreeFollower, *, compare: bool = True, only_check: bool = False
     ) -> None:
-        """Look at a tree, and let its index follow."""
+        """Compare a tree with its index, and update the index."""
         try:
-            if look:
-                await self._look(follower)
+            if compare:
+                await self._compare_tree(follower)
             must_run = not follower.tree.is_complete or follower.tree.files_pending > 0
-            while not only_look and (must_run or follower.is_behind):
-                await self._catch_up(follower)
+            while not only_check and (must_run or follower.is_behind):
+                await self._update_index(follower)
                 must_run = False
-        except FileNotFoundError:  # its index is kept: a disk may come back
-            follower.fail(FRESH_S)
+        except FileNotFoundError:  # the index is kept, as a disk may be mounted again
+            follower.distrust(FRESH_S)
         except CodebaseError as error:
-            log.warning("The index of %s stays as it is: %s", follower.tree.root, error.message)
-            follower.fail(PAUSE_S)
-        except Exception:  # the edge of a task that nobody waits for
-            log.exception("The index of %s could not be checked", follower.tree.root)
-            follower.fail(PAUSE_S)
+            log.warning("Cannot update the index of %s: %s", follower.tree.root, error.message)
+            follower.distrust(FAILURE_PAUSE_S)
+        except Exception:  # the edge of a background task
+            log.exception("Cannot check the index of %s", follower.tree.root)
+            follower.distrust(FAILURE_PAUSE_S)
         finally:
             follower.task = None
             self._trees.pop(follower.project.schema_name, None)
 
-    async def _catch_up(self, follower: _Follower) -> None:
-        """Let the index follow what is known to differ; all of the tree, if that is not known."""
-        paths, is_whole = follower.pending, follower.is_whole
-        follower.pending, follower.is_whole, follower.is_updating = set(), False, True
+    async def _update_index(self, follower: _TreeFollower) -> None:
+        """Index the known changes, or the whole tree if they are not known."""
+        paths, is_full = follower.pending, follower.is_full
+        follower.pending, follower.is_full, follower.is_updating = set(), False, True
         try:
-            wanted = None if is_whole or not paths else paths
-            await self._update(follower.project, follower.tree.root, wanted)
+            scope = None if is_full or not paths else paths
+            await self._update(follower.project, follower.tree.root, scope)
         except BaseException:
             follower.pending |= paths
-            follower.is_whole |= is_whole
+            follower.is_full |= is_full
             raise
         finally:
             follower.is_updating = False
         follower.count = len(follower.pending)
 
-    async def _look(self, follower: _Follower) -> None:
-        """Take note of what differs."""
+    async def _compare_tree(self, follower: _TreeFollower) -> None:
+        """Find out what differs from the index."""
         looked_at = datetime.now(UTC)
-        if follower.glance is None:
-            await self._look_first(follower)
+        if follower.scan is None:
+            await self._compare_first(follower)
         else:
-            await self._look_again(follower, follower.glance)
+            await self._compare_again(follower, follower.scan)
         follower.is_trusted = True
         follower.checked_at = looked_at
         follower.not_before = time.monotonic() + FRESH_S
 
-    async def _look_first(self, follower: _Follower) -> None:
+    async def _compare_first(self, follower: _TreeFollower) -> None:
         root = follower.tree.root
-        if not await self._aside(root.is_dir):
+        if not await self._in_thread(root.is_dir):
             raise FileNotFoundError(str(root))
-        follower.selection = await self._aside(self._selection_of, root)
+        follower.selection = await self._in_thread(self._selection_of, root)
         if not self._only_once:
-            from codebase_mcp.source.glance import Glance  # noqa: PLC0415 - not for a command
+            from codebase_mcp.source.tree_scan import TreeScan  # noqa: PLC0415 - not for a command
 
-            glance = await self._aside(Glance, root, follower.selection)
-            await self._aside(glance.look)
-            follower.glance = glance
+            scan = await self._in_thread(TreeScan, root, follower.selection)
+            await self._in_thread(scan.changes)
+            follower.scan = scan
         await self._compare(follower, None)
 
-    async def _look_again(self, follower: _Follower, glance: Glance) -> None:
-        sight = await self._aside(glance.look)
-        if sight.new_rules:  # decided anew, by a run that reads them too
-            follower.glance = None
-            follower.is_whole = True
-            follower.count = max(sight.count, 1)
-        elif sight.is_whole or sight.count > MOST_READ:
+    async def _compare_again(self, follower: _TreeFollower, scan: TreeScan) -> None:
+        changes = await self._in_thread(scan.changes)
+        if changes.has_new_rules:  # a full run reads the new rules
+            follower.scan = None
+            follower.is_full = True
+            follower.count = max(changes.count, 1)
+        elif changes.needs_full_run or changes.count > MOST_READ:
             await self._compare(follower, None)
-        elif sight.changed:
-            await self._compare(follower, sight.changed)
+        elif changes.changed:
+            await self._compare(follower, changes.changed)
 
-    async def _compare(self, follower: _Follower, paths: set[str] | None) -> None:
-        """Hold the tree, or some paths of it, against what is stored."""
+    async def _compare(self, follower: _TreeFollower, paths: set[str] | None) -> None:
+        """Compare the tree, or some paths of it, with what is stored."""
         tree = follower.tree
         async with self._database.transaction(follower.project, readonly=True) as tx:
             stored = await stored_at(tx, tree.snapshot_id)
         assert follower.selection is not None
-        found = await self._aside(
+        found = await self._in_thread(
             differences, tree.root, follower.selection, stored, paths, tree.generation
         )
-        if paths is None and follower.glance is not None:
-            await self._aside(follower.glance.keep, list(stored))
+        if paths is None and follower.scan is not None:
+            await self._in_thread(follower.scan.track, list(stored))
         follower.pending |= found
         follower.count = len(follower.pending)
 
-    async def _aside(self, work: Callable[..., T], *arguments: object) -> T:
-        """Do something that may take long in a thread of ours."""
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run something that may take long in one of our threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)

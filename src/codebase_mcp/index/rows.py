@@ -1,8 +1,8 @@
-"""How does a row look in PostgreSQL's binary COPY format?
+"""Encodes rows in PostgreSQL's binary COPY format.
 
-Making one Python object per value is what costs time when tens of thousands of rows arrive, so
-vectors and term lists go from numpy arrays to bytes in one step. Formats: "COPY" (Binary Format)
-in PostgreSQL's manual; ``array_send``, pgvector's ``halfvec_send`` and ``sparsevec_send``.
+Creating a Python object per value is slow for tens of thousands of rows, so vectors and term lists
+are converted from numpy arrays to bytes in one step. Formats: "COPY" (Binary Format) in
+PostgreSQL's manual; ``array_send``, pgvector's ``halfvec_send`` and ``sparsevec_send``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does the newest index run of each repository go, or how did it end?
+"""What is the state of the newest index run of each repository?
 
-The run writes it down as it goes, so that any process can tell. That it still goes on nobody can
-write down for good: a killed process says nothing. But the lock of its repository falls with it.
+A run stores its progress, so that every process can read it. A killed process cannot store that it
+ended, but the lock of its repository is released with it: a run without the lock is interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from codebase_mcp.errors import CodebaseError
 
 _SQL = load_queries("codebase_mcp.index", "runs.sql")
 
-# Of the errors of a run, so many are kept; all of them are in its own answer.
+# How many errors of a run are stored; its own result has all of them.
 MAX_ERRORS = 100
 
 RunStatus = Literal["running", "interrupted", "success", "partial", "failed", "cancelled"]
@@ -34,12 +34,12 @@ RunStatus = Literal["running", "interrupted", "success", "partial", "failed", "c
 class RunState:
     """The newest run of a repository.
 
-    ``interrupted`` is one whose caller or process went before it ended, ``cancelled`` one that
-    somebody wanted to end.
+    The caller or process of an ``interrupted`` run is gone; a ``cancelled`` one was ended by a
+    user.
 
-    ``files_done`` of ``files_total`` are compared, and read where need be; ``files_indexed`` and
-    ``chunks_created`` are what is new in the index. Of a run that goes on ``current_file`` is the
-    last file that was stored.
+    ``files_done`` of ``files_total`` are compared, and read if needed; ``files_indexed`` and
+    ``chunks_created`` are new in the index. ``current_file`` is the last file that an active run
+    has stored.
     """
 
     repository_id: UUID
@@ -58,7 +58,7 @@ class RunState:
 
     @property
     def is_running(self) -> bool:
-        """Whether it goes on."""
+        """Whether it is active."""
         return self.status == "running"
 
     @classmethod
@@ -70,7 +70,7 @@ class RunState:
 
 
 class RunRecord:
-    """What one run writes down about itself, once it has begun to."""
+    """Stores the progress of one run, from ``begin`` on."""
 
     def __init__(
         self, database: Database, project: Project, repository_id: UUID, root: Path, operation: UUID
@@ -84,7 +84,7 @@ class RunRecord:
         self._total = self._done = 0
 
     async def begin(self, tx: Transaction) -> None:
-        """Take the place of the run before it."""
+        """Replace the record of the previous run."""
         await tx.execute(
             _SQL["begin"],
             repository_id=self._repository_id,
@@ -96,7 +96,7 @@ class RunRecord:
         self._is_begun = True
 
     async def plan(self, tx: Transaction, total: int, done: int, *, has_work: bool) -> None:
-        """How many files there are, and how many of them need nothing."""
+        """Store how many files there are, and how many of them are unchanged."""
         self._total, self._done = total, done
         if has_work or self._is_begun:
             await self.begin(tx)
@@ -104,7 +104,7 @@ class RunRecord:
     async def advance(
         self, tx: Transaction, done: int, indexed: int, chunks: int, current_file: str | None
     ) -> None:
-        """By how much a batch brings it forward, as part of the transaction that stores it."""
+        """Store the progress by one batch, in the transaction that stores the batch."""
         if not self._is_begun and not indexed:
             self._done += done
             return
@@ -120,7 +120,7 @@ class RunRecord:
         )
 
     async def end(self, status: RunStatus, errors: Sequence[str] = ()) -> None:
-        """How it ended, if that can be written down; the fallen lock tells that it did."""
+        """Store how the run ended, if possible; otherwise the released lock shows that it ended."""
         if not self._is_begun:
             return
         with suppress(CodebaseError):
@@ -141,14 +141,14 @@ async def recorded(
     root: Path,
     operation_id: UUID,
     *,
-    is_asked: bool,
+    is_requested: bool,
 ) -> AsyncIterator[RunRecord]:
-    """The record of a run that holds the repository's lock; one that breaks off says so.
+    """The record of a run that holds the repository's lock; stores how the run ended.
 
-    A run that nobody asked for begins its record when it finds something to do.
+    The record of a run that no user requested begins when the run has something to do.
     """
     record = RunRecord(database, project, repository_id, root, operation_id)
-    if is_asked:
+    if is_requested:
         async with database.transaction(project) as tx:
             await record.begin(tx)
     try:
@@ -160,15 +160,15 @@ async def recorded(
         await record.end("failed", [error.message])
         raise
     except Exception:
-        await record.end("failed", ["The run ended by an unforeseen error, which the log has"])
+        await record.end("failed", ["The run ended with an unexpected error; see the log"])
         raise
 
 
 async def load_runs(tx: Transaction, repository_id: UUID | None = None) -> list[RunState]:
     """The newest run of each repository, or of one, by root.
 
-    ``tx`` is one that may also write: it sees what was committed between its statements. A run that
-    had begun before its lock was found free, and has not ended after that, will never do so.
+    ``tx`` must not be read-only, so that it sees what is committed between its statements. A run
+    that had begun before its lock was found free, and has not ended after that, is interrupted.
     """
     begun = {(row[0], row[1]) for row in await tx.fetch_all(_SQL["running"])}
     held = await tx.held([index_lock(of) for of, _ in begun])
@@ -183,10 +183,10 @@ async def load_runs(tx: Transaction, repository_id: UUID | None = None) -> list[
 
 
 async def mark_cancelled(tx: Transaction, operation_id: UUID) -> None:
-    """Somebody wanted this run to end."""
+    """Store that a user cancelled this run."""
     await tx.execute(_SQL["cancel"], operation_id=operation_id)
 
 
 async def forget_run(tx: Transaction, repository_id: UUID) -> None:
-    """What is known of the runs of a repository goes with it."""
+    """Delete the run of a repository."""
     await tx.execute(_SQL["forget"], repository_id=repository_id)

@@ -1,8 +1,8 @@
-"""How does a plan's outcome get into the database, batch by batch?
+"""Stores the result of a run, batch by batch.
 
 Every function is one step inside a transaction of the caller. Batches of a project are written one
-at a time, under its write lock: so what a batch finds stored is still stored when it commits, and
-the sweep never meets a batch half way.
+at a time, under its write lock. So what a batch finds stored is still stored when it commits, and
+the sweep never runs during a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
 from codebase_mcp.index.identity import WORKTREE, repository_id_of
-from codebase_mcp.index.part import Part
+from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
@@ -34,7 +34,7 @@ _SQL = load_queries("codebase_mcp.index", "store.sql")
 
 WRITE_LOCK = "write"
 
-# How long a blob without a file stays, so that going back to an earlier state embeds nothing.
+# How long a blob without a file is kept, so that going back to an earlier state embeds nothing.
 GRACE_S = 3600.0
 
 
@@ -51,13 +51,13 @@ class Snapshot:
 
     @property
     def key(self) -> dict[str, object]:
-        """What all snapshots of the same view have in common, as parameters."""
+        """The parameters that identify the view of the snapshot."""
         return {"repository_id": self.repository_id, "view": WORKTREE}
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file as it is to be stored: its listing, its blob, when it was read (ns since 1970)."""
+    """A file to store: its listing entry, its blob, and when it was read (ns since 1970)."""
 
     source: SourceFile
     blob_id: int
@@ -73,9 +73,9 @@ async def begin_change(tx: Transaction) -> None:
 async def open_repository(
     tx: Transaction, project: Project, root: Path, name: str | None, selected_by: str = ""
 ) -> tuple[UUID, str]:
-    """The id and name of the repository at ``root``, which is created where it is new.
+    """The id and name of the repository at ``root``, which is created if it is new.
 
-    ``selected_by`` is what the program's settings say about what of it is listed.
+    ``selected_by`` identifies the settings that select its files.
     """
     row = await tx.fetch_one(
         _SQL["upsert_repository"],
@@ -90,7 +90,7 @@ async def open_repository(
 
 
 async def active_profile(tx: Transaction, repository_id: UUID) -> Profile | None:
-    """What the index that answers searches was made with; None where there is none yet."""
+    """The profile of the active index; None if there is none yet."""
     key = {"repository_id": repository_id, "view": WORKTREE}
     row = await tx.fetch_one(_SQL["active_profile"], **key)
     return None if row is None else Profile.from_row(row)
@@ -99,9 +99,9 @@ async def active_profile(tx: Transaction, repository_id: UUID) -> Profile | None
 async def open_snapshot(
     tx: Transaction, repository_id: UUID, profile: Profile, *, rebuild: bool
 ) -> Snapshot:
-    """The snapshot to write to: the active one, a first one, or a rebuild beside it.
+    """The snapshot to write to: the active one, a first one, or a rebuild next to it.
 
-    A rebuild is a new generation of everything; one that broke off goes on.
+    A rebuild is a new generation of everything; an incomplete one is continued.
     """
     stored = replace(profile, id=await store_profile(tx, profile))
     key = {"repository_id": repository_id, "view": WORKTREE}
@@ -124,7 +124,7 @@ async def open_snapshot(
 
 
 async def store_profile(tx: Transaction, profile: Profile) -> int:
-    """The number of a profile in this project, which it gets where it is new."""
+    """The number of a profile in this project; a new profile is stored."""
     if profile.id:
         return profile.id
     row = await tx.fetch_one(
@@ -161,20 +161,20 @@ async def _create_snapshot(
 
 
 async def stored_files(
-    tx: Transaction, snapshot: Snapshot, part: Part | None = None
+    tx: Transaction, snapshot: Snapshot, scope: PathScope | None = None
 ) -> dict[str, StoredFile]:
-    """What the snapshot holds, or holds of a part of the tree, by path."""
-    if part is None:
+    """The files of the snapshot, or those in a scope, by path."""
+    if scope is None:
         found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=snapshot.id)
     else:
         found = await tx.fetch_all(
-            _SQL["stored_files_in"], snapshot_id=snapshot.id, **part.parameters()
+            _SQL["stored_files_in"], snapshot_id=snapshot.id, **scope.parameters()
         )
     return {row[0]: StoredFile(*row) for row in found}
 
 
 async def up_to_date(tx: Transaction, repository_id: UUID) -> Snapshot | None:
-    """The active snapshot, if its last run came to its end and this program classifies alike."""
+    """The active snapshot, if its last run is complete and used the same classifier."""
     key = {"repository_id": repository_id, "view": WORKTREE}
     row = await tx.fetch_one(_SQL["finished_snapshot"], **key, classifier=CLASSIFY_VERSION)
     if row is None:
@@ -197,7 +197,7 @@ async def write_batch(
     """Store files with their blobs.
 
     Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
-    prepared: it was swept after it had been seen, and must be prepared after all.
+    prepared: it was swept meanwhile, and must be prepared.
     """
     await begin_change(tx)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
@@ -231,7 +231,7 @@ async def write_batch(
 async def stored_blobs(
     tx: Transaction, profile_id: int, blob_ids: Iterable[int]
 ) -> dict[int, tuple[int, bool]]:
-    """Of these blobs those that are stored: how many chunks they have, and whether with vectors."""
+    """Which of these blobs are stored: their number of chunks, and whether they have vectors."""
     found = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
     return {row[0]: (row[1], row[2]) for row in found}
 
@@ -242,14 +242,14 @@ async def copy_vectors(tx: Transaction, payload: bytes) -> None:
 
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
-    """Take paths out of the snapshot."""
+    """Remove paths from the snapshot."""
     await begin_change(tx)
     released = await tx.fetch_all(_SQL["delete_files"], snapshot_id=snapshot.id, paths=list(paths))
     await _release(tx, [row[0] for row in released])
 
 
 async def _release(tx: Transaction, ids: Sequence[int]) -> None:
-    """Some texts lost a file: who lost the last one is not searched any more, and may be swept."""
+    """Hide texts that have lost their last file from searches; the sweep deletes them later."""
     if not ids:
         return
     await tx.execute(_SQL["release_blobs"], ids=ids)
@@ -260,7 +260,7 @@ async def _release(tx: Transaction, ids: Sequence[int]) -> None:
 
 
 async def start_run(tx: Transaction, snapshot: Snapshot, pending: int) -> None:
-    """Say how many files are ahead."""
+    """Store how many files are pending."""
     await tx.execute(
         _SQL["start_run"], id=snapshot.id, pending=pending, classifier=CLASSIFY_VERSION
     )
@@ -272,7 +272,7 @@ async def finish_run(
     skipped: Mapping[str, int],
     failures: Sequence[FileFailure],
 ) -> None:
-    """Record the outcome; what was rebuilt takes over from what was before it."""
+    """Record the outcome; a rebuild replaces the previous index."""
     await tx.lock(WRITE_LOCK)
     await tx.execute(
         _SQL["finish_run"],
@@ -285,7 +285,7 @@ async def finish_run(
         await tx.execute(_SQL["renew_version"])
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
-    if dropped:  # nothing can come back to what was dropped, so it need not wait
+    if dropped:  # texts of dropped snapshots cannot be used again, so there is no grace period
         await clear(tx)
     else:
         await sweep(tx, GRACE_S)
@@ -293,21 +293,21 @@ async def finish_run(
         await tx.execute(_SQL["show_blobs"], ids=None)
 
 
-async def finish_part(
-    tx: Transaction, snapshot: Snapshot, part: Part, failures: Sequence[FileFailure]
+async def finish_partial_run(
+    tx: Transaction, snapshot: Snapshot, scope: PathScope, failures: Sequence[FileFailure]
 ) -> None:
-    """Record the outcome of a run over a part of the tree; of the rest everything stays."""
+    """Record the outcome of a partial run."""
     await tx.lock(WRITE_LOCK)
     await tx.execute(
-        _SQL["finish_part"],
+        _SQL["finish_partial_run"],
         id=snapshot.id,
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
-        **part.parameters(),
+        **scope.parameters(),
     )
 
 
-async def settle(tx: Transaction) -> None:
-    """After many new rows: leave indexes and the planner's statistics in order."""
+async def flush_and_analyze(tx: Transaction) -> None:
+    """After many new rows: flush the word index and update the planner's statistics."""
     await tx.lock(WRITE_LOCK)
     await tx.fetch_all(_SQL["flush_terms"])
     await tx.execute(_SQL["analyze"])
@@ -325,7 +325,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
 
 
 async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
-    """Forget a repository with everything that only it used; False where it is unknown."""
+    """Delete a repository with everything that only it used; False if it is unknown."""
     await begin_change(tx)
     await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
@@ -335,7 +335,7 @@ async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
 
 
 async def clear(tx: Transaction) -> None:
-    """Delete what only snapshots that were dropped used: texts, vectors, indexes of vectors."""
+    """Delete texts, vectors and vector indexes that only dropped snapshots used."""
     await tx.execute(_SQL["release_orphans"])
     await sweep(tx, 0)
     await tx.execute(_SQL["delete_vectors_unused"])
@@ -344,10 +344,10 @@ async def clear(tx: Transaction) -> None:
 
 
 async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
-    """Take the chunks of texts out that are cut in another way than when they were stored.
+    """Delete the chunks of texts that are split differently than when they were stored.
 
-    A parser that ran out of time once, and not another time, does that. Vectors of other models
-    belong to the old chunks and go too.
+    That happens if a parser timed out in one of the two runs. Vectors of other models belong to the
+    old chunks and are deleted too.
     """
     if blobs:
         ids = [blob.blob_id for blob in blobs]
@@ -372,7 +372,7 @@ async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
 
 
 async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
-    """Count what the chunks of new texts hold."""
+    """Add the terms of new texts to the document frequencies."""
     if not blobs:
         return
     terms, counts = np.unique(np.concatenate([blob.terms for blob in blobs]), return_counts=True)
@@ -385,7 +385,7 @@ async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
 
 
 def _array_text(values: Sequence[int]) -> str:
-    """An array as PostgreSQL writes it; the driver takes four times as long for thousands."""
+    """An array in PostgreSQL's text syntax; the driver takes four times as long for thousands."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
@@ -393,7 +393,7 @@ def _file_row(snapshot_id: int, file: FileRecord) -> bytes:
     source = file.source
     name, _ = path_parts(source.path)
     _, dot, extension = source.path.rsplit("/", 1)[-1].rpartition(".")
-    name_terms = np.unique([term_id(harsh_stem(part)) for part in name] or [0]).astype(np.int64)
+    name_terms = np.unique([term_id(harsh_stem(scope)) for scope in name] or [0]).astype(np.int64)
     return rows.row(
         rows.int8(snapshot_id),
         rows.text(source.path),

@@ -75,7 +75,7 @@ SET active = true
 WHERE id = %(id)s;
 
 -- name: start_run
--- How much is ahead, for whoever asks while the run goes on.
+-- How many files are pending, for status queries during the run.
 UPDATE snapshot
 SET files_pending = %(pending)s, classifier = %(classifier)s
 WHERE id = %(id)s;
@@ -100,7 +100,7 @@ SET files_pending = 0,
     ), 0)
 WHERE id = %(id)s;
 
--- name: finish_part
+-- name: finish_partial_run
 -- Some paths of the snapshot equal the source tree, but for the failures.
 UPDATE snapshot
 SET files_pending = 0,
@@ -111,7 +111,7 @@ SET files_pending = 0,
         WHERE old.failure ->> 0 <> ALL(%(paths)s::text[])
           AND NOT EXISTS (
               SELECT
-              FROM unnest(%(folders)s::text[]) AS wanted (folder)
+              FROM unnest(%(directories)s::text[]) AS wanted (folder)
               WHERE starts_with(old.failure ->> 0, wanted.folder)
           )
     ), '[]') || %(failures)s::text::jsonb
@@ -130,7 +130,7 @@ FROM file
 WHERE snapshot_id = %(snapshot_id)s AND path = ANY(%(paths)s::text[])
 UNION
 SELECT f.path, f.blob_id, f.size, f.mtime_ns, f.ctime_ns, f.language, f.kind
-FROM unnest(%(folders)s::text[]) AS wanted (folder)
+FROM unnest(%(directories)s::text[]) AS wanted (folder)
 JOIN file AS f ON f.snapshot_id = %(snapshot_id)s AND starts_with(f.path, wanted.folder);
 
 -- name: finished_snapshot
@@ -301,7 +301,7 @@ DELETE FROM chunk_vector
 WHERE profile_id = ANY(ARRAY(SELECT id FROM profile)) AND blob_id = ANY(%(ids)s);
 
 -- name: delete_vectors_unused
--- The vectors of texts that only files indexed with another model hold, but for the second tier's. A
+-- The vectors of texts that only files indexed with another model hold, but for the secondary model's. A
 -- text without any file waits for the sweep with all that it has.
 DELETE FROM chunk_vector AS v
 WHERE v.profile_id NOT IN (SELECT profile_id FROM second_tier)

@@ -1,4 +1,4 @@
-"""Which trees are indexed in a project, and who is busy with them just now?"""
+"""Which trees are indexed in a project, and which are being indexed or watched?"""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SQL = load_queries("codebase_mcp.index", "trees.sql")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A repository, its snapshot that answers searches, and who is busy with it just now.
+    """A repository, its active snapshot, and whether it is being indexed or watched.
 
-    ``is_watched`` says that a process follows each change of its files and is behind with none,
-    ``was_cancelled`` that somebody wanted its last run to end.
+    ``is_watched`` means that a process follows all changes of its files and has indexed all of
+    them; ``was_cancelled`` that a user cancelled its last run.
     """
 
     repository_id: UUID
@@ -40,7 +40,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class TreeState:
-    """How true the index of a repository is; ``pending`` files are known to differ."""
+    """Whether the index of a repository is up to date; ``pending`` files are known to differ."""
 
     state: Literal["ready", "indexing", "incomplete", "outdated", "stale", "unchecked"]
     pending: int = 0
@@ -64,7 +64,7 @@ async def load_trees(tx: Transaction) -> list[Tree]:
 
 
 async def is_known(tx: Transaction, root: str) -> bool:
-    """Whether a repository is still there."""
+    """Whether a repository is indexed."""
     return await tx.fetch_one(_SQL["is_known"], root=root) is not None
 
 

@@ -1,4 +1,4 @@
-"""In which project does this caller work, since it last switched?"""
+"""Which project did this caller switch to?"""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from codebase_mcp.projects.identity import Identity
 
 _SQL = load_queries("codebase_mcp.projects", "projects.sql")
 
-# Sessions come and go, and nobody says which are over. Rather than to forget one that is not, and
-# move its calls to another project, the one beyond this many hears that it must name its project.
+# The end of a session is not known. Forgetting an active one would move its calls to another
+# project, so beyond this number new callers must pass a project id instead.
 MAX_OWNERS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """The project that a caller switched to, None for the default workspace; it may be gone."""
+    """The project that a caller switched to, None for the default workspace; it may not exist."""
 
     project_id: str | None
 
 
 class ActiveProjects:
-    """Keeps the active project of each caller: here, or in the database if others serve it too."""
+    """Stores the active project of each caller: in memory, or in the database if it is shared."""
 
     def __init__(self, database: Database, max_owners: int = MAX_OWNERS) -> None:
         self._database = database
@@ -42,23 +42,23 @@ class ActiveProjects:
         return None if row is None else Active(row[0])
 
     def require_owner(self, identity: Identity) -> None:
-        """Make sure that what is kept for this caller will be its own.
+        """Make sure that an active project can be stored for this caller.
 
         Raises:
-            PermissionDenied: the next call of this caller could not be told from another's.
+            PermissionDenied: the server cannot distinguish this caller from others.
         """
         is_new = not identity.is_shared and identity.owner not in self._here
         if identity.owner is None or (is_new and len(self._here) >= self._max_owners):
             raise PermissionDenied(
-                "No active project can be kept for you: your calls cannot be told from others'",
+                "No active project can be stored: the server cannot distinguish callers",
                 hint="Pass project_id with each call.",
             )
 
     async def switch(self, identity: Identity, project_id: str | None) -> None:
-        """Let a caller work in a project from now on.
+        """Set the active project of a caller.
 
         Raises:
-            PermissionDenied: the next call of this caller could not be told from another's.
+            PermissionDenied: the server cannot distinguish this caller from others.
         """
         self.require_owner(identity)
         assert identity.owner is not None

@@ -1,12 +1,12 @@
-"""Which project does this directory say that it belongs to?
+"""Which project does a directory belong to?
 
-Its ``.mcp-context.toml`` says so, or the nearest one above it that names a project::
+Its ``.mcp-context.toml`` names the project, or the nearest such file above it that names one::
 
     project = "my-app"
 
-``project_id = "my-app"``, ``collection = "my-app"`` and a table ``[project]`` with ``id`` say the
-same. What else such a file says about its repository is `repository_settings.py`'s to read. Whether
-a file may be followed to a project that was there before it is `trust.py`'s question.
+``project_id = "my-app"``, ``collection = "my-app"`` and a table ``[project]`` with ``id`` mean the
+same. `repository_settings.py` reads the other settings of the file. `trust.py` decides whether a
+file may refer to a project that it did not create.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 FILE_NAME = ".mcp-context.toml"
 MAX_BYTES = 64 * 1024
 
-# A change so soon after another may leave the times of the file as they were.
+# A second change within this time may not change the times of the file.
 _RACY_NS = 2_000_000_000
 _MAX_REASON_CHARS = 200
 _KEYS = ("project_id", "project", "collection")
@@ -47,13 +47,13 @@ class ContextFile:
 
     @property
     def directory(self) -> str:
-        """The directory that it speaks for."""
-        return shown(self.path.parent)
+        """The directory that it applies to."""
+        return path_text(self.path.parent)
 
 
 @dataclass(frozen=True, slots=True)
 class ContextText:
-    """What a file says, unread."""
+    """The unparsed content of a file."""
 
     path: Path
     text: bytes
@@ -71,10 +71,10 @@ class ContextFiles:
         """The nearest file upward from a directory that names a project.
 
         The search ends at the root of the file system, so only files of the current user or of
-        root count: anybody can put one into a shared folder such as the one for temporary files.
+        root count: any user can create one in a shared folder such as ``/tmp``.
 
         Raises:
-            InvalidInput: the file is broken. It must not mean another project in silence.
+            InvalidInput: the file is invalid. Ignoring it would silently use another project.
         """
         start = Path(os.path.realpath(directory))
         for place in (start, *start.parents):
@@ -84,15 +84,15 @@ class ContextFiles:
         return None
 
     def _at(self, path: Path) -> ContextFile | None:
-        """What the file at this path names; None where there is none that counts."""
+        """The file at this path, if it counts and names a project."""
         found = _entry_at(path)
         if found is None:
             return None
         entry, target = found
-        if not is_ours(entry.st_uid) or not is_ours(target.st_uid):
+        if not is_trusted_owner(entry.st_uid) or not is_trusted_owner(target.st_uid):
             if path not in self._foreign:
                 self._foreign.add(path)
-                _log.warning("%s belongs to another user, so it is ignored", path)
+                _log.warning("%s is ignored, as it belongs to another user", path)
             return None
         state = (target.st_ino, target.st_size, target.st_mtime_ns, target.st_ctime_ns)
         known = self._read.get(path)
@@ -106,10 +106,10 @@ class ContextFiles:
 
 
 def context_of(repository: Path) -> ContextText | None:
-    """The nearest file upward from a repository's root: its settings are the repository's.
+    """The nearest file upward from a repository's root, with the settings of the repository.
 
-    One in the root counts whoever owns it, as the repository's other files do: it can only say what
-    of the repository is read. One above counts only if it is the current user's or root's.
+    A file in the root counts whoever owns it, as it can only restrict which files of the repository
+    are read. A file above counts only if it belongs to the current user or to root.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -120,30 +120,30 @@ def context_of(repository: Path) -> ContextText | None:
         found = _entry_at(path)
         if found is None:
             continue
-        if place == start or all(is_ours(status.st_uid) for status in found):
+        if place == start or all(is_trusted_owner(status.st_uid) for status in found):
             return ContextText(path, _text_of(path))
     return None
 
 
-def is_ours(owner: int) -> bool:
-    """Whether what belongs to this user may steer us: it is the current one, or root."""
+def is_trusted_owner(owner: int) -> bool:
+    """Whether files of this user are trusted: it is the current one, or root."""
     return owner in (os.geteuid(), 0)
 
 
 def read_context_file(path: Path) -> ContextFile | None:
-    """What a file names, or None if it names no project.
+    """Read a file; None if it names no project.
 
     Raises:
-        InvalidInput: it cannot be read, is no TOML, or names no valid project.
+        InvalidInput: it cannot be read, is not TOML, or its project id is invalid.
     """
     return project_in(ContextText(path, _text_of(path)))
 
 
 def project_in(context: ContextText) -> ContextFile | None:
-    """The project that a text names, or None.
+    """Parse a text; None if it names no project.
 
     Raises:
-        InvalidInput: it is no TOML, or names no valid project.
+        InvalidInput: it is not TOML, or its project id is invalid.
     """
     path = context.path
     given = _named_in(path, read_toml(context))
@@ -167,7 +167,7 @@ def read_toml(context: ContextText) -> dict[str, Any]:
     """The content of a file.
 
     Raises:
-        InvalidInput: it is no TOML.
+        InvalidInput: it is not TOML.
     """
     try:
         return tomllib.loads(context.text.decode("utf-8-sig"))
@@ -176,13 +176,13 @@ def read_toml(context: ContextText) -> dict[str, Any]:
         raise _broken(context.path, f"it is not TOML: {reason}", rule="TOML") from None
 
 
-def shown(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A path as text that JSON and PostgreSQL can hold."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _named_in(path: Path, content: Mapping[str, Any]) -> dict[str, str]:
-    """The keys that name a project, with what they name."""
+    """The keys that name a project, with their values."""
     given: dict[str, str] = {}
     for key in _KEYS:
         if key not in content:
@@ -191,14 +191,14 @@ def _named_in(path: Path, content: Mapping[str, Any]) -> dict[str, str]:
         if key == "project" and isinstance(value, dict):
             name, value = "project.id", value.get("id")
         if not isinstance(value, str):
-            problem = f"{name} must be a text, got {type(value).__name__}"
+            problem = f"{name} must be a string, got {type(value).__name__}"
             raise _broken(path, problem, key=name, value=str(value)[:100])
         given[name] = value
     return given
 
 
 def _entry_at(path: Path) -> tuple[os.stat_result, os.stat_result] | None:
-    """What lies at a path and what it leads to; None where nothing lies."""
+    """The status of a path and of its target, if it is a link; None if nothing is there."""
     try:
         entry = path.lstat()
     except OSError:
@@ -211,7 +211,7 @@ def _entry_at(path: Path) -> tuple[os.stat_result, os.stat_result] | None:
 
 def _text_of(path: Path) -> bytes:
     try:
-        # Opened without waiting: a pipe of this name would never answer.
+        # Opened without blocking, in case it is a pipe.
         with open(path, "rb", opener=_open_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise _broken(path, "it is not a file", rule="a file")
@@ -241,6 +241,6 @@ def _broken(
     rule: str = "the id of one project",
     way: str = 'Write project = "my-app" there, remove the file, or pass project_id.',
 ) -> InvalidInput:
-    error = InvalidInput.of(key, value, f"{shown(path)}: {problem}", rule=rule, hint=way)
-    error.details["file"] = shown(path)
+    error = InvalidInput.of(key, value, f"{path_text(path)}: {problem}", rule=rule, hint=way)
+    error.details["file"] = path_text(path)
     return error

@@ -1,6 +1,6 @@
 """Does everything work that calls of this caller need?
 
-This question gets an answer also when nothing works.
+The check also succeeds when nothing works.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.queue import UNATTENDED, IndexJob, JobQueue
-from codebase_mcp.index.second_tier import TierState, load_state
+from codebase_mcp.index.queue import NO_WORKER, IndexJob, JobQueue
+from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver, in_words
 from codebase_mcp.projects.stats import IndexSums, sums_of
@@ -33,7 +33,7 @@ Status = Literal["healthy", "degraded", "unhealthy"]
 
 @dataclass(frozen=True, slots=True)
 class DatabaseHealth:
-    """The server and how long it takes to answer; None where it does not."""
+    """The server and its latency; None if it does not answer."""
 
     version: str | None = None
     embedded: bool | None = None
@@ -42,7 +42,7 @@ class DatabaseHealth:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderHealth:
-    """The strongest model that is configured; what a service does not tell is None."""
+    """The configured model; None for what a service does not report."""
 
     name: str
     provider: str
@@ -52,9 +52,9 @@ class EmbedderHealth:
 
 @dataclass(frozen=True, slots=True)
 class JobsHealth:
-    """Who does background jobs, in all processes, and this project's jobs.
+    """The number of workers in all processes, and of this project's jobs.
 
-    ``failed`` are the repositories whose newest job failed.
+    ``failed`` counts the repositories whose newest job failed.
     """
 
     workers: int
@@ -65,10 +65,10 @@ class JobsHealth:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What works.
+    """The result of the check.
 
-    ``source`` says how the call came to its project, ``index`` and ``jobs`` are of that project;
-    None where the database cannot tell. ``notices`` are worth knowing and nothing wrong.
+    ``source`` says how the project of the call was found; ``index`` and ``jobs`` are of that
+    project, None if the database is unavailable. ``notices`` are not problems.
     """
 
     status: Status
@@ -80,7 +80,7 @@ class Health:
     project_id: str | None = None
     source: ProjectSource | None = None
     jobs: JobsHealth | None = None
-    second_tier: TierState | None = None
+    secondary_model: SecondaryModelState | None = None
 
 
 async def examine(
@@ -93,12 +93,12 @@ async def examine(
     queue: JobQueue,
     version: str,
 ) -> Health:
-    """Look at the database, the embedder, at what the call means, at that project's index and jobs.
+    """Check database and embedder, resolve the project, and check its index and jobs.
 
-    ``version`` is that of the program, as far as it decides what an index holds.
+    ``version`` is the version of the program that an index depends on.
 
     Raises:
-        InvalidInput: the id is none.
+        InvalidInput: the id is invalid.
         ProjectNotFound: the call names a project that does not exist.
     """
     embedder, problems = await _try_embedder(models)
@@ -110,7 +110,7 @@ async def examine(
     problems += await _workflow_problems(resolver)
     try:
         project, source = await resolver.resolve(project_id, identity)
-        await resolver.look_again(project, source)
+        await resolver.recheck(project, source)
     except (InvalidInput, ProjectNotFound, PermissionDenied) as error:
         if project_id is not None:
             raise
@@ -139,21 +139,21 @@ async def examine(
 
 
 def jobs_of(known: Sequence[IndexJob], workers: int) -> JobsHealth:
-    """The sums over some jobs, the newest of which come last."""
+    """Count jobs; the newest come last."""
     pending = Counter(job.status for job in known if job.is_pending)
     failed = sum(job.status == "failed" for job in _newest(known))
     return JobsHealth(workers, pending["waiting"], pending["running"], failed)
 
 
 def job_problems(known: Sequence[IndexJob], workers: int) -> list[str]:
-    """What is wrong with some jobs, in words."""
+    """The problems of some jobs, as text."""
     problems = [
         f"The last index job of {job.root} failed: {(job.error or {}).get('message')}"
         for job in _newest(known)
         if job.status == "failed"
     ]
     if not workers and any(job.is_pending for job in known):
-        problems.append(UNATTENDED)
+        problems.append(NO_WORKER)
     return problems
 
 
@@ -163,7 +163,7 @@ def _newest(known: Sequence[IndexJob]) -> Iterable[IndexJob]:
 
 
 def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:
-    """What is to be known of the versions and models that indexes were made with, in words."""
+    """Notices about the versions and models that indexes were made with, as text."""
     return [
         notice
         for repository in repositories
@@ -175,28 +175,28 @@ def _model_notice(repository: RepositoryFacts, models: Models) -> str | None:
     profile, named = repository.profile, f"{repository.name} ({repository.root})"
     if models.is_outdated(profile, PROGRAM_VERSION):
         return (
-            f"{named} was indexed by an earlier version of this program: words and names answer,"
-            " and the next search has the rest made anew in the background; index_repository does"
-            " it at once"
+            f"{named} was indexed by an earlier version of this program: words and names can be"
+            " searched, and the next search rebuilds the index in the background; index_repository"
+            " rebuilds it at once"
         )
     if models.is_first(profile):
         return None
     return (
-        f"{named} is indexed with the model {profile.model}, which goes on answering for it; new"
+        f"{named} is indexed with the model {profile.model}, which is still used for it; new"
         f" indexes are made with {models.first_embedder.name}. index_repository with"
         " force_reindex=true rebuilds it with that one"
     )
 
 
 def index_problems(repositories: Iterable[RepositoryFacts]) -> list[str]:
-    """What is wrong with an index, in words."""
+    """The problems of indexes, as text."""
     problems = []
     for repository in repositories:
         what = f"of {repository.name} ({repository.root})"
         if repository.indexed_at is None or repository.files_pending:
             problems.append(
-                f"{_files(repository.files_pending)} {what} not indexed yet: a run is going on, or"
-                " call index_repository to go on"
+                f"{_files(repository.files_pending)} {what} not indexed yet: a run is active, or"
+                " call index_repository to continue"
             )
         if repository.files_failed:
             problems.append(
@@ -215,7 +215,7 @@ async def _ask(database: Database) -> DatabaseHealth:
 
 
 async def _try_embedder(models: Models) -> tuple[EmbedderHealth, list[str]]:
-    """Embed something with the configured model: a service may have gone since it was asked."""
+    """Embed a text with the configured model, as a service may have become unavailable."""
     name, provider = models.embedder.name, models.recipe.provider
     try:
         facts = (await models.configured()).facts
@@ -228,7 +228,7 @@ async def _try_embedder(models: Models) -> tuple[EmbedderHealth, list[str]]:
 async def _model_problems(
     repositories: Iterable[RepositoryFacts], models: Models, version: str
 ) -> list[str]:
-    """Why an index cannot be searched with the model that made it, in words."""
+    """Why an index cannot be searched with the model that made it, as text."""
     problems = []
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         try:
@@ -245,7 +245,7 @@ async def _workflow_problems(resolver: Resolver) -> list[str]:
     answer = await resolver.workflow.active_project()
     if answer.problem is None:
         return []
-    return [f"workflow-mcp does not say which project is active: {answer.problem}"]
+    return [f"workflow-mcp does not report the active project: {answer.problem}"]
 
 
 def _files(count: int) -> str:

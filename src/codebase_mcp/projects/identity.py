@@ -1,4 +1,4 @@
-"""Who calls?"""
+"""The identity of a caller."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who calls: the process over stdio, the key's owner or the session over HTTP.
+    """A caller: the process over stdio, the owner of the key or the session over HTTP.
 
-    ``owner`` is None where the server cannot tell callers apart. ``directory`` is where the caller
-    works, None over HTTP: there the server's own files are none of the caller's business.
-    ``is_shared`` says that other processes may serve the same owner, so that what is kept for it
-    belongs into the database.
+    ``owner`` is None if the server cannot distinguish callers. ``directory`` is the caller's
+    working directory; None over HTTP, where callers must not use the server's files. ``is_shared``
+    means that other processes may serve the same owner, so its state is kept in the database.
     """
 
     owner: str | None = None
@@ -21,4 +20,4 @@ class Identity:
     is_shared: bool = False
 
 
-NOBODY = Identity()
+ANONYMOUS = Identity()

@@ -1,8 +1,8 @@
-"""Which project does this call mean?
+"""Which project does a call use?
 
-In this order: the project that it names; the one that the program was started for; the nearest
-``.mcp-context.toml`` upward from the repository; the caller's active project; workflow-mcp's; the
-default workspace.
+In this order: the project that the call names; the one that the program was started with; that of
+the nearest ``.mcp-context.toml`` upward from the repository; the caller's active project; that of
+workflow-mcp; the default workspace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
 )
 from codebase_mcp.projects.active import ActiveProjects
-from codebase_mcp.projects.context_file import FILE_NAME, ContextFile, ContextFiles, shown
+from codebase_mcp.projects.context_file import FILE_NAME, ContextFile, ContextFiles, path_text
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.trust import Trust, enter_trust
 from codebase_mcp.telemetry.calls import looked_up
@@ -45,10 +45,10 @@ ProjectSource = Literal["explicit", "config", "active", "workflow", "default"]
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
-    """The project that a call means, and why; whether it exists is another question.
+class ProjectChoice:
+    """The project that a call uses, and the reason; it may not exist.
 
-    ``context`` is the file that names it, where that is the reason.
+    ``context`` is the file that names it, if that is the reason.
     """
 
     project_id: str | None
@@ -58,7 +58,7 @@ class Meant:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What calls without a project mean now; ``problem`` says why they fail."""
+    """The project of calls that name none; ``problem`` says why such calls fail."""
 
     project_id: str | None
     source: ProjectSource
@@ -66,7 +66,7 @@ class Current:
 
 
 class Resolver:
-    """Finds the project of a call. What was found once costs no round trip again.
+    """Finds the project of a call, and caches projects to save round trips.
 
     ``chosen`` is the project of all calls that name none.
     """
@@ -87,7 +87,7 @@ class Resolver:
         self._known: dict[str | None, Project] = {}
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel running requests."""
         if self.workflow is not None:
             await self.workflow.close()
 
@@ -99,38 +99,38 @@ class Resolver:
         repository: Path | None = None,
         create: bool = False,
     ) -> tuple[Project, ProjectSource]:
-        """The project that a call means, and how that was found out.
+        """The project of a call, and how it was found.
 
-        ``repository`` is the directory that is being indexed; otherwise the caller's own counts.
+        ``repository`` is the directory that is being indexed; the default is the caller's own.
 
         Raises:
-            InvalidInput: the id is none, or a context file is broken.
-            ProjectNotFound: there is no such project, and ``create`` does not say to make it.
-            PermissionDenied: a context file names a project that is not its own.
+            InvalidInput: the id is invalid, or a context file is.
+            ProjectNotFound: there is no such project, and ``create`` is not set.
+            PermissionDenied: a context file names a project that it may not use.
         """
-        meant = await self.meant(project_id, identity, repository)
-        # Before a run that may take long, a round trip makes sure that the project is still there.
-        project = await self._open(meant, create=create, again=create)
-        if meant.source == "explicit" and create:
+        choice = await self.choose(project_id, identity, repository)
+        # Before a run that may take long, check that the project still exists.
+        project = await self._open(choice, create=create, recheck=create)
+        if choice.source == "explicit" and create:
             await self._confirm(project, identity, repository)
-        return project, meant.source
+        return project, choice.source
 
     async def current(self, identity: Identity, project_id: str | None = None) -> Current:
-        """What calls with this project or without one mean now, and what is wrong with that.
+        """The project of calls with this id or without one, and its problem, if any.
 
         Raises:
-            DatabaseUnavailable: the database is away.
+            DatabaseUnavailable: the database is unavailable.
         """
         try:
-            meant = await self.meant(project_id, identity)
+            choice = await self.choose(project_id, identity)
         except InvalidInput as error:
             return Current(None, "config", in_words(error))
         try:
-            if meant.source != "default":
-                await self._open(meant, again=True)
+            if choice.source != "default":
+                await self._open(choice, recheck=True)
         except (ProjectNotFound, PermissionDenied) as error:
-            return Current(meant.project_id, meant.source, in_words(error))
-        return Current(meant.project_id, meant.source)
+            return Current(choice.project_id, choice.source, in_words(error))
+        return Current(choice.project_id, choice.source)
 
     async def active(self, identity: Identity) -> Project | None:
         """The project that a caller switched to, if it still exists."""
@@ -143,11 +143,11 @@ class Resolver:
             return None
 
     async def switch(self, project_id: str, identity: Identity) -> Project:
-        """Let a caller work in a project from now on.
+        """Set the active project of a caller.
 
         Raises:
             ProjectNotFound: there is no such project.
-            PermissionDenied: the next call of this caller could not be told from another's.
+            PermissionDenied: the server cannot distinguish this caller from others.
         """
         self._active.require_owner(identity)
         project = await find_project(self._database, project_id)
@@ -159,10 +159,10 @@ class Resolver:
     async def create(
         self, project_id: str, identity: Identity, *, name: str, description: str | None
     ) -> Project:
-        """Make a project.
+        """Create a project.
 
         Raises:
-            InvalidInput: the id is none.
+            InvalidInput: the id is invalid.
             Conflict: the id is taken.
             PermissionDenied: the database role may not create a schema.
         """
@@ -171,18 +171,18 @@ class Resolver:
         return project
 
     async def confirm(self, directory: Path) -> tuple[ContextFile, Project | None]:
-        """Let the nearest context file of a directory name its project, if that exists already.
+        """Trust the nearest context file of a directory for its project, if that exists.
 
         Raises:
-            InvalidInput: the file is broken.
+            InvalidInput: the file is invalid.
             NotFound: there is none.
         """
         context = await asyncio.to_thread(self._files.nearest, directory)
         if context is None:
             raise NotFound(
-                f"No {FILE_NAME} names a project, neither in {shown(directory)} nor above it",
-                hint=f'Write project = "my-app" into {shown(directory / FILE_NAME)}.',
-                details={"directory": shown(directory)},
+                f"No {FILE_NAME} in or above {path_text(directory)} names a project",
+                hint=f'Write project = "my-app" into {path_text(directory / FILE_NAME)}.',
+                details={"directory": path_text(directory)},
             )
         try:
             project = await find_project(self._database, context.project_id)
@@ -191,52 +191,54 @@ class Resolver:
         await self._trust.grant(context.directory, project)
         return context, project
 
-    async def look_again(self, project: Project, source: ProjectSource) -> None:
-        """Make sure that a project which was found earlier is still there.
+    async def recheck(self, project: Project, source: ProjectSource) -> None:
+        """Check that a project that was found earlier still exists.
 
         Raises:
             ProjectNotFound: it was dropped.
         """
         self.forget(project)
-        await self._open(Meant(project.project_id, source), again=True)
+        await self._open(ProjectChoice(project.project_id, source), recheck=True)
 
     @asynccontextmanager
-    async def still_there(self, project: Project, source: ProjectSource) -> AsyncIterator[None]:
-        """If another process dropped the project meanwhile, what fails for it is: not found."""
+    async def raise_not_found_if_dropped(
+        self, project: Project, source: ProjectSource
+    ) -> AsyncIterator[None]:
+        """If the block fails because the project was dropped, raise ProjectNotFound instead."""
         try:
             yield
         except InternalError:
-            await self.look_again(project, source)
+            await self.recheck(project, source)
             raise
 
     def forget(self, project: Project) -> None:
-        """A project was dropped; look again before it is used."""
+        """Remove a project from the cache, as it was dropped."""
         self._known.pop(project.project_id, None)
         self._database.forget(project.schema_name)
 
-    async def meant(
+    async def choose(
         self, project_id: str | None, identity: Identity, repository: Path | None = None
-    ) -> Meant:
-        """What a call means, whether there is such a project or not.
+    ) -> ProjectChoice:
+        """The project that a call uses, whether it exists or not.
 
         Raises:
-            InvalidInput: the id is none, or a context file is broken.
+            InvalidInput: the id is invalid, or a context file is.
         """
         if project_id is not None:
-            return Meant(canonical(project_id), "explicit")
+            return ProjectChoice(canonical(project_id), "explicit")
         if self._chosen is not None:
-            return Meant(canonical(self._chosen), "config")
+            return ProjectChoice(canonical(self._chosen), "config")
         context = await self._context(identity, repository)
         if context is not None:
-            return Meant(context.project_id, "config", context)
+            return ProjectChoice(context.project_id, "config", context)
         active = await self._active.of(identity)
         if active is not None:
-            return Meant(active.project_id, "active")
+            return ProjectChoice(active.project_id, "active")
         if self.workflow is not None:
             answer = await self.workflow.active_project()
             if answer.project_id is not None:
-                return Meant(canonical(answer.project_id), "workflow")
-        return Meant(None, "default")
+                return ProjectChoice(canonical(answer.project_id), "workflow")
+        return ProjectChoice(None, "default")
 
     async def _context(
         self, identity: Identity, repository: Path | None = None
@@ -248,48 +250,50 @@ class Resolver:
     async def _confirm(
         self, project: Project, identity: Identity, repository: Path | None = None
     ) -> None:
-        """Whoever names the project that the file names as well has confirmed the file."""
+        """A caller that explicitly names the same project as the context file confirms the file."""
         try:
             context = await self._context(identity, repository)
         except InvalidInput:
-            return  # a broken file is no reason to refuse a call that does not need it
+            return  # an invalid file must not fail a call that does not need it
         if context is not None and context.project_id == project.project_id:
             await self._trust.grant(context.directory, project)
 
-    async def _open(self, meant: Meant, *, create: bool = False, again: bool = False) -> Project:
-        """The project that is meant; ``again`` looks whether it still exists."""
-        project_id = meant.project_id
-        # An active project that is gone is not made anew: its caller is to know.
-        create = create and meant.source != "active"
-        known = None if create or again else self._known.get(project_id)
-        if not create and not again:
+    async def _open(
+        self, choice: ProjectChoice, *, create: bool = False, recheck: bool = False
+    ) -> Project:
+        """The project of a choice; ``recheck`` checks that it still exists."""
+        project_id = choice.project_id
+        # An active project that was dropped is not created again: the caller gets an error.
+        create = create and choice.source != "active"
+        known = None if create or recheck else self._known.get(project_id)
+        if not create and not recheck:
             looked_up("project", hit=known is not None)
         if known is not None:
             project = known
         elif create or project_id is None:
             project = await ensure_project(
-                self._database, project_id, on_created=_trusting(meant.context)
+                self._database, project_id, on_created=_trusting(choice.context)
             )
         else:
             try:
                 project = await find_project(self._database, project_id)
             except ProjectNotFound as error:
                 self._known.pop(project_id, None)
-                raise _missing(meant, error) from None
+                raise _missing(choice, error) from None
         self._known[project_id] = project
-        context = meant.context
-        if context is not None and not await self._trust.holds(context.directory, project):
-            raise _not_its_own(context)
+        context = choice.context
+        if context is not None and not await self._trust.is_granted(context.directory, project):
+            raise _not_trusted(context)
         return project
 
 
 def in_words(error: CodebaseError) -> str:
-    """An error and the way out, as one text."""
+    """The message and the hint of an error, as one text."""
     return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
 def _trusting(context: ContextFile | None) -> OnCreated | None:
-    """Lets the file through which a project is made name it from then on."""
+    """Trusts the context file for the project that is created because of it."""
     if context is None:
         return None
 
@@ -299,37 +303,37 @@ def _trusting(context: ContextFile | None) -> OnCreated | None:
     return trust
 
 
-def _missing(meant: Meant, error: ProjectNotFound) -> ProjectNotFound:
-    """What to say and to do where a call did not name the missing project itself."""
+def _missing(choice: ProjectChoice, error: ProjectNotFound) -> ProjectNotFound:
+    """The error if the missing project was not named by the call itself."""
     name, first = (
-        meant.project_id,
+        choice.project_id,
         "Make it first: index_repository with this project_id, or create_project.",
     )
-    match meant.source:
+    match choice.source:
         case "active":
             return ProjectNotFound(
                 f"The active project {name} does not exist any more",
                 hint="Call switch_project with one of list_projects, or pass project_id.",
                 details=error.details,
             )
-        case "config" if meant.context is not None:
-            hint = f"{shown(meant.context.path)} names it. {first}"
+        case "config" if choice.context is not None:
+            hint = f"{path_text(choice.context.path)} names it. {first}"
         case "config":
-            hint = f"The server was started for it (CODEBASE_MCP_PROJECT). {first}"
+            hint = f"The server was started with it (CODEBASE_MCP_PROJECT). {first}"
         case "workflow":
-            hint = f"workflow-mcp says that {name} is active. {first}"
+            hint = f"workflow-mcp reports that {name} is active. {first}"
         case _:
             return error
     return ProjectNotFound(error.message, hint=hint, details=error.details)
 
 
-def _not_its_own(context: ContextFile) -> PermissionDenied:
+def _not_trusted(context: ContextFile) -> PermissionDenied:
     named = "the default workspace"
     if context.project_id is not None:
         named = f"the project {context.project_id}"
     return PermissionDenied(
-        f"{shown(context.path)} names {named}, which it did not create",
-        hint=f"If that is meant, run `codebase-mcp trust {context.directory}`, or name it once:"
+        f"{path_text(context.path)} names {named}, which it did not create",
+        hint=f"To allow it, run `codebase-mcp trust {context.directory}`, or name it once:"
         f' index_repository or switch_project with project_id="{context.project_id or "default"}".',
-        details={"file": shown(context.path), "project_id": context.project_id},
+        details={"file": path_text(context.path), "project_id": context.project_id},
     )

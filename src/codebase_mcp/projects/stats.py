@@ -1,4 +1,4 @@
-"""How much is there in this project?"""
+"""Statistics of a project."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SQL = load_queries("codebase_mcp.projects", "stats.sql")
 
 @dataclass(frozen=True, slots=True)
 class IndexSums:
-    """All repositories of a project together; ``size`` in bytes of source.
+    """Totals over all repositories of a project; ``size`` in bytes of source.
 
-    ``models`` says with which models how many of them are indexed.
+    ``models`` counts the repositories by the model of their index.
     """
 
     repositories: int
@@ -34,7 +34,7 @@ class IndexSums:
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """How many records a project holds; tasks and work items by status, the others by type."""
+    """The number of records of a project; tasks and work items by status, others by type."""
 
     tasks: dict[str, int]
     observations: dict[str, int]
@@ -45,7 +45,7 @@ class RecordCounts:
 
 
 async def load_stats(tx: Transaction) -> tuple[IndexSums, RecordCounts]:
-    """The sums of a project."""
+    """The statistics of a project."""
     sums = sums_of(await load_inventory(tx))
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for kind, label, count in await tx.fetch_all(_SQL["record_counts"]):
@@ -61,7 +61,7 @@ async def load_stats(tx: Transaction) -> tuple[IndexSums, RecordCounts]:
 
 
 def sums_of(repositories: Sequence[RepositoryFacts]) -> IndexSums:
-    """Several repositories as one."""
+    """The totals over some repositories."""
     languages: Counter[str] = Counter()
     for repository in repositories:
         languages.update(repository.languages)

@@ -1,7 +1,7 @@
-"""May the context file of this directory name that project?
+"""May the context file of a directory refer to a project?
 
-Yes, if it made the project, or if somebody said so since. Otherwise whoever clones a repository
-would work in the project that its author chose, among the records of another.
+Yes, if the project was created because of it, or if a user allowed it. Otherwise the author of a
+cloned repository could choose the project, and so give access to records of another one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _SQL = load_queries("codebase_mcp.projects", "projects.sql")
 
 
 class Trust:
-    """Remembers what was allowed, in the database and, once known, here.
+    """Stores what was allowed in the database, and caches it.
 
-    Dropping a project ends it. One that is made later under the same name is another, which its
-    time of creation tells.
+    Permissions end when a project is dropped. A later project with the same name has another time
+    of creation.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: set[tuple[str, str, datetime]] = set()
 
-    async def holds(self, directory: str, project: Project) -> bool:
-        """Whether the file of this directory may name the project."""
+    async def is_granted(self, directory: str, project: Project) -> bool:
+        """Whether the file of this directory may refer to the project."""
         key = (directory, project.schema_name, project.created_at)
         if key not in self._known:
             async with self._database.catalogue(readonly=True) as tx:
@@ -40,7 +40,7 @@ class Trust:
         return True
 
     async def grant(self, directory: str, project: Project) -> None:
-        """Let the file of this directory name the project."""
+        """Allow the file of this directory to refer to the project."""
         key = (directory, project.schema_name, project.created_at)
         if key not in self._known:
             async with self._database.catalogue() as tx:
@@ -49,5 +49,5 @@ class Trust:
 
 
 async def enter_trust(tx: Transaction, directory: str, schema_name: str) -> None:
-    """Store that the file of this directory may name the project in this schema."""
+    """Store that the file of this directory may refer to the project in this schema."""
     await tx.execute(_SQL["add_trust"], directory=directory, schema_name=schema_name)

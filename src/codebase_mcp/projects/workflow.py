@@ -1,9 +1,9 @@
-"""Which project does workflow-mcp say is active?
+"""Which project does workflow-mcp report as active?
 
-``GET {url}/api/v1/projects/active`` answers a JSON object whose ``project_id`` is a text, or null
-where none is active. It must never hold anybody up: all of it takes a second at most, one request
-serves all who ask meanwhile, and its outcome counts for a minute, a failure too. A failure means
-the default workspace, and a line in the log.
+``GET {url}/api/v1/projects/active`` returns a JSON object whose ``project_id`` is a string, or null
+if none is active. It must not delay calls: a request takes a second at most, concurrent callers
+share one, and its outcome is cached for a minute, even a failure. After a failure the default
+workspace is used, and a warning is logged.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ MAX_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What workflow-mcp said, or what was wrong with it (``problem``)."""
+class ActiveProjectReply:
+    """The active project, or why it is unknown (``problem``)."""
 
     project_id: str | None = None
     problem: str | None = None
 
 
 class WorkflowClient:
-    """Asks one workflow-mcp. ``clock`` counts seconds for the cache."""
+    """A client of workflow-mcp; ``clock`` counts seconds for the cache."""
 
     def __init__(
         self,
@@ -51,38 +51,38 @@ class WorkflowClient:
         self._time_limit_s = time_limit_s
         self._cache_s = cache_s
         self._clock = clock
-        self._answer = Answer()
+        self._answer = ActiveProjectReply()
         self._expires = float("-inf")
-        self._asking: asyncio.Task[Answer] | None = None
+        self._asking: asyncio.Task[ActiveProjectReply] | None = None
 
-    async def active_project(self) -> Answer:
-        """Its last answer, or a new one where that is too old; never an error."""
+    async def active_project(self) -> ActiveProjectReply:
+        """The cached answer, or a new one if that has expired; never raises."""
         is_fresh = self._clock() < self._expires
         looked_up("workflow", hit=is_fresh)
         if is_fresh:
             return self._answer
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
-        # Whoever asked first may be cancelled; the others still wait for the answer.
+        # The first caller may be cancelled while others wait for the answer.
         return await asyncio.shield(self._asking)
 
     async def close(self) -> None:
-        """Give up a request that is under way."""
+        """Cancel a running request."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait([self._asking])
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> ActiveProjectReply:
         try:
             async with asyncio.timeout(self._time_limit_s):
-                answer = Answer(project_of(await self._fetch()))
+                answer = ActiveProjectReply(project_of(await self._fetch()))
         except TimeoutError:
-            answer = Answer(problem=f"no answer within {self._time_limit_s:g} s")
+            answer = ActiveProjectReply(problem=f"no answer within {self._time_limit_s:g} s")
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            answer = Answer(problem=str(error) or type(error).__name__)
+            answer = ActiveProjectReply(problem=str(error) or type(error).__name__)
         if answer.problem is not None:
             _log.warning(
-                "workflow-mcp does not say which project is active (%s): for %g s calls without"
+                "workflow-mcp does not report the active project (%s): for %g s calls without"
                 " project_id use the default workspace",
                 answer.problem,
                 self._cache_s,
@@ -94,11 +94,11 @@ class WorkflowClient:
         """The body of the reply.
 
         Raises:
-            ValueError: another status than 200, or too long a body.
+            ValueError: the status is not 200, or the body is too long.
             httpx2.HTTPError, httpx2.InvalidURL, OSError: it cannot be reached.
         """
-        # What the environment says about proxies and passwords is not meant for this address. A
-        # compressed body is not asked for: a short one could unfold into a very long one.
+        # Proxies and passwords in the environment are not meant for this address. No compression,
+        # as a small compressed body could expand to a very large one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (
             httpx2.AsyncClient(
@@ -117,23 +117,23 @@ class WorkflowClient:
 
 
 def project_of(body: bytes) -> str | None:
-    """The active project that a reply names; None where it says that there is none.
+    """The active project in a reply; None if no project is active.
 
     Raises:
-        ValueError: the reply is something else.
+        ValueError: the reply is invalid.
     """
     try:
         content: Any = json.loads(body)
     except (ValueError, RecursionError):
         raise ValueError("the body is not JSON") from None
     if not isinstance(content, dict) or "project_id" not in content:
-        raise ValueError("the body is no object with project_id")
+        raise ValueError("the body is not an object with project_id")
     project_id = content["project_id"]
     if project_id is None:
         return None
     if not isinstance(project_id, str):
-        raise ValueError("its project_id is not a text")
+        raise ValueError("its project_id is not a string")
     try:
         return validate_project_id(project_id)
     except InvalidInput:
-        raise ValueError("its project_id is no valid id of a project") from None
+        raise ValueError("its project_id is invalid") from None

@@ -1,4 +1,4 @@
-"""Which agents work in this project, and how do they fare?"""
+"""The agents of a project and their executions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codebase_mcp.records.sessions import session_for
 
 _SQL = load_queries("codebase_mcp.records", "agents.sql")
 
-# An agent that has done nothing for so long is idle.
+# An agent without an execution for this long is idle.
 ACTIVE_MINUTES = 60
 
 RECENT_SHOWN = 10
@@ -23,7 +23,7 @@ RECENT_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """Something that an agent did; ``success`` is None where nobody said."""
+    """An execution of an agent; ``success`` is None if unknown."""
 
     tool_name: str | None = None
     success: bool | None = None
@@ -34,7 +34,7 @@ class Doing:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Something that an agent did, as it is kept."""
+    """A stored execution of an agent."""
 
     id: UUID
     at: datetime
@@ -91,7 +91,7 @@ async def open_agent(
 async def track_execution(
     tx: Transaction, name: str, doing: Doing, owner: str | None
 ) -> tuple[Agent, UUID]:
-    """Keep what an agent did; the agent, and the id of what is kept.
+    """Store an execution; returns the agent and the id of the execution.
 
     Raises:
         NotFound: there is no such agent.

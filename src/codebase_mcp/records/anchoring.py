@@ -1,4 +1,4 @@
-"""Is this place still what was meant? Pure: texts and definitions in, where an anchor stands out.
+"""Where is the code of an anchor after its repository changed? Pure: from texts and definitions.
 
 An anchor keeps the hash of what was confirmed: git's hash of a file, or a hash of a definition's
 lines. What it stands on is compared with that hash alone, so a change that is undone is forgotten.
@@ -24,18 +24,18 @@ MAX_ANCHORS = 10
 # git calls a file renamed if half of its text is still there (diff --find-renames).
 _ALIKE = 0.5
 
-# So many new files are compared with one that is gone; with more new files of its extension than
-# that, only those of its name are looked at.
+# How many new files are compared with a deleted one; if more have its extension, only those with
+# its name are compared.
 _COMPARED = 10
 _MOST_NEW_FILES = 1_000
 
-# So many places of the same text are named in a reason.
+# How many places with the same text a reason lists.
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place as a client names it: at least one of file, symbol and commit."""
+class CodeReference:
+    """A reference to code from a client: at least one of file, symbol and commit."""
 
     file: str | None = None
     symbol: str | None = None
@@ -44,8 +44,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """Where an anchor stands, and what is known of it.
+class AnchorSpot:
+    """The current position of an anchor, and what is known of it.
 
     ``hash`` is of what was confirmed, None as long as the place was never found. ``blob_id`` is
     the text in which it was last seen; ``is_missing`` says that it is not there now.
@@ -124,8 +124,8 @@ def _unindented(lines: Sequence[str]) -> str:
     return "\n".join(line.removeprefix(margin).rstrip() for line in lines)
 
 
-def missing(spot: Spot, reason: str) -> Spot:
-    """The anchor, its place not there; what was confirmed is kept, should it come back."""
+def missing(spot: AnchorSpot, reason: str) -> AnchorSpot:
+    """The anchor without its code; the confirmed hash is kept, as the code may come back."""
     return replace(
         spot,
         start_line=None,
@@ -137,8 +137,8 @@ def missing(spot: Spot, reason: str) -> Spot:
 
 
 def follow_file(
-    spot: Spot, here: Content | None, copy: Content | None, move: Content | None
-) -> Spot:
+    spot: AnchorSpot, here: Content | None, copy: Content | None, move: Content | None
+) -> AnchorSpot:
     """The anchor of a whole file after its repository changed.
 
     ``here`` is the file of its path, ``copy`` another with the confirmed text, and ``move`` what
@@ -153,7 +153,7 @@ def follow_file(
     return missing(spot, "the file is gone")
 
 
-def _on_file(spot: Spot, content: Content, otherwise: str | None) -> Spot:
+def _on_file(spot: AnchorSpot, content: Content, otherwise: str | None) -> AnchorSpot:
     is_same = content.hash == spot.hash
     return replace(
         spot,
@@ -167,14 +167,14 @@ def _on_file(spot: Spot, content: Content, otherwise: str | None) -> Spot:
 
 
 def follow_symbol(
-    spot: Spot,
+    spot: AnchorSpot,
     here: Definition | None,
     *,
     elsewhere: Sequence[Definition] = (),
     renamed: Definition | None = None,
     moved_to: str | None = None,
     written: Collection[str] = (),
-) -> Spot:
+) -> AnchorSpot:
     """The anchor of a definition after its repository changed.
 
     ``here`` is the definition of its name in its file, ``elsewhere`` are others of the same last
@@ -224,7 +224,7 @@ def _likeliest(
     return [definition for grade, definition in graded if grade == best]
 
 
-def on_symbol(spot: Spot, definition: Definition, otherwise: str | None) -> Spot:
+def on_symbol(spot: AnchorSpot, definition: Definition, otherwise: str | None) -> AnchorSpot:
     """The anchor on a definition; ``otherwise`` is the reason if it is not what was confirmed."""
     is_same = definition.body.hash == spot.hash
     return replace(
@@ -242,7 +242,7 @@ def on_symbol(spot: Spot, definition: Definition, otherwise: str | None) -> Spot
 
 
 def find_renamed(
-    spot: Spot, before: Sequence[Named], now: Sequence[Named], lines: Sequence[str]
+    spot: AnchorSpot, before: Sequence[Named], now: Sequence[Named], lines: Sequence[str]
 ) -> tuple[str, Body] | None:
     """The one definition that is new in a file and, but for its name, what was confirmed."""
     old = next((named for named in before if named.qualified == spot.symbol), None)

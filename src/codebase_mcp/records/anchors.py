@@ -1,4 +1,4 @@
-"""Which place in the code is this record about, and is that place still what it was?
+"""Anchors of records: the code that a record is about, and whether it has changed.
 
 Anchors are set here, by the places that a client names; `following` keeps them true afterwards.
 """
@@ -14,14 +14,14 @@ from uuid import UUID, uuid4
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchoring import MAX_ANCHORS, AnchorState, Place, Spot
+from codebase_mcp.records.anchoring import MAX_ANCHORS, AnchorSpot, AnchorState, CodeReference
 from codebase_mcp.records.places import Choice, Several, resolve
 
 __all__ = [
     "MAX_ANCHORS",
     "Anchor",
     "AnchorState",
-    "Place",
+    "CodeReference",
     "RecordKind",
     "anchors_of",
     "set_anchors",
@@ -31,7 +31,7 @@ _SQL = load_queries("codebase_mcp.records", "anchors.sql")
 
 RecordKind = Literal["task", "observation", "entity", "work_item"]
 
-# So many of the places that a name could mean are listed.
+# How many candidates for an ambiguous name are listed.
 _LISTED = 10
 
 
@@ -54,9 +54,9 @@ class Anchor:
 
 
 async def set_anchors(
-    tx: Transaction, kind: RecordKind, record_id: UUID, places: Sequence[Place]
+    tx: Transaction, kind: RecordKind, record_id: UUID, places: Sequence[CodeReference]
 ) -> None:
-    """Let a record be about these places, as they are now, and no others.
+    """Set the anchors of a record to these places, as they are now.
 
     A place that is not in the index is kept as it was named, until a run brings it in.
 
@@ -99,7 +99,7 @@ async def anchors_of(
     return found
 
 
-def _relative(position: int, place: Place, roots: Mapping[UUID, str]) -> Place:
+def _relative(position: int, place: CodeReference, roots: Mapping[UUID, str]) -> CodeReference:
     """An absolute path as one relative to the innermost indexed repository around it."""
     if place.file is None or not place.file.startswith("/"):
         return place
@@ -122,8 +122,10 @@ def _relative(position: int, place: Place, roots: Mapping[UUID, str]) -> Place:
     return replace(place, file=path, repository_id=repository_id)
 
 
-def _unique(position: int, place: Place, found: Spot | Several, roots: Mapping[UUID, str]) -> Spot:
-    if isinstance(found, Spot):
+def _unique(
+    position: int, place: CodeReference, found: AnchorSpot | Several, roots: Mapping[UUID, str]
+) -> AnchorSpot:
+    if isinstance(found, AnchorSpot):
         return found
     listed = found.choices[:_LISTED]
     more = ", and more" if len(found.choices) > _LISTED else ""
@@ -156,7 +158,7 @@ def _as_details(choice: Choice) -> dict[str, object]:
 
 
 def _columns(
-    kind: RecordKind, record_id: UUID, places: Sequence[Place], spots: Sequence[Spot]
+    kind: RecordKind, record_id: UUID, places: Sequence[CodeReference], spots: Sequence[AnchorSpot]
 ) -> dict[str, object]:
     return {
         "kind": kind,

@@ -4,7 +4,7 @@
 SELECT pg_advisory_xact_lock_shared(hashtextextended('anchors ' || current_schema(), 0));
 
 -- name: lock_record
--- Whoever else sets the anchors of this record waits.
+-- Other callers that set the anchors of this record wait.
 SELECT pg_advisory_xact_lock(hashtextextended('anchors ' || %(record_id)s::uuid, 0));
 
 -- name: repositories

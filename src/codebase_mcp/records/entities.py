@@ -1,6 +1,6 @@
-"""Records of types that users made: what is kept of each type, and how is it found?
+"""Entities: records of user-defined types.
 
-Whoever stores an entity holds its type's row shared, whoever changes the schema holds it alone: so
+Storing an entity locks its type's row shared, changing the schema locks it exclusively: so
 no entity is ever held against a schema that is not the current one at that moment.
 """
 
@@ -17,7 +17,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
+from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 from codebase_mcp.records.entity_types import (
     EntityType,
     SchemaUpdate,
@@ -51,7 +51,7 @@ _SQL = load_queries("codebase_mcp.records", "entities.sql")
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A record of a type. ``schema_version`` is what its data was last held against."""
+    """An entity. ``schema_version`` is the version that its data was last validated with."""
 
     id: UUID
     entity_type: str
@@ -79,7 +79,7 @@ async def create_entity(
     data: Mapping[str, Any],
     *,
     tags: Sequence[str] = (),
-    places: Sequence[Place] = (),
+    places: Sequence[CodeReference] = (),
 ) -> Entity:
     """Store a new entity.
 
@@ -149,7 +149,7 @@ async def update_entity(
     version: int,
     *,
     tags: Sequence[str] | None = None,
-    places: Sequence[Place] | None = None,
+    places: Sequence[CodeReference] | None = None,
 ) -> Entity:
     """Replace an entity's data; tags and places only where they are given.
 
@@ -171,14 +171,14 @@ async def update_entity(
         "schema_version": kind.version,
     }
     entity = await _written(tx, "update_entity", params, places)
-    if entity is None:  # somebody else was quicker
+    if entity is None:  # another caller changed it first
         await _require_version(tx, entity_id, version)
     assert entity is not None
     return entity
 
 
 async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) -> Entity:
-    """Mark an entity as deleted; its name is free again. One that is deleted stays as it is.
+    """Mark an entity as deleted; its name can be used again. No change if it is deleted already.
 
     Raises:
         NotFound: there is no such entity.
@@ -197,13 +197,13 @@ async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) ->
             f"Deleting must be confirmed: the {entity.entity_type} {entity.name!r} "
             f"(version {entity.version}) would be deleted",
             rule="true",
-            hint="Pass confirmed=true if that is what is wanted.",
+            hint="Pass confirmed=true to delete it.",
         )
     return entity
 
 
 async def _require_version(tx: Transaction, entity_id: UUID, expected: int) -> None:
-    """Refuse a change of what is not there, or is no more what the caller has seen."""
+    """Refuse to change an entity that is missing, or has changed since the caller read it."""
     row = await tx.fetch_one(_SQL["version_of"], id=entity_id)
     if row is None:
         raise _not_found(entity_id)
@@ -225,7 +225,7 @@ async def _written(
     tx: Transaction,
     statement: Literal["create_entity", "update_entity"],
     params: Mapping[str, Any],
-    places: Sequence[Place] | None,
+    places: Sequence[CodeReference] | None,
 ) -> Entity | None:
     """An entity as a statement wrote it, with the places that are given; None if it wrote none."""
     written, shown = await tx.fetch_many([(_SQL[statement], params), (_SQL["entity"], params)])

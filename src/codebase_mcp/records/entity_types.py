@@ -1,4 +1,4 @@
-"""Which kinds of entities are there, and what does each one's schema ask?
+"""Entity types and their schemas.
 
 Versions of a schema are kept. An entity fits the version that its ``schema_version`` names: the one
 that was current when it was stored, or that it was checked against since.
@@ -35,7 +35,7 @@ _SQL = load_queries("codebase_mcp.records", "entity_types.sql")
 MAX_DATA_BYTES = 256 * 1024
 MAX_DATA_DEPTH = 64
 
-# So many names of types help whoever mistook one; so many entities whoever has to correct them.
+# How many type names, and how many invalid entities, an error lists.
 _NAMES_SHOWN = 20
 _MISFITS_SHOWN = 10
 _BREAKING_SHOWN = 20
@@ -63,13 +63,13 @@ class EntityType:
 
     @property
     def schema(self) -> Schema:
-        """The schema, ready to hold data against it."""
+        """The compiled schema, for validation."""
         return stored_schema(self.schema_text)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaUpdate:
-    """What an update of a schema did, and how many entities were held against it, if any were."""
+    """The result of a schema update, and how many entities were validated, if any."""
 
     type: EntityType
     previous_version: int
@@ -78,7 +78,7 @@ class SchemaUpdate:
 
 
 def folded(type_name: str) -> str:
-    """What a type is found by: its name without regard to case."""
+    """The key of a type: its name, ignoring case."""
     return type_name.casefold()
 
 
@@ -95,10 +95,10 @@ def schema_problems(schema: Mapping[str, Any], data: Any) -> list[str]:
 async def register_entity_type(
     tx: Transaction, name: str, schema: Mapping[str, Any], description: str | None = None
 ) -> EntityType:
-    """Make a new kind of entity.
+    """Create an entity type.
 
     Raises:
-        InvalidInput: the schema is none that we accept.
+        InvalidInput: the schema is invalid.
         Conflict: there is a type of this name, in whatever case.
     """
     await asyncio.to_thread(accept_schema, schema)
@@ -131,11 +131,11 @@ async def update_entity_type_schema(
     validate_existing: bool = False,
     allow_breaking: bool = False,
 ) -> SchemaUpdate:
-    """Make another schema the current one of a type; the same schema makes no new version.
+    """Change the schema of a type; the same schema makes no new version.
 
     Raises:
         NotFound: there is no such type.
-        InvalidInput: the schema is none that we accept; or it breaks what may be there, and that
+        InvalidInput: the schema is invalid; or it breaks existing data, and that
             is not allowed; or existing entities are to be checked and do not fit.
     """
     new = await asyncio.to_thread(accept_schema, schema, "new_schema")
@@ -248,7 +248,7 @@ def _require_compatible(kind: EntityType, changes: Sequence[Change]) -> None:
 
 
 async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> int:
-    """Hold all entities of a type against a schema; how many there are."""
+    """Validate all entities of a type against a schema; returns their number."""
     checked, misfits = 0, 0
     shown: list[dict[str, str]] = []
     async for batch in _batches(tx, kind.id):
@@ -275,7 +275,7 @@ async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> 
 
 
 async def _batches(tx: Transaction, type_id: UUID) -> AsyncIterator[list[Row]]:
-    """All entities of a type that are not deleted, some at a time."""
+    """All entities of a type that are not deleted, in batches."""
     after = Paging(_CHECKED_AT_ONCE)
     while True:
         params = {**after.parameters(), "limit": _CHECKED_AT_ONCE, "type_id": type_id}
@@ -288,7 +288,7 @@ async def _batches(tx: Transaction, type_id: UUID) -> AsyncIterator[list[Row]]:
 
 
 def _misfits(schema: Schema, rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Those of some entities that do not fit a schema, as errors show them."""
+    """The entities that do not fit a schema, in the form for errors."""
     found = []
     for identity, _, name, text in rows:
         if problems := schema.problems(json.loads(text)):

@@ -1,4 +1,4 @@
-"""Where did the places go that records are about, now that the code has changed?
+"""Updates the anchors of records after the code has changed.
 
 Called after each index run. Anchors whose file has the same text as when they were last looked at
 are not touched, so a run that changed nothing of theirs costs one statement.
@@ -18,11 +18,11 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.index.identity import WORKTREE
 from codebase_mcp.records.anchoring import (
+    AnchorSpot,
+    CodeReference,
     Content,
     Definition,
     Named,
-    Place,
-    Spot,
     find_renamed,
     follow_file,
     follow_symbol,
@@ -39,7 +39,7 @@ _SQL = load_queries("codebase_mcp.records", "following.sql")
 # Definitions of one name that are held against the one that is gone.
 _MOST_NAMESAKES = 50
 
-# Files that are gone are compared so many at a time, each with some texts of up to a megabyte.
+# How many deleted files are compared at a time, each with some texts of up to a megabyte.
 _BATCH = 8
 
 
@@ -48,7 +48,7 @@ class Tracked:
     """An anchor as it was last seen, and the file that is now at its path."""
 
     id: UUID
-    spot: Spot
+    spot: AnchorSpot
     here: Content | None
 
 
@@ -70,7 +70,7 @@ async def refresh_anchors(
     changed: Collection[str] = (),
     is_changed: bool = True,
 ) -> int:
-    """Let the anchors in a repository follow its code; how many of them are not as they were.
+    """Update the anchors in a repository; returns how many have changed.
 
     ``added`` and ``changed`` are the paths that the index run wrote. If it did nothing at all
     (``is_changed``), what was missing is still missing and is not looked for.
@@ -106,22 +106,24 @@ async def refresh_anchors(
 
 def _tracked(row: Row) -> Tracked:
     identity, *fields, blob_id, blob_hash = row
-    spot = Spot(*fields)
+    spot = AnchorSpot(*fields)
     if blob_id is None or spot.file is None:
         return Tracked(identity, spot, None)
     return Tracked(identity, spot, Content(spot.file, blob_id, blob_hash))
 
 
-async def _resolve_again(tx: Transaction, anchors: Sequence[Tracked]) -> dict[UUID, Spot]:
+async def _resolve_again(tx: Transaction, anchors: Sequence[Tracked]) -> dict[UUID, AnchorSpot]:
     """Anchors whose place was never found, or whose repository was not known."""
     if not anchors:
         return {}
-    places = [Place(a.spot.file, a.spot.symbol, None, a.spot.repository_id) for a in anchors]
+    places = [
+        CodeReference(a.spot.file, a.spot.symbol, None, a.spot.repository_id) for a in anchors
+    ]
     found = await resolve(tx, places)
     return {a.id: _found(a.spot, now) for a, now in zip(anchors, found, strict=True)}
 
 
-def _found(before: Spot, now: Spot | Several) -> Spot:
+def _found(before: AnchorSpot, now: AnchorSpot | Several) -> AnchorSpot:
     if isinstance(now, Several):
         what = "symbol" if now.field == "symbol" else "file"
         return missing(before, f"{what} is in several places: name one of them")
@@ -133,7 +135,9 @@ def _found(before: Spot, now: Spot | Several) -> Spot:
     return replace(kept, state="needs_review", reason=f"{now.symbol or 'the file'} changed")
 
 
-async def _follow(tx: Transaction, tree: _Tree, anchors: Sequence[Tracked]) -> dict[UUID, Spot]:
+async def _follow(
+    tx: Transaction, tree: _Tree, anchors: Sequence[Tracked]
+) -> dict[UUID, AnchorSpot]:
     """Anchors whose place was found before."""
     unread = {
         a.id: missing(a.spot, "the file could not be indexed")
@@ -193,7 +197,7 @@ async def _find_moves(
 
 
 async def _find_edited(tx: Transaction, tree: _Tree, gone: Mapping[str, int]) -> dict[str, Content]:
-    """Files that are gone, by their last text, and the new file that each became."""
+    """Deleted files, by their last text, and the new file that each became."""
     if not gone or not tree.added:
         return {}
     rows = await tx.fetch_all(
@@ -228,7 +232,7 @@ async def _find_edited(tx: Transaction, tree: _Tree, gone: Mapping[str, int]) ->
 
 async def _follow_symbols(
     tx: Transaction, tree: _Tree, anchors: Sequence[Tracked], moves: Mapping[str, Content]
-) -> dict[UUID, Spot]:
+) -> dict[UUID, AnchorSpot]:
     here = await _definitions(
         tx,
         {
@@ -238,7 +242,7 @@ async def _follow_symbols(
         },
     )
     in_place = {(d.path, d.qualified): d for d in here}
-    spots: dict[UUID, Spot] = {}
+    spots: dict[UUID, AnchorSpot] = {}
     lost = []
     for anchor in anchors:
         spot = anchor.spot
@@ -328,7 +332,7 @@ async def _definitions(
     ]
 
 
-async def _store(tx: Transaction, spots: Mapping[UUID, Spot]) -> None:
+async def _store(tx: Transaction, spots: Mapping[UUID, AnchorSpot]) -> None:
     values = spots.values()
     await tx.execute(
         _SQL["update_anchors"],

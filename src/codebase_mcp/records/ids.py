@@ -1,4 +1,4 @@
-"""Which record does the beginning of an id mean? People type eight digits, not thirty-two."""
+"""Finds a record by a prefix of its id: people type eight digits, not thirty-two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIN_DIGITS = 4
 
 
 async def whole_id(tx: Transaction, kind: Shown, beginning: str) -> UUID:
-    """The id that begins so.
+    """The id with this prefix.
 
     Raises:
         InvalidInput: it is no beginning of an id, or several records' ids begin so.
@@ -27,7 +27,7 @@ async def whole_id(tx: Transaction, kind: Shown, beginning: str) -> UUID:
     digits = beginning.replace("-", "").lower()
     label = kind.replace("_", " ")
     if not re.fullmatch(rf"[0-9a-f]{{{MIN_DIGITS},32}}", digits):
-        message = f"{beginning[:60]!r} is no id of a {label}, nor the beginning of one"
+        message = f"{beginning[:60]!r} is not an id of a {label} or a prefix of one"
         raise InvalidInput.of("id", beginning[:60], message, rule=f"{MIN_DIGITS} or more digits")
     rows = await tx.fetch_all(
         _SQL[f"{kind}_ids"], first=digits.ljust(32, "0"), last=digits.ljust(32, "f")

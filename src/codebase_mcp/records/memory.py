@@ -1,4 +1,4 @@
-"""What was decided, done and learned: how is it stored, and how is it found again?
+"""Stores observations: decisions, results and lessons.
 
 The same content is one observation. Words and meaning of each are kept beside it, made by one model
 (``model_of``); where another model made them they are made anew, some at a time (``outdated``,
@@ -21,7 +21,7 @@ from codebase_mcp.counting import Lexicon, term_table
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import tend_vector_index, wants_vector_index
+from codebase_mcp.database.vectors import maintain_vector_index, wants_vector_index
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound
@@ -36,21 +36,21 @@ ObservationType = Literal["Decision", "Execution", "Summary", "Insight", "Patter
 
 MAX_TAGS = 20
 
-# Raise when what is stored of an observation's words or meaning changes.
+# Increment when the stored terms or vectors of an observation change.
 MEMORY_VERSION = 1
 
 # The length, in terms, of a typical observation: a few sentences.
 AVERAGE_TERMS = 40.0
 
-# So many are made anew at once: some tens of milliseconds with the built-in model. A service takes
-# longer, and who calls waits for it.
+# How many are re-embedded at once: tens of milliseconds with the built-in model. A service takes
+# longer, while the caller waits.
 RENEWED_AT_ONCE = 500
 RENEWED_BY_SERVICE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Something that was observed, and when it was first and last said."""
+    """An observation, and when it was first and last stored."""
 
     id: UUID
     content: str
@@ -70,7 +70,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ObservationText:
     """A text and its tags, before they are stored."""
 
     content: str
@@ -79,12 +79,12 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a text will be found by, as PostgreSQL's text: terms, their weights, and vectors.
+    """The terms, weights and vectors of a text, in PostgreSQL's text syntax.
 
     The first vector is that of the whole with its tags, the others are those of its passages.
     """
 
-    said: Said
+    said: ObservationText
     model: str
     terms: str
     lex: str
@@ -93,7 +93,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What should be done for the memory of a project when there is time."""
+    """Pending maintenance of a project's observations."""
 
     renew: bool
     index: bool
@@ -104,7 +104,7 @@ def model_of(model: Model) -> str:
     return f"{MEMORY_VERSION}.{TOKENS_VERSION}-{model.facts.fingerprint}"
 
 
-async def prepare(model: Model, said: Sequence[Said]) -> list[Prepared]:
+async def prepare(model: Model, said: Sequence[ObservationText]) -> list[Prepared]:
     """Count the words of some texts and embed them.
 
     Raises:
@@ -121,7 +121,7 @@ async def prepare(model: Model, said: Sequence[Said]) -> list[Prepared]:
 
 def _prepared(
     model: str,
-    said: Sequence[Said],
+    said: Sequence[ObservationText],
     parts: Sequence[Sequence[str]],
     texts: Sequence[str],
     vectors: Iterable[Vectors],
@@ -148,7 +148,7 @@ async def store_observation(
     kind: ObservationType,
     session_id: str | None,
 ) -> tuple[UUID, bool]:
-    """Keep a text; its id, and whether it is new. One that is there already gains the tags."""
+    """Store a text; returns its id and whether it is new. An existing one gets the tags added."""
     said, identity = prepared.said, uuid4()
     row = await tx.fetch_one(
         _SQL["store"],
@@ -167,7 +167,7 @@ async def store_observation(
     assert row is not None
     stored, tags = row
     if stored != identity and said.tags:  # it is found by its tags too; the row stays locked
-        [with_all] = await prepare(model, [Said(said.content, tuple(tags))])
+        [with_all] = await prepare(model, [ObservationText(said.content, tuple(tags))])
         await _write_anew(tx, {stored: with_all}, anyway=True)
     return stored, stored == identity
 
@@ -179,7 +179,7 @@ async def store_prepared(
 
     Left out is what is there already, by id or by content.
     """
-    said = [Said(line["content"], tuple(line["tags"])) for line in lines]
+    said = [ObservationText(line["content"], tuple(line["tags"])) for line in lines]
     made = [
         {
             **line,
@@ -214,7 +214,7 @@ async def get_observations(
 async def load_observations(
     tx: Transaction, ids: Sequence[UUID], relevance: Mapping[UUID, float] | None = None
 ) -> list[Observation]:
-    """Those of some observations that are there, in this order."""
+    """The existing ones of some observations, in this order."""
     if not ids:
         return []
     rows = await tx.fetch_all(_SQL["get"], ids=list(ids))
@@ -269,7 +269,7 @@ async def newest_of_each_type(
 
 
 async def look_after(tx: Transaction, model: Model) -> Upkeep:
-    """What should be done for this memory when there is time."""
+    """The pending maintenance of the observations."""
     row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
     mixed, vectors = row
@@ -277,15 +277,15 @@ async def look_after(tx: Transaction, model: Model) -> Upkeep:
     return Upkeep(mixed, wants)
 
 
-async def outdated(tx: Transaction, model: Model) -> dict[UUID, Said]:
-    """Some observations that another model made."""
+async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]:
+    """Some observations that were embedded with another model."""
     most = RENEWED_BY_SERVICE if model.local is None else RENEWED_AT_ONCE
     rows = await tx.fetch_all(_SQL["outdated"], model=model_of(model), limit=most)
-    return {identity: Said(content, tuple(tags)) for identity, content, tags in rows}
+    return {identity: ObservationText(content, tuple(tags)) for identity, content, tags in rows}
 
 
 async def renew(tx: Transaction, prepared: Mapping[UUID, Prepared]) -> None:
-    """Let outdated observations be found by what this model makes of them."""
+    """Re-embed outdated observations with this model."""
     await _write_anew(tx, prepared, anyway=False)
 
 
@@ -294,7 +294,7 @@ async def tend_index(tx: Transaction, model: Model) -> None:
     await tx.lock("memory index")
     row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
-    await tend_vector_index(tx, model.facts.dimension, row[1])
+    await maintain_vector_index(tx, model.facts.dimension, row[1])
 
 
 async def _write_anew(tx: Transaction, prepared: Mapping[UUID, Prepared], *, anyway: bool) -> None:

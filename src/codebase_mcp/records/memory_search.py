@@ -1,8 +1,8 @@
-"""Which observations could answer this question? Two lists from the database, and their evidence.
+"""Searches observations: two candidate lists from the database, and their evidence.
 
-Words (BM25 over the observations that the rarest terms pick) and meaning (nearest vectors). Filters
-are part of every statement, never applied after a cut. What the evidence amounts to says
-``recall.py``.
+Words (BM25 over the observations that the rarest terms pick) and meaning (nearest vectors).
+MemoryFilters are part of every statement, never applied after a cut. What the evidence amounts to
+says ``recall.py``.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.records", "memory_search.sql")
 
-# Up to so many observations of a term are counted: more make it no less telling.
+# The document frequency of a term is counted up to this limit.
 COUNTED = 3_000
 
-# Of how many a prompt is packed: so many that answer its question, and so many of each type.
+# How many candidates a prompt is packed from: answers to its question, and the newest per type.
 CANDIDATES = 100
 
-# So many go on to ranking: the best by words, and those that the nearest vectors belong to.
+# How many candidates are ranked: the best by terms, and those with the nearest vectors.
 BY_WORDS = 80
 NEAREST_VECTORS = 120
 
-# So few observations are compared one by one; they have some vectors each.
+# Up to this many observations are compared exactly; each has several vectors.
 FEW_OBSERVATIONS = EXACT_VECTORS // 4
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What an observation must be to be found; all the tags, and what is not None."""
+class MemoryFilters:
+    """Filters for observations: all the tags, and every field that is not None."""
 
     tags: tuple[str, ...] = ()
     type: str | None = None
@@ -66,7 +66,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What choosing statements and scoring need to know.
+    """Statistics for choosing statements and for scoring.
 
     ``compared`` observations pass the filters, or so many at least; ``few`` says that all of them
     can be compared, ``mixed`` that some were made by another model. ``vectors`` is an estimate.
@@ -84,7 +84,7 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, as words and as a vector of a model whose cosines are of a scale."""
+    """A query as terms and as a vector, with the scale of its model's cosines."""
 
     query: Query
     vector: Vectors
@@ -100,7 +100,7 @@ class _Search:
     vector: Vectors
     model: str
     scale: Scale
-    filters: Filters
+    filters: MemoryFilters
 
     def parameters(self) -> dict[str, Any]:
         """As all statements take them."""
@@ -126,12 +126,12 @@ async def ask(models: Models, text: str) -> Question:
 async def search_observations(
     tx: Transaction,
     asked: Question,
-    filters: Filters,
+    filters: MemoryFilters,
     *,
     limit: int,
     weighing: Weighing = FUSED,
 ) -> list[Observation]:
-    """The observations that have to do with a question, best first, with their relevance."""
+    """The observations relevant to a question, best first, with their relevance."""
     query = asked.query
     question = _Search(query, asked.vector, model_of(asked.model), asked.scale, filters)
     scope = await _load_scope(tx, question)
@@ -149,14 +149,14 @@ async def worth_injecting(
     tags: tuple[str, ...],
     session_id: str | None,
 ) -> list[Candidate]:
-    """What may be worth a place in a prompt: what answers the question, and a session's newest.
+    """The candidates for a prompt: answers to the question, and the newest of a session.
 
     Without a question the newest of each type.
     """
     if question is None:
         found = await newest_of_each_type(tx, CANDIDATES, tags)
     else:
-        found = await search_observations(tx, question, Filters(tags), limit=CANDIDATES)
+        found = await search_observations(tx, question, MemoryFilters(tags), limit=CANDIDATES)
     own = (
         [] if session_id is None else await newest(tx, CANDIDATES, session_id=session_id, tags=tags)
     )
@@ -183,7 +183,7 @@ def _candidate(observation: Observation, session_id: str | None) -> Candidate:
 
 
 async def _load_scope(tx: Transaction, question: _Search) -> _Scope:
-    parameters, narrow = question.parameters(), question.filters != Filters()
+    parameters, narrow = question.parameters(), question.filters != MemoryFilters()
     _, [facts], frequencies = await tx.fetch_many(
         [
             (_SQL["prepare"], {}),

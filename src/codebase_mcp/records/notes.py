@@ -1,4 +1,4 @@
-"""What is known about the places that a search returns?"""
+"""Records about the code in search results."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Cursor:
         """What `encoded` made.
 
         Raises:
-            InvalidInput: it is none of ours.
+            InvalidInput: the cursor is invalid.
         """
         try:
             padded = text + "=" * (-len(text) % 4)
@@ -70,7 +70,7 @@ class Paging:
         """As a client asks for it.
 
         Raises:
-            InvalidInput: the cursor is none of ours.
+            InvalidInput: the cursor is invalid.
         """
         return cls(limit, offset, None if cursor is None else Cursor.decoded(cursor))
 

@@ -1,4 +1,4 @@
-"""Where in the index is the place that was named?
+"""Resolves references to code with the index.
 
 A file is where its path is, a symbol where its name, or the last parts of it, is defined: in the
 file that was named with it, or anywhere in the project.
@@ -18,7 +18,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.index.identity import WORKTREE
-from codebase_mcp.records.anchoring import Body, Place, Span, Spot, body_of, missing
+from codebase_mcp.records.anchoring import AnchorSpot, Body, CodeReference, Span, body_of, missing
 from codebase_mcp.tokens import fold
 
 _SQL = load_queries("codebase_mcp.records", "places.sql")
@@ -29,7 +29,7 @@ _MOST_DEFINITIONS = 50
 # Texts read at a time: some may have a megabyte.
 _BATCH = 50
 
-# A name of more parts is none that somebody wrote.
+# Longer qualified names do not occur in practice.
 _MOST_PARTS = 20
 
 _SEPARATOR = re.compile(r"::|->|[.:#\\]")
@@ -47,7 +47,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """A name that could mean several places, and the field that would decide between them."""
+    """An ambiguous name, and the field that would resolve it."""
 
     field: Literal["repository_id", "symbol"]
     choices: tuple[Choice, ...]
@@ -80,7 +80,7 @@ class _Match:
         return self.is_prose, self.is_part
 
 
-async def resolve(tx: Transaction, places: Sequence[Place]) -> list[Spot | Several]:
+async def resolve(tx: Transaction, places: Sequence[CodeReference]) -> list[AnchorSpot | Several]:
     """Where each of these places is now; a place that is not in the index is missing."""
     holders: defaultdict[int, list[_Holder]] = defaultdict(list)
     matches: defaultdict[int, list[_Match]] = defaultdict(list)
@@ -101,9 +101,11 @@ async def resolve(tx: Transaction, places: Sequence[Place]) -> list[Spot | Sever
     return await _with_bodies(tx, chosen)
 
 
-def _choose(place: Place, holders: Sequence[_Holder], matches: Sequence[_Match]) -> Spot | Several:
+def _choose(
+    place: CodeReference, holders: Sequence[_Holder], matches: Sequence[_Match]
+) -> AnchorSpot | Several:
     """The spot that a place means, a symbol's lines not yet known."""
-    spot = Spot(place.repository_id, place.file, place.symbol)
+    spot = AnchorSpot(place.repository_id, place.file, place.symbol)
     if place.file is None and place.symbol is None:
         return spot
     if place.file is not None and not holders:
@@ -120,7 +122,7 @@ def _choose(place: Place, holders: Sequence[_Holder], matches: Sequence[_Match])
     return missing(spot, "symbol is not in the index")
 
 
-def _choose_definition(spot: Spot, matches: Sequence[_Match]) -> Spot | Several:
+def _choose_definition(spot: AnchorSpot, matches: Sequence[_Match]) -> AnchorSpot | Several:
     best = min(match.tier for match in matches)
     # Overloads and other definitions of one name in one file are one place.
     distinct = {
@@ -145,16 +147,18 @@ def _choose_definition(spot: Spot, matches: Sequence[_Match]) -> Spot | Several:
     return Several("repository_id" if is_one_path else "symbol", choices)
 
 
-async def _with_bodies(tx: Transaction, chosen: Sequence[Spot | Several]) -> list[Spot | Several]:
+async def _with_bodies(
+    tx: Transaction, chosen: Sequence[AnchorSpot | Several]
+) -> list[AnchorSpot | Several]:
     """Symbols that were found get their lines and their hash."""
     keys = [_definition_of(spot) for spot in chosen]
     bodies = await load_bodies(tx, {key for key in keys if key is not None})
-    settled: list[Spot | Several] = []
+    settled: list[AnchorSpot | Several] = []
     for spot, key in zip(chosen, keys, strict=True):
         body = bodies.get(key) if key is not None else None
         if key is None or isinstance(spot, Several):
             settled.append(spot)
-        elif body is None:  # an index run took it away meanwhile
+        elif body is None:  # an index run removed it meanwhile
             settled.append(missing(spot, "symbol is not in the index"))
         else:
             start, end = body.start_line, body.end_line
@@ -162,7 +166,7 @@ async def _with_bodies(tx: Transaction, chosen: Sequence[Spot | Several]) -> lis
     return settled
 
 
-def _definition_of(spot: Spot | Several) -> tuple[int, str] | None:
+def _definition_of(spot: AnchorSpot | Several) -> tuple[int, str] | None:
     """The text and the qualified name of a symbol that was found."""
     if isinstance(spot, Several) or spot.is_missing or spot.symbol is None or spot.blob_id is None:
         return None
@@ -207,7 +211,7 @@ def last_parts(name: str) -> list[str]:
     return [name, *(".".join(parts[i:]) for i in range(max(first, 1), len(parts)))]
 
 
-def _files_wanted(places: Sequence[Place]) -> dict[str, object]:
+def _files_wanted(places: Sequence[CodeReference]) -> dict[str, object]:
     named = [(i, place) for i, place in enumerate(places) if place.file is not None]
     return {
         "view": WORKTREE,
@@ -217,7 +221,7 @@ def _files_wanted(places: Sequence[Place]) -> dict[str, object]:
     }
 
 
-def _definitions_wanted(places: Sequence[Place]) -> dict[str, object]:
+def _definitions_wanted(places: Sequence[CodeReference]) -> dict[str, object]:
     named = [
         (i, place, spelling, fold(part))
         for i, place in enumerate(places)

@@ -1,4 +1,4 @@
-"""What does a record look like in a file? One JSON object a line, of one of these kinds.
+"""The file format of exported records: one JSON object per line, of one of these kinds.
 
 The first line is the header. Every other line stands for itself; lines that name others (a work
 item its parent, an entity its type, an execution its agent) may come in any order.
@@ -34,12 +34,12 @@ Commit = Annotated[str, Field(pattern="^[a-f0-9]{40}$")]
 
 
 class Line(BaseModel):
-    """What all kinds have in common: nothing unknown, nothing coerced."""
+    """The base of all kinds: no unknown fields, no type coercion."""
 
     model_config = ConfigDict(extra="forbid")
 
     def is_of(self, other: Line) -> bool:
-        """Whether both are of one record that nobody has changed between them."""
+        """Whether both are the same, unchanged record."""
         return self == other
 
 

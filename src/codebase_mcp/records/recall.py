@@ -1,4 +1,4 @@
-"""Which observations answer a question, and which are worth their place in a prompt? Pure."""
+"""Ranks observations for a query, and packs them into a prompt. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MEANING_ONLY = Weighing(words=0.0, floored=False)
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What speaks for an observation as an answer to a question.
+    """The evidence that an observation answers a question.
 
     ``words`` is its BM25 score; ``cosine`` says how near the meanings are, 0 where the vectors
     cannot be compared.
@@ -115,7 +115,7 @@ def rank(
     compared: int,
     weighing: Weighing = FUSED,
 ) -> list[Recalled]:
-    """The observations that have to do with a question, best first.
+    """The observations relevant to a question, best first.
 
     ``frequency`` is the inverse document frequency of each of its terms; the matches are the best
     of ``compared`` observations. A score by words is held against what the question asks for, not
@@ -132,7 +132,7 @@ def rank(
 
 
 def floor_among(compared: int) -> float:
-    """How much evidence an answer must have, if it is the best of so many observations."""
+    """The least evidence of an answer, given the number of observations compared."""
     return FLOOR + FLOOR_PER_DOUBLING * math.log2(max(compared / FLOOR_FROM, 1.0))
 
 
@@ -174,7 +174,7 @@ class Packed:
 
 
 def pack(candidates: Iterable[Candidate], max_tokens: int, now: datetime) -> Packed:
-    """The candidates of most value that fit, each of them whole; a session's own come first."""
+    """The most valuable candidates that fit, each as a whole; those of the session come first."""
     once = {candidate.id: candidate for candidate in candidates}.values()
     ordered = sorted(once, key=lambda c: (not c.is_own, -value(c, now), c.id))
     parts, ids = [HEADING], []
@@ -191,7 +191,7 @@ def pack(candidates: Iterable[Candidate], max_tokens: int, now: datetime) -> Pac
 
 
 def value(candidate: Candidate, now: datetime) -> float:
-    """How much an observation is worth in a prompt: by relevance, by type, by age."""
+    """The value of an observation in a prompt: by relevance, type and age."""
     age_days = max((now - candidate.stored_at).total_seconds(), 0.0) / 86_400
     return (
         RELEVANCE_WEIGHT * (candidate.relevance or 0.0)
@@ -216,7 +216,7 @@ def preview(content: str) -> tuple[str, bool]:
 
 
 def _last_space(text: str) -> int:
-    """Where the last white space of a text stands; its end where there is none."""
+    """The position of the last white space of a text; its end if there is none."""
     places = [place for place, character in enumerate(text) if character.isspace()]
     return places[-1] if places else len(text)
 

@@ -1,4 +1,4 @@
-"""Which stretch of work is this, and what was done in it?
+"""Work sessions, and what was done in them.
 
 A session has a name of the caller's choosing. What a caller stores without naming one belongs to
 the session that it has open.
@@ -24,7 +24,7 @@ AGENTS_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A stretch of work; ``directory`` is where its caller worked, if that is known."""
+    """A session; ``directory`` is the working directory of its caller, if known."""
 
     id: str
     started_at: datetime
@@ -60,7 +60,7 @@ class AgentActivity:
 async def start_session(
     tx: Transaction, session_id: str, owner: str | None, directory: Path | None, head: Head
 ) -> Session:
-    """Start a session, or go on with the one of this name, ended or not."""
+    """Start a session, or continue the one with this name, ended or not."""
     row = await tx.fetch_one(
         _SQL["start"],
         id=session_id,

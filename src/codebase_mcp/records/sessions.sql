@@ -1,5 +1,5 @@
 -- name: start
--- A session, new or opened again; it belongs to whoever started it last, where that is known.
+-- A session, new or opened again; it belongs to its last starter, if known.
 INSERT INTO session AS s (id, owner, directory, start_branch, start_commit)
 VALUES (%(id)s, %(owner)s, %(directory)s, %(branch)s, %(commit)s)
 ON CONFLICT (id) DO UPDATE

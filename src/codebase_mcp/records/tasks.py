@@ -1,4 +1,4 @@
-"""What is to be done, how far is it, and on which branch?
+"""Tasks with status, branches and commits.
 
 A task's history begins with its creation and holds each change of its status, branch and commit.
 Whatever an update changes, it changes while it holds the task's row, so that histories of updates
@@ -17,7 +17,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import NotFound
-from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
+from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 
 _SQL = load_queries("codebase_mcp.records", "tasks.sql")
@@ -47,7 +47,7 @@ class TaskEvent:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something to be done. Branches and commits stand in the order in which they were linked.
+    """A task. Branches and commits are in the order in which they were linked.
 
     ``history`` is None in lists.
     """
@@ -79,17 +79,17 @@ class Task:
 
     @property
     def branch(self) -> str | None:
-        """The latest that was linked."""
+        """The last one that was linked."""
         return self.branches[-1] if self.branches else None
 
     @property
     def commit(self) -> str | None:
-        """The latest that was linked."""
+        """The last one that was linked."""
         return self.commits[-1] if self.commits else None
 
 
 class TaskChanges(TypedDict, total=False):
-    """What an update gives; None clears an optional field, and unlinks all of a kind."""
+    """The fields of an update; None clears an optional field, and unlinks all of a kind."""
 
     title: str
     description: str | None
@@ -98,7 +98,7 @@ class TaskChanges(TypedDict, total=False):
     branch: str | None
     commit: str | None
     planning_references: Sequence[str] | None
-    anchors: Sequence[Place] | None
+    anchors: Sequence[CodeReference] | None
 
 
 async def create_task(
@@ -108,7 +108,7 @@ async def create_task(
     description: str | None = None,
     notes: str | None = None,
     planning_references: Sequence[str] = (),
-    places: Sequence[Place] = (),
+    places: Sequence[CodeReference] = (),
     owner: str | None = None,
 ) -> Task:
     """Store a new task; it belongs to the session that its owner has open, if any.
@@ -152,7 +152,7 @@ async def get_task(tx: Transaction, task_id: UUID) -> Task:
     """A task with its history.
 
     Raises:
-        NotFound: there is none of this id.
+        NotFound: there is no task with this id.
     """
     params = {"id": task_id}
     found, history = await tx.fetch_many([(_ONE, params), (_SQL["history"], params)])
@@ -186,7 +186,7 @@ async def update_task(
     """Change what is given of a task; it was touched in the session that its owner has open.
 
     Raises:
-        NotFound: there is none of this id.
+        NotFound: there is no task with this id.
         InvalidInput: one of the places cannot be an anchor.
     """
     params = {

@@ -1,4 +1,4 @@
-"""How do a project's records leave it, and come into another one?
+"""Exports and imports the records of a project.
 
 Export streams one line after another from one state of the database. Import reads a file twice:
 first every line is checked by itself, then all are stored in one transaction, kind by kind. What is
@@ -31,7 +31,7 @@ _SQL = load_queries("codebase_mcp.records", "transfer.sql")
 _BATCH = 500
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
-# So many problems are named; a file with more is hardly mended line by line.
+# How many problems are listed; a file with more is not fixed line by line.
 MAX_PROBLEMS = 20
 
 _REFUSED: Mapping[str, str] = {
@@ -49,14 +49,14 @@ _REFUSED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many records of each kind were stored, and how many were there already."""
+    """How many records of each kind were stored, and how many existed already."""
 
     added: dict[str, int]
     unchanged: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
+class _LinePosition:
     """Where a line is: its number, from 1, and where it begins (bytes)."""
 
     number: int
@@ -64,10 +64,10 @@ class _Spot:
 
 
 @dataclass(slots=True)
-class Survey:
-    """Where the lines of each kind are, and what turned out to be wrong with them."""
+class LineScan:
+    """The positions of the lines of each kind, and their problems."""
 
-    spots: defaultdict[str, list[_Spot]] = field(default_factory=lambda: defaultdict(list))
+    spots: defaultdict[str, list[_LinePosition]] = field(default_factory=lambda: defaultdict(list))
     problems: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, number: int, problem: str) -> None:
@@ -75,13 +75,13 @@ class Survey:
             self.problems.append((number, problem))
 
     def refuse(self) -> None:
-        """Raise what is wrong, if anything is."""
+        """Raise an error if there are problems."""
         if not self.problems:
             return
         first, why = self.problems[0]
         raise InvalidInput(
             f"Nothing was imported: line {first}: {why}",
-            hint="Correct these lines and import again; lines that are here already do no harm.",
+            hint="Correct these lines and import again; lines that are stored already are skipped.",
             details={"fields": [_as_field(*problem) for problem in sorted(self.problems)]},
         )
 
@@ -117,7 +117,7 @@ def _beginning(kind: str) -> dict[str, object]:
 
 
 async def import_lines(
-    tx: Transaction, file: BinaryIO, contents: Survey, model: Model | None
+    tx: Transaction, file: BinaryIO, contents: LineScan, model: Model | None
 ) -> Imported:
     """Store every record of a file that was surveyed; a model is needed where it has observations.
 
@@ -137,16 +137,16 @@ async def import_lines(
     return Imported(dict(added), dict(unchanged))
 
 
-def survey_lines(file: BinaryIO) -> Survey:
-    """Check every line by itself, and note where it is.
+def scan_lines(file: BinaryIO) -> LineScan:
+    """Validate every line by itself, and record its position.
 
     Raises:
-        InvalidInput: naming the lines that are none of ours.
+        InvalidInput: some lines are invalid; lists them.
     """
-    contents = Survey()
+    contents = LineScan()
     offset, has_header = 0, False
     for number, raw in enumerate(file, 1):
-        spot, offset = _Spot(number, offset), offset + len(raw)
+        spot, offset = _LinePosition(number, offset), offset + len(raw)
         if not raw.strip():
             continue
         try:
@@ -174,7 +174,7 @@ def _key(line: portable.Line) -> str:
     return kind
 
 
-def _order(contents: Survey) -> list[str]:
+def _order(contents: LineScan) -> list[str]:
     """What is named before what names it; a parent stands above its children."""
     keys = [
         f"{kind} {level}" if level else kind
@@ -184,8 +184,10 @@ def _order(contents: Survey) -> list[str]:
     return [key for key in keys if contents.spots[key]]
 
 
-def _batches(file: BinaryIO, spots: Sequence[_Spot]) -> Iterator[list[tuple[int, portable.Line]]]:
-    """The lines again, some at a time."""
+def _batches(
+    file: BinaryIO, spots: Sequence[_LinePosition]
+) -> Iterator[list[tuple[int, portable.Line]]]:
+    """Read the lines again, in batches."""
     rest = iter(spots)
     while some := list(islice(rest, _BATCH)):
         batch = []
@@ -200,9 +202,9 @@ async def _store(
     key: str,
     batch: Sequence[tuple[int, portable.Line]],
     model: Model | None,
-    contents: Survey,
+    contents: LineScan,
 ) -> tuple[int, int]:
-    """Store lines of one kind; how many were new, how many were there word for word."""
+    """Store lines of one kind; returns how many were new and how many were identical."""
     kind, _, level = key.partition(" ")
     lines: dict[str, tuple[int, portable.Line]] = {}
     for number, line in batch:

@@ -1,4 +1,4 @@
-"""Work in five levels: what is part of what, and how far is it?
+"""A hierarchy of work items in five levels.
 
 Each item holds its path, the ids from the root to itself, so that what is below an item is a range
 of paths, and what is above it stands in its own. Neither type nor parent of an item ever changes.
@@ -16,7 +16,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Anchor, Place, anchors_of, set_anchors
+from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 
 _SQL = load_queries("codebase_mcp.records", "work_items.sql")
@@ -27,13 +27,13 @@ WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
 # From the highest to the lowest.
 LEVELS: tuple[Level, ...] = ("project", "session", "task", "research", "subtask")
 
-# More of a tree is of no use in one reply.
+# A larger part of a tree is not useful in one reply.
 MAX_DESCENDANTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """A piece of work, and where it stands: ``path`` leads from the root to itself."""
+    """A work item; ``path`` are the ids from the root to itself."""
 
     id: UUID
     item_type: Level
@@ -54,12 +54,12 @@ class WorkItem:
 
 
 class WorkItemChanges(TypedDict, total=False):
-    """What an update gives; None clears the description or the anchors."""
+    """The fields of an update; None clears the description or the anchors."""
 
     title: str
     description: str | None
     status: WorkItemStatus
-    anchors: Sequence[Place] | None
+    anchors: Sequence[CodeReference] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ async def create_work_item(
     description: str | None = None,
     status: WorkItemStatus = "planned",
     parent_id: UUID | None = None,
-    places: Sequence[Place] = (),
+    places: Sequence[CodeReference] = (),
 ) -> WorkItem:
     """Store a new item, at the root or below a parent of a higher level.
 
@@ -143,7 +143,7 @@ async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChan
     """Change what is given of an item.
 
     Raises:
-        NotFound: there is none of this id.
+        NotFound: there is no item with this id.
         InvalidInput: one of the places cannot be an anchor.
     """
     row = await tx.fetch_one(
@@ -195,7 +195,7 @@ async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
     """An item with what is above and below it.
 
     Raises:
-        NotFound: there is none of this id.
+        NotFound: there is no item with this id.
     """
     params = {"id": item_id, "limit": MAX_DESCENDANTS}
     lineage, below, [[total]] = await tx.fetch_many(
@@ -235,7 +235,7 @@ def _not_found(message: str, field: str, item_id: UUID) -> NotFound:
 
 
 def _not_above(parent_id: UUID, parent_type: Level, item_type: Level) -> CodebaseError:
-    """Why an item cannot stand below this parent, and what can be done about it."""
+    """The error for an item that may not be below this parent."""
     above = LEVELS[: LEVELS.index(item_type)]
     below = LEVELS[LEVELS.index(parent_type) + 1 :]
     ways = [f"take a parent_id of type {' or '.join(above)}"] if above else ["omit parent_id"]
@@ -244,7 +244,7 @@ def _not_above(parent_id: UUID, parent_type: Level, item_type: Level) -> Codebas
     return InvalidInput.of(
         "parent_id",
         str(parent_id),
-        f"An item_type {item_type!r} cannot stand below a parent_id of type {parent_type!r}",
+        f"An item_type {item_type!r} is not allowed below a parent_id of type {parent_type!r}",
         rule="a child strictly below its parent: " + " > ".join(LEVELS),
         hint=f"{', or '.join(ways).capitalize()}.",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from codebase_mcp.search.comments import description_lines
+
 # Around a matching line so many are shown with it.
 AROUND = 2
 
@@ -31,7 +33,7 @@ def excerpt(
     costs = [min(len(line.rstrip()), MAX_LINE_CHARS) + 6 for line in lines[:end]]
     if end <= most_lines and sum(costs) <= most_chars:
         return list(range(end))
-    head = set(range(min(_signature(lines), end)))
+    head = set(_signature(lines, end))
     shown = head
     for place in matching or range(end):
         narrower = range(AROUND - 1, -1, -1) if shown == head else ()
@@ -56,9 +58,10 @@ def _closed(places: set[int]) -> set[int]:
     return found
 
 
-def _signature(lines: Sequence[str]) -> int:
-    """How many lines the head of a definition takes."""
-    for place, line in enumerate(lines[:_SIGNATURE_LINES]):
-        if line.rstrip().endswith(_SIGNATURE_ENDS):
-            return place + 1
-    return min(1, len(lines))
+def _signature(lines: Sequence[str], end: int) -> range:
+    """The places of the head of a definition, below what describes it."""
+    first = description_lines(lines)
+    for place in range(first, min(first + _SIGNATURE_LINES, end)):
+        if lines[place].rstrip().endswith(_SIGNATURE_ENDS):
+            return range(first, place + 1)
+    return range(first, min(first + 1, end))

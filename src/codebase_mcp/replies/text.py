@@ -32,7 +32,7 @@ CLIFF = 0.6
 SURE = 0.7
 
 # How many results come with code where several are about as good, and how many without.
-MOST_WITH_CODE = 3
+MOST_WITH_CODE = 2
 MOST_NAMED = 5
 
 # A further place that scores less says nothing, nor does one without a name.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ import numpy as np
 from codebase_mcp.counting import Lexicon, WordBags, term_table
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
+from codebase_mcp.search.comments import description_start
 
 # How much each piece of evidence says that a part is the one that was meant.
 WORDS = 0.45
@@ -136,7 +137,11 @@ def parts_of(
 ) -> list[Part]:
     """The parts that some chunks (first line, last line, strength) fall into."""
     inside = sorted(
-        (one for one in definitions if not one.is_field),
+        (
+            replace(one, start_line=description_start(lines, one.start_line))
+            for one in definitions
+            if not one.is_field
+        ),
         key=lambda one: (one.depth, one.start_line - one.end_line),
     )
     own: dict[tuple[Enclosing | None, int], list[tuple[int, float]]] = {}

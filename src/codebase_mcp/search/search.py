@@ -70,7 +70,7 @@ from codebase_mcp.search.spelling import doubtful_words, likeliest, respelt, spe
 from codebase_mcp.search.stronger import StrongerModel
 from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
-from codebase_mcp.telemetry.watch import step, watched
+from codebase_mcp.telemetry.stopwatch import step, stopwatch
 from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
@@ -172,7 +172,7 @@ class Searcher:
             EmbeddingUnavailable: the model that the index was made with is not here, and no earlier
                 version of this program made it.
         """
-        with watched("search", _count_step, keeps_statements=True) as watch:
+        with stopwatch("search", _count_step, keeps_statements=True) as watch:
             answer = await self._answer(project, parse_query(text), request)
         self._slow.look_at(project, watch)
         return answer

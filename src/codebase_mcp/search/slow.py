@@ -19,7 +19,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.telemetry.metrics import SLOW_SEARCHES
-from codebase_mcp.telemetry.watch import RoundTrip, Statement, Statements, Watch, duration
+from codebase_mcp.telemetry.stopwatch import RoundTrip, Statement, Statements, Stopwatch, duration
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class SlowSearches:
         self._unsaid = 0
         self._explaining: asyncio.Task[None] | None = None
 
-    def look_at(self, project: Project, watch: Watch) -> None:
+    def look_at(self, project: Project, watch: Stopwatch) -> None:
         """Warn of a search that took too long; its plan is made after this returns."""
         seconds = watch.elapsed_s()
         if seconds < self._slow_s:
@@ -84,7 +84,7 @@ class SlowSearches:
             await self.settled()
 
     async def _explain(
-        self, project: Project, watch: Watch, seconds: float, others: int, trip: RoundTrip
+        self, project: Project, watch: Stopwatch, seconds: float, others: int, trip: RoundTrip
     ) -> None:
         plan = "given up"
         settings = [s for t in watch.round_trips for s in t.statements if _is_setting(s)]
@@ -142,7 +142,7 @@ def _is_question(statement: Statement) -> bool:
     return is_query and not _is_setting(statement)
 
 
-def _warn(watch: Watch, seconds: float, others: int, plan: str = "") -> None:
+def _warn(watch: Stopwatch, seconds: float, others: int, plan: str = "") -> None:
     steps = {name: round(spent * 1000, 1) for name, spent in watch.seconds.items()}
     explained = {"plan": plan} if plan else {}
     with bound(duration_ms=round(seconds * 1000, 1), steps_ms=steps, **explained):

@@ -1,8 +1,8 @@
-"""What do ``.gitattributes`` files say about who wrote a file?
+"""Which files does ``.gitattributes`` mark as generated or vendored?
 
-``linguist-generated`` and ``linguist-vendored`` are how a repository tells GitHub what its people
-did not write; unset or false, they say that people did, whatever the name suggests. For each of
-the two the deepest file that mentions a path decides, and in it the last line that does.
+GitHub's ``linguist-generated`` and ``linguist-vendored`` mark such files. Unset or false, they mark
+a file as written by hand, whatever its name suggests. For each of the two the last matching line in
+the deepest file that mentions a path decides.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _NO = frozenset({b"false", b"0", b"no", b"off"})
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """Whether a file is generated or vendored, where its repository says so; None says nothing."""
+class LinguistAttributes:
+    """Whether attributes mark a file as generated or vendored; None if they do not say."""
 
     generated: bool | None = None
     vendored: bool | None = None
 
 
-NOTHING = Said()
+UNSET = LinguistAttributes()
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file's lines about each of the two; paths in it begin after ``base`` bytes."""
+    """The rules of one attribute file; its paths are relative to the first ``base`` bytes."""
 
     base: int
     generated: Rules
@@ -47,7 +47,7 @@ class Attributes:
     """The attribute files in some directories of a tree; each is read once.
 
     Paths are relative to ``top``, with forward slashes; ``top`` itself is ``b""``. ``too_large``
-    collects where those lie that are not applied for their size.
+    collects the locations of files that are too large to be applied.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Attributes:
                 self._files[directory] = _File(len(lead), generated, vendored)
 
     def __bool__(self) -> bool:
-        """Whether any of the files says anything."""
+        """Whether any of the files has a relevant rule."""
         return bool(self._files)
 
-    def of(self, path: bytes) -> Said:
-        """What is said about a file."""
+    def of(self, path: bytes) -> LinguistAttributes:
+        """The attributes of a file."""
         generated = vendored = None
         name = path[path.rfind(b"/") + 1 :]
         directory = path
@@ -82,7 +82,11 @@ class Attributes:
                 generated = file.generated.verdict(path[file.base :], name, is_dir=False)
             if vendored is None:
                 vendored = file.vendored.verdict(path[file.base :], name, is_dir=False)
-        return Said(generated, vendored) if (generated, vendored) != (None, None) else NOTHING
+        return (
+            LinguistAttributes(generated, vendored)
+            if (generated, vendored) != (None, None)
+            else UNSET
+        )
 
 
 def _lines(text: bytes, attribute: bytes) -> bytes:
@@ -104,17 +108,17 @@ def _lines(text: bytes, attribute: bytes) -> bytes:
 
 def _value(words: list[bytes], attribute: bytes) -> bool | None:
     """What the words of a line make of an attribute: the last that names it counts."""
-    said = None
+    attributes = None
     for word in words:
         name, _, value = word.partition(b"=")
         if name == attribute:
-            said = (
+            attributes = (
                 True
                 if not value or value.lower() in _YES
                 else False
                 if value.lower() in _NO
-                else said
+                else attributes
             )
         elif word == b"-" + attribute:
-            said = False
-    return said
+            attributes = False
+    return attributes

@@ -1,16 +1,16 @@
-"""What is this file: in which language, and written for what?
+"""What language and kind is this file?
 
-Decided by the path alone, and refined by the first bytes where the name says nothing; but what the
-repository's attributes say about generated and vendored files counts first. The kind is the first
-of these that applies, so that what a file is not worth comes before how it is written:
+Decided by the path, and refined by the first bytes if the name is not enough. The repository's
+attributes for generated and vendored files take precedence. The kind is the first of these that
+applies:
 
 1. vendored: below a folder for other people's code (``vendor/``, ``node_modules/``), or a known
    library by its name and version
 2. generated: lock files, minified files, snapshots, the output of known generators
 3. test: below a folder of tests, or named as a test in a language of code
 4. docs: prose, also as plain text or HTML in a folder of documentation
-5. code: in a language that does something; build scripts too
-6. config: everything else, which only states something
+5. code: in a programming language; build scripts too
+6. config: everything else, in declarative formats
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.source.attributes import NOTHING, Said
+from codebase_mcp.source.attributes import UNSET, LinguistAttributes
 from codebase_mcp.source.names import (
     BINARY_EXTENSIONS,
     CODE_EXTENSIONS_WITHOUT_GRAMMAR,
@@ -30,7 +30,7 @@ from codebase_mcp.source.names import (
     TEMPLATE_EXTENSIONS,
 )
 
-# Goes up whenever a path may be classified differently: what is stored is then classified anew.
+# Incremented whenever a path may be classified differently: stored files are then reclassified.
 CLASSIFY_VERSION = 2
 
 TEXT = "text"
@@ -44,7 +44,7 @@ _VENDORED_FOLDERS = frozenset(
     " __pypackages__ godeps pods carthage .yarn venv .venv virtualenv .tox .nox _esy flow-typed"
     " .google_apis".split()
 )
-# Of these everybody has a copy; a version in the name tells a copy from the library's own source.
+# Widely copied libraries; a version in the name tells a copy from the library's own source.
 _VENDORED_LIBRARY = re.compile(
     r"^(?:jquery(?:[-.](?:ui|migrate|mobile|validate|form|cookie))*|bootstrap|modernizr|knockout"
     r"|mootools(?:-\w+)?|angular(?:-\w+)?|ember|backbone|underscore|lodash|d3|react(?:-dom)?|vue"
@@ -73,7 +73,7 @@ _TEST_STEM = re.compile(
 )
 _TEST_CLASS = re.compile(r"[A-Za-z0-9](?:Tests?|TestCase|TestSuite)$")
 _TEST_CLASS_JAVA = re.compile(r"^Test[A-Z]|[a-z0-9]IT$")
-# Where a file is named after the class in it; elsewhere a hump at the end means nothing.
+# Languages that name files after their classes; elsewhere a camel-case ending means nothing.
 _CAMEL_LANGUAGES = frozenset(
     "java kotlin scala groovy csharp php swift haskell objc cpp dart javascript typescript tsx"
     " elixir solidity".split()
@@ -117,12 +117,12 @@ _MAN_PAGE = re.compile(r"\.[1-9]$")
 _SETTINGS_TEXT = re.compile(r"^(?:requirements|constraints)\b.*\.txt$|^robots\.txt$")
 _NUMBERED_LIBRARY = re.compile(r"\.so(?:\.\d+)+$")
 
-# Templates carry the mark of what is made from them.
+# Templates contain the marker of the files generated from them.
 _TEMPLATE_EXTENSIONS = frozenset(
     "tt j2 jinja jinja2 tmpl gotmpl gohtml erb ejs eex heex mustache hbs ftl vm njk liquid twig"
     " tpl".split()
 )
-# Bytes looked at for a generator's mark; further down it is the text of a generator.
+# Bytes searched for a generator's marker; further down it may be the source of a generator.
 MARK_BYTES = 4096
 _GENERATED_MARK = re.compile(
     rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[^\n]*?"
@@ -134,7 +134,7 @@ _GENERATED_MARK = re.compile(
     rb"|do not (?:edit|modify|change)\b[^\n]*\bgenerated\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-# What generators begin a comment with, or a line of one.
+# How generators begin a comment, or a line of one.
 _GENERATED_BEGINNING = re.compile(
     rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[ \t*#/;!=-]*"
     rb"(?:(?:note|warning|attention):?[ \t]+)?"
@@ -173,7 +173,7 @@ _SHEBANG = re.compile(
 )
 _VERSION = re.compile(r"[-\d.]+$")
 
-# Only what no comment says by chance; blanks are not \s, which would run on over empty lines.
+# Only what does not occur in comments by chance; [ \t] because \s would also match line ends.
 _CPP_HEADER = re.compile(
     rb"^[ \t]*(?:template[ \t]*<|(?:public|private|protected)[ \t]*:"
     rb"|class[ \t]+(?:\w+[ \t]*$|(?:\w+[ \t]+){0,2}\w+[ \t]*[{:;])"
@@ -187,11 +187,11 @@ _OBJC_HEADER = re.compile(rb"^[ \t]*(?:@interface|@protocol|@class|#import)\b", 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a path says about its file.
+    """What the path of a file says about it.
 
-    ``named_as_source`` promises readable text in a known language, with a grammar or not. It is
-    false for what others or programs wrote, and for data among tests, which is often broken on
-    purpose: that such a file is huge or unreadable is no failure.
+    ``named_as_source`` means text in a known language, with a grammar or not. It is false for
+    vendored and generated files and for test data, which is often broken on purpose: if such a file
+    is huge or unreadable, that is not a failure.
     """
 
     language: str
@@ -200,36 +200,36 @@ class Traits:
     named_as_source: bool
 
 
-def classify(path: str, said: Said = NOTHING) -> Traits:
-    """All that a path says, relative to its tree and with forward slashes.
+def classify(path: str, attributes: LinguistAttributes = UNSET) -> Traits:
+    """Classify a path, relative to its tree and with forward slashes.
 
-    ``said`` is what the repository itself says about it.
+    ``attributes`` are those that the repository sets for it.
     """
     slash = path.rfind("/")
     folder = _folder_kinds(path[:slash]) if slash > 0 else frozenset()
-    return _traits(path[slash + 1 :], folder, said)
+    return _traits(path[slash + 1 :], folder, attributes)
 
 
 def language_of(path: str) -> str:
-    """The grammar that the name promises, or ``text``."""
+    """The language that the name indicates, or ``text``."""
     return classify(path).language
 
 
 def kind_of(path: str) -> FileKind:
-    """What the file is for, by its path alone."""
+    """The kind of the file, by its path alone."""
     return classify(path).kind
 
 
 def is_generated(head: bytes) -> bool:
-    """Whether the beginning of a file says that a program wrote it."""
+    """Whether the beginning of a file shows that it was generated."""
     return _is_marked(head) or _is_minified(head)
 
 
 def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> FileKind:
-    """The kind by path, unless the file itself says that others or a program wrote it.
+    """The kind by path, unless the content shows that the file is vendored or generated.
 
-    Tests stay tests: what they are fed with may look like anything. And prose is often one line
-    to the paragraph, so that long lines say nothing about who wrote it.
+    Tests stay tests, as their data may look like anything. Prose often has one line per paragraph,
+    so long lines do not mean that it was generated.
     """
     if kind not in (FileKind.CODE, FileKind.CONFIG, FileKind.DOCS):
         return kind
@@ -248,7 +248,7 @@ def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> Fi
 
 def _is_marked(head: bytes) -> bool:
     beginning = head[:MARK_BYTES]
-    # Every mark has this in it, and few files do; looking for it costs a tenth of the patterns.
+    # All markers contain one of these, few files do, and this check takes a tenth of the time.
     if not any(word in beginning.lower() for word in (b"generated", b"a bison parser")):
         return False
     return (
@@ -263,7 +263,7 @@ def _is_minified(head: bytes) -> bool:
 
 
 def language_of_shebang(head: bytes) -> str | None:
-    """The language of the interpreter that the first line names, if it is a known one."""
+    """The language of the interpreter in the first line, if it is known."""
     found = _SHEBANG.match(head[:256])
     if found is None:
         return None
@@ -272,7 +272,7 @@ def language_of_shebang(head: bytes) -> str | None:
 
 
 def language_of_header(head: bytes) -> str:
-    """C, C++ or Objective-C: a header's name says only that it is one of them."""
+    """C, C++ or Objective-C: the name of a header does not tell which."""
     if _OBJC_HEADER.search(head):
         return "objc"
     return "cpp" if _CPP_HEADER.search(head) else "c"
@@ -297,7 +297,7 @@ def _language_of_name(name: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _folder_kinds(folder: str) -> frozenset[FileKind]:
-    """Every kind that some folder of the way suggests."""
+    """The kinds that the folders of a path suggest."""
     kinds = set()
     for segment in folder.split("/") if folder else ():
         lower = segment.lower()
@@ -313,11 +313,11 @@ def _folder_kinds(folder: str) -> frozenset[FileKind]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _traits(name: str, folder: frozenset[FileKind], said: Said) -> Traits:
+def _traits(name: str, folder: frozenset[FileKind], attributes: LinguistAttributes) -> Traits:
     lower = name.lower()
     extension = _extension(lower)
     language = _language_of_name(name)
-    kind = _kind(name, language, folder, said)
+    kind = _kind(name, language, folder, attributes)
     return Traits(
         language,
         kind,
@@ -328,11 +328,13 @@ def _traits(name: str, folder: frozenset[FileKind], said: Said) -> Traits:
     )
 
 
-def _kind(name: str, language: str, folder: frozenset[FileKind], said: Said) -> FileKind:
+def _kind(
+    name: str, language: str, folder: frozenset[FileKind], attributes: LinguistAttributes
+) -> FileKind:
     """The first kind that applies, in the order of the module's docstring."""
     lower = name.lower()
     code = _is_code(language, lower)
-    vendored, generated = said.vendored, said.generated
+    vendored, generated = attributes.vendored, attributes.generated
     if vendored or (vendored is None and (FileKind.VENDORED in folder or _names_library(lower))):
         return FileKind.VENDORED
     looks_generated = FileKind.GENERATED in folder or _names_generated(lower)
@@ -382,7 +384,7 @@ def _is_prose(lower: str, language: str) -> bool:
 
 
 def _documents(lower: str, language: str) -> bool:
-    """Whether a file in a folder of documentation is a part of it rather than its machinery."""
+    """Whether a file in a documentation folder is documentation, not a part of its tooling."""
     if language == TEXT:
         return not _is_code(language, lower) and not _SETTINGS_TEXT.search(lower)
     return language == "html"

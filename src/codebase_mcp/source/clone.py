@@ -1,7 +1,7 @@
-"""What does a repository elsewhere hold now? Keeps a clone of each, in folders of our own.
+"""Keeps clones of remote repositories in our own folder, and updates them.
 
-Nothing that is changed in such a clone is anybody's work: each fetch puts it in the state of the
-other side. A clone that is begun lies beside its place until it is whole.
+Local changes in such a clone are discarded: each fetch resets it to the remote state. A new clone
+is made under a temporary name until it is complete.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from codebase_mcp.errors import Conflict, IndexingFailed, InvalidInput
 from codebase_mcp.source.remote import Remote, parse_remote
 from codebase_mcp.source.transfer import GitFailed, Transfer, explained
 
-# How many commits are fetched unless somebody asks for more: what is indexed is the newest.
+# How many commits are fetched by default: only the newest is indexed.
 DEPTH = 1
 _POLL_S = 0.1
 
-# The clone's own configuration keeps what was asked for, so that the next call need not say it.
+# Options are stored in the clone's git configuration, so that the next call can omit them.
 _BRANCH = "codebase-mcp.branch"
 _DEPTH = "codebase-mcp.depth"
 _NAME = "codebase-mcp.name"
@@ -34,8 +34,8 @@ _NO_REF = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[-/.]|[/.]$|/\.|\.l
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What to have of a repository; None is what was asked for before, or the usual."""
+class CloneOptions:
+    """What to fetch of a repository; None means the earlier option, or the default."""
 
     branch: str | None = None
     depth: int | None = None
@@ -45,7 +45,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A clone as it is now; ``branch`` is None where a tag or a bare commit is checked out."""
+    """The state of a clone; ``branch`` is None if a tag or a commit is checked out."""
 
     root: Path
     name: str
@@ -56,8 +56,8 @@ class Clone:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tip:
-    """Where the other side's branch or tag is; ``ref`` is ``HEAD`` where that is no branch."""
+class _RemoteRef:
+    """A branch or tag of the remote; ``ref`` is ``HEAD`` if that is not a branch."""
 
     ref: str
     commit: str
@@ -68,80 +68,80 @@ class _Tip:
         return self.ref.removeprefix(head) if self.ref.startswith(head) else None
 
     @property
-    def here(self) -> str:
-        """The ref of the clone that follows it."""
+    def local_ref(self) -> str:
+        """The ref that tracks it in the clone."""
         return f"refs/remotes/origin/{self.branch or self.ref.rpartition('/')[2]}"
 
 
-def place_of(remote: Remote, clones: Path) -> Path:
-    """Where the clone of a repository lies, whether there is one or not."""
+def clone_path(remote: Remote, clones: Path) -> Path:
+    """The folder for the clone of a repository, whether it exists or not."""
     return clones / remote.folder
 
 
 def is_cloned(remote: Remote, clones: Path) -> bool:
-    """Whether there is a clone, of just this repository."""
-    place = place_of(remote, clones)
+    """Whether there is a clone of exactly this repository."""
+    place = clone_path(remote, clones)
     return (place / ".git" / "HEAD").is_file() and _origin(place) == remote.identity
 
 
-def fetch(remote: Remote, clones: Path, wish: Wish, transfer: Transfer) -> Clone:
-    """Clone a repository, or bring its clone up to date; only one process at a time does.
+def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfer) -> Clone:
+    """Clone a repository, or update its clone; one process at a time.
 
     Raises:
-        InvalidInput: there is no such repository, or no such branch, or it may not be read.
-        Conflict: the folder holds the clone of another URL.
-        IndexingFailed: the network, the disk or git fails.
-        Stopped: the transfer was told to stop; a clone that was begun is gone.
+        InvalidInput: the repository or branch does not exist, or may not be read.
+        Conflict: the folder contains the clone of another URL.
+        IndexingFailed: the network, the disk or git failed.
+        Stopped: the transfer was stopped; an unfinished clone is deleted.
     """
-    if wish.branch is not None and _NO_REF.search(wish.branch):
-        raise _no_branch(wish.branch, remote)
+    if options.branch is not None and _NO_REF.search(options.branch):
+        raise _no_branch(options.branch, remote)
     try:
         clones.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(remote, clones, transfer):
-            place = place_of(remote, clones)
+            place = clone_path(remote, clones)
             if (place / ".git" / "HEAD").is_file():
-                return _update(remote, place, wish, transfer)
-            return _clone(remote, place, wish, transfer)
+                return _update(remote, place, options, transfer)
+            return _clone(remote, place, options, transfer)
     except GitFailed as error:
         raise explained(error, remote) from error
     except OSError as error:
         raise IndexingFailed(
-            f"Cannot keep a clone of {remote.url}: {error.strerror}: {error.filename}",
+            f"Cannot store a clone of {remote.url}: {error.strerror}: {error.filename}",
             hint="Choose a data folder that this user can write to.",
             details={"field": "path", "value": remote.url},
         ) from error
     finally:
-        _drop_empty(place_of(remote, clones))
+        _remove_empty_parents(clone_path(remote, clones))
 
 
-def forget(remote: Remote, clones: Path) -> bool:
-    """Delete the clone of a repository; was there any?"""
+def delete_clone(remote: Remote, clones: Path) -> bool:
+    """Delete the clone of a repository; False if there is none."""
     if not is_cloned(remote, clones):
         return False
     with _locked(remote, clones, Transfer(remote)):
-        place = place_of(remote, clones)
-        gone = _aside(place)
+        place = clone_path(remote, clones)
+        gone = _partial_path(place)
         shutil.rmtree(gone, ignore_errors=True)
         place.rename(gone)
         shutil.rmtree(gone)
-    _drop_empty(place)
+    _remove_empty_parents(place)
     return True
 
 
-def _drop_empty(place: Path) -> None:
+def _remove_empty_parents(place: Path) -> None:
     for folder in (place.parent, place.parent.parent):
         with suppress(OSError):  # others are in it
             folder.rmdir()
 
 
-def _clone(remote: Remote, place: Path, wish: Wish, transfer: Transfer) -> Clone:
+def _clone(remote: Remote, place: Path, options: CloneOptions, transfer: Transfer) -> Clone:
     place.parent.mkdir(parents=True, exist_ok=True)
-    begun = _aside(place)
+    begun = _partial_path(place)
     shutil.rmtree(begun, ignore_errors=True)  # of a process that was killed
     begun.mkdir()
     try:
-        tip = _tip(remote, begun, wish.branch, transfer)
-        transfer.make(begun)
+        tip = _tip(remote, begun, options.branch, transfer)
+        transfer.init(begun)
         for name, value in (
             ("remote.origin.url", remote.url),
             ("core.logAllRefUpdates", "false"),
@@ -149,43 +149,43 @@ def _clone(remote: Remote, place: Path, wish: Wish, transfer: Transfer) -> Clone
             ("core.protectHFS", "true"),
             ("core.protectNTFS", "true"),
         ):
-            transfer.here(begun, "config", name, value)
-        depth = _FULL if wish.full else str(wish.depth or DEPTH)
-        _get(tip, begun, _extent(begun, depth), transfer)
-        _set_tree(tip, begun, transfer)
-        _remember(begun, wish, depth, transfer)
+            transfer.run_local(begun, "config", name, value)
+        depth = _FULL if options.full else str(options.depth or DEPTH)
+        _fetch_ref(tip, begun, _depth_arguments(begun, depth), transfer)
+        _reset_work_tree(tip, begun, transfer)
+        _store_options(begun, options, depth, transfer)
         shutil.rmtree(place, ignore_errors=True)  # what is no clone, in a folder of ours
         begun.rename(place)
     finally:
         shutil.rmtree(begun, ignore_errors=True)
-    return _as_found(remote, place, tip, transfer, is_new=True)
+    return _describe(remote, place, tip, transfer, is_new=True)
 
 
-def _update(remote: Remote, place: Path, wish: Wish, transfer: Transfer) -> Clone:
+def _update(remote: Remote, place: Path, options: CloneOptions, transfer: Transfer) -> Clone:
     if _origin(place) != remote.identity:
         raise Conflict(
             f"The folder for {remote.url} holds the clone of another repository",
-            hint="This file system does not tell upper case from lower case. Clone it yourself,"
-            " and index the directory.",
+            hint="This file system ignores case. Clone the repository yourself, and index that"
+            " directory.",
             details={"field": "path", "value": remote.url, "folder": str(place)},
         )
-    _unlock(place / ".git")
-    known = _remembered(place, transfer)
-    tip = _tip(remote, place, wish.branch or known.get(_BRANCH), transfer)
+    _remove_stale_locks(place / ".git")
+    known = _stored_options(place, transfer)
+    tip = _tip(remote, place, options.branch or known.get(_BRANCH), transfer)
     before = known.get(_DEPTH, str(DEPTH))
-    depth = _FULL if wish.full else str(wish.depth) if wish.depth else before
-    if depth != before or _commit(place, tip.here, transfer) != tip.commit:
-        _get(tip, place, _extent(place, depth), transfer)
-    _set_tree(tip, place, transfer)
-    _remember(place, wish, depth, transfer)
-    _tidy(place, transfer)
-    return _as_found(remote, place, tip, transfer, is_new=False)
+    depth = _FULL if options.full else str(options.depth) if options.depth else before
+    if depth != before or _commit(place, tip.local_ref, transfer) != tip.commit:
+        _fetch_ref(tip, place, _depth_arguments(place, depth), transfer)
+    _reset_work_tree(tip, place, transfer)
+    _store_options(place, options, depth, transfer)
+    _collect_garbage(place, transfer)
+    return _describe(remote, place, tip, transfer, is_new=False)
 
 
-def _tip(remote: Remote, directory: Path, branch: str | None, transfer: Transfer) -> _Tip:
-    """Ask the other side where its branch is, or the tag of that name."""
+def _tip(remote: Remote, directory: Path, branch: str | None, transfer: Transfer) -> _RemoteRef:
+    """Ask the remote for its default branch, or the branch or tag of that name."""
     wanted = ("HEAD",) if branch is None else (f"refs/heads/{branch}", f"refs/tags/{branch}")
-    answer = transfer.abroad(
+    answer = transfer.run_remote(
         directory, "ls-remote", "--symref", "--", remote.url, *wanted, is_clone=False
     )
     commits, points_to = {}, None
@@ -198,7 +198,7 @@ def _tip(remote: Remote, directory: Path, branch: str | None, transfer: Transfer
     for ref in wanted:
         if ref in commits:
             named = points_to if ref == "HEAD" and points_to else ref
-            return _Tip(named, commits[ref])
+            return _RemoteRef(named, commits[ref])
     if branch is not None:
         raise _no_branch(branch, remote)
     raise InvalidInput.of(
@@ -206,52 +206,54 @@ def _tip(remote: Remote, directory: Path, branch: str | None, transfer: Transfer
         remote.url,
         f"{remote.url} has no commit on its default branch",
         rule="a repository with a commit",
-        hint="Name a branch that has: --branch NAME.",
+        hint="Choose a branch with a commit: --branch NAME.",
     )
 
 
-def _extent(directory: Path, depth: str) -> list[str]:
-    """How much of the history to ask for; all of it is asked for once."""
+def _depth_arguments(directory: Path, depth: str) -> list[str]:
+    """The arguments of git fetch for a depth."""
     if depth != _FULL:
         return ["--depth", depth]
     return ["--unshallow"] if (directory / ".git" / "shallow").exists() else []
 
 
-def _get(tip: _Tip, directory: Path, extent: list[str], transfer: Transfer) -> None:
-    transfer.abroad(
+def _fetch_ref(tip: _RemoteRef, directory: Path, extent: list[str], transfer: Transfer) -> None:
+    transfer.run_remote(
         directory,
         *("fetch", "--progress", "--force", "--no-tags", "--no-recurse-submodules"),
-        *("--no-write-fetch-head", *extent, "--", "origin", f"+{tip.ref}:{tip.here}"),
+        *("--no-write-fetch-head", *extent, "--", "origin", f"+{tip.ref}:{tip.local_ref}"),
         is_clone=True,
     )
 
 
-def _set_tree(tip: _Tip, directory: Path, transfer: Transfer) -> None:
-    """Make the work tree what was fetched, whatever was done to it."""
-    commit = _commit(directory, tip.here, transfer)
+def _reset_work_tree(tip: _RemoteRef, directory: Path, transfer: Transfer) -> None:
+    """Reset the work tree to what was fetched."""
+    commit = _commit(directory, tip.local_ref, transfer)
     if tip.branch is None:
-        transfer.here(directory, "update-ref", "--no-deref", "HEAD", commit)
+        transfer.run_local(directory, "update-ref", "--no-deref", "HEAD", commit)
     else:
-        transfer.here(directory, "update-ref", f"refs/heads/{tip.branch}", commit)
-        transfer.here(directory, "symbolic-ref", "HEAD", f"refs/heads/{tip.branch}")
-    transfer.here(directory, "reset", "--quiet", "--hard", commit)
-    transfer.here(directory, "clean", "-ffdxq")
+        transfer.run_local(directory, "update-ref", f"refs/heads/{tip.branch}", commit)
+        transfer.run_local(directory, "symbolic-ref", "HEAD", f"refs/heads/{tip.branch}")
+    transfer.run_local(directory, "reset", "--quiet", "--hard", commit)
+    transfer.run_local(directory, "clean", "-ffdxq")
 
 
 def _commit(directory: Path, ref: str, transfer: Transfer) -> str:
-    """The commit of a ref; empty where there is none."""
+    """The commit of a ref; empty if there is none."""
     try:
-        return transfer.here(
+        return transfer.run_local(
             directory, "rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}"
         ).strip()
     except GitFailed:
         return ""
 
 
-def _as_found(remote: Remote, place: Path, tip: _Tip, transfer: Transfer, *, is_new: bool) -> Clone:
+def _describe(
+    remote: Remote, place: Path, tip: _RemoteRef, transfer: Transfer, *, is_new: bool
+) -> Clone:
     return Clone(
         place,
-        _remembered(place, transfer).get(_NAME, remote.name),
+        _stored_options(place, transfer).get(_NAME, remote.name),
         tip.branch,
         _commit(place, "HEAD", transfer),
         is_new,
@@ -259,15 +261,15 @@ def _as_found(remote: Remote, place: Path, tip: _Tip, transfer: Transfer, *, is_
     )
 
 
-def _remember(directory: Path, wish: Wish, depth: str, transfer: Transfer) -> None:
-    for name, value in ((_BRANCH, wish.branch), (_NAME, wish.name), (_DEPTH, depth)):
+def _store_options(directory: Path, options: CloneOptions, depth: str, transfer: Transfer) -> None:
+    for name, value in ((_BRANCH, options.branch), (_NAME, options.name), (_DEPTH, depth)):
         if value is not None:
-            transfer.here(directory, "config", name, value)
+            transfer.run_local(directory, "config", name, value)
 
 
-def _remembered(directory: Path, transfer: Transfer) -> dict[str, str]:
+def _stored_options(directory: Path, transfer: Transfer) -> dict[str, str]:
     try:
-        answer = transfer.here(
+        answer = transfer.run_local(
             directory, "config", "--local", "-z", "--get-regexp", r"^codebase-mcp\."
         )
     except GitFailed:
@@ -275,24 +277,24 @@ def _remembered(directory: Path, transfer: Transfer) -> dict[str, str]:
     return dict(entry.split("\n", 1) for entry in answer.split("\0") if "\n" in entry)
 
 
-def _tidy(directory: Path, transfer: Transfer) -> None:
-    """Drop what earlier states left, now and then; in the foreground, as the lock is held."""
+def _collect_garbage(directory: Path, transfer: Transfer) -> None:
+    """Let git remove unused objects if it is due; in the foreground, while the lock is held."""
     with suppress(GitFailed):
-        transfer.here(
+        transfer.run_local(
             directory,
             *("-c", "gc.auto=2000", "-c", "gc.autoDetach=false", "-c", "gc.pruneExpire=now"),
             *("gc", "--auto", "--quiet"),
         )
 
 
-def _unlock(git_dir: Path) -> None:
-    """Remove the locks of a git that was killed: nobody else is at work here."""
+def _remove_stale_locks(git_dir: Path) -> None:
+    """Remove lock files of a killed git; no other process works on this clone."""
     for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
         lock.unlink(missing_ok=True)
 
 
 def _origin(place: Path) -> str | None:
-    """The identity of what a clone was made of; read without git."""
+    """The identity of the remote of a clone; read without git."""
     try:
         text = (place / ".git" / "config").read_text()
     except (OSError, UnicodeDecodeError):
@@ -304,13 +306,13 @@ def _origin(place: Path) -> str | None:
         return None
 
 
-def _aside(place: Path) -> Path:
+def _partial_path(place: Path) -> Path:
     return place.with_name(f".{place.name}.part")
 
 
 @contextmanager
 def _locked(remote: Remote, clones: Path, transfer: Transfer) -> Iterator[None]:
-    """While a clone is changed, no other process does so."""
+    """Lock a clone against changes by other processes."""
     locks = clones / ".locks"
     locks.mkdir(exist_ok=True)
     name = hashlib.sha256(str(remote.folder).casefold().encode()).hexdigest()[:24]

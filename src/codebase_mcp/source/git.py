@@ -1,8 +1,8 @@
-"""What does git know about this directory?
+"""Runs git to query a directory.
 
-The only file of the room that starts programs, and the only program is git. A repository may be
-hostile: its configuration, hooks and index must not make git run anything, nor name anything
-outside the directory that was asked about. Which files are worth reading is ``walk.py``'s.
+The only module of the package that starts programs, and the only program is git. A repository may
+be hostile: its configuration, hooks and index must not make git run a program, or list a path
+outside the directory. ``walk.py`` decides which of the listed files to read.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 # Long enough for a million files on a slow disk.
 TIME_LIMIT_S = 30.0
-# After so long it is looked whether git waits for ever, at a pipe posing as .gitignore.
-_PATIENCE_S = 1.0
+# After this time, check whether git is blocked on a pipe named .gitignore.
+_PIPE_CHECK_AFTER_S = 1.0
 
-# Whatever the repository's configuration says, these decide: each names a program otherwise.
-_HARMLESS = (
+# These override the repository's configuration, in which each could name a program to run.
+_SAFE_OPTIONS = (
     "--no-pager",
     "--literal-pathspecs",
     "-c",
@@ -48,16 +48,16 @@ _HARMLESS = (
     "-c",
     "safe.directory=*",
 )
-# Where a person's own configuration lies is theirs to say; every other GIT_ variable would let
-# the hook or the shell that started us redirect git to another repository.
+# Users may set the location of their configuration. All other GIT_ variables are removed, as a hook
+# or shell that started us may have set them for another repository.
 _KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
-# How a person reaches other machines is theirs to say as well.
+# Users may also configure how git reaches other machines.
 _NETWORK_VARIABLES = re.compile(
     r"GIT_(?:SSH(?:_COMMAND|_VARIANT)?|SSL_\w+|PROXY_\w+|HTTP_\w+"
     r"|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
 )
-# Whatever a person's configuration says, a clone of ours runs none of these.
-_FOR_CLONES = (
+# These override the user's configuration for our own clones.
+_CLONE_CONFIG = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.askPass", ""),
@@ -67,29 +67,29 @@ _FOR_CLONES = (
     ("transfer.bundleURI", "false"),
     ("maintenance.auto", "false"),
     ("gc.auto", "0"),
-    ("http.lowSpeedLimit", "1"),  # a server that says nothing for a minute says nothing
+    ("http.lowSpeedLimit", "1"),  # give up on a server that sends nothing for a minute
     ("http.lowSpeedTime", "60"),
     ("safe.directory", "*"),
 )
 _UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
-# What leads out of the tree or into git's own records; git refuses to write such an index, but
-# reads a forged one.
-_LEAVES = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
+# Paths that lead out of the tree or into the git directory. Git refuses to write them to an index,
+# but reads a forged one.
+_OUTSIDE_TREE = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
 _SUBMODULE = b"160000"
 
 
-# What is read of an answer at once, and what is shown of a complaint.
+# The size of one read, and how much of an error message is shown.
 _PIECE_BYTES = 1 << 16
 _COMPLAINT_BYTES = 500
 
 
-class GitTookTooLong(IndexingFailed):
-    """git was ended before it had answered all."""
+class GitTimeout(IndexingFailed):
+    """git was killed before its output was complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is checked out: no branch where HEAD is detached, no commit before the first one."""
+    """What is checked out: no branch if HEAD is detached, no commit in a new repository."""
 
     branch: str | None
     commit: str | None
@@ -99,9 +99,8 @@ class Head:
 class GitFiles:
     """The paths git lists below one directory, as bytes relative to it.
 
-    ``untracked`` leaves out what is ignored. ``nested`` are directories that are repositories of
-    their own, ``submodules`` those tracked as such, ``unreadable`` those that git could not look
-    into.
+    ``untracked`` excludes ignored files. ``nested`` are directories that are separate repositories,
+    ``submodules`` those tracked as such, ``unreadable`` those that git could not open.
     """
 
     tracked: list[bytes] = field(default_factory=list)
@@ -112,19 +111,19 @@ class GitFiles:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing for git, but perhaps submodules."""
+        """Whether git lists nothing except submodules."""
         return not (self.tracked or self.untracked or self.nested)
 
 
 def list_with_git(
     directory: Path, top: Path, paths: Sequence[bytes] | None = None
 ) -> GitFiles | None:
-    """What git lists below the directory of the work tree ``top``; None if git cannot say.
+    """The files that git lists below a directory of the work tree ``top``; None if git failed.
 
-    ``paths`` are the files and directories, relative to the directory, to list alone.
+    With ``paths``, files and directories relative to the directory, only these are listed.
     """
-    # -t marks each line with where it comes from; without it an untracked file could be named
-    # like the details of a tracked one.
+    # -t tags each line with its type; without it the name of an untracked file could look like the
+    # details of a tracked one.
     answer = _git(
         directory,
         top,
@@ -144,7 +143,7 @@ def list_with_git(
         if not tag:
             continue
         details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
-        if path == previous or _LEAVES.search(path.removesuffix(b"/")):
+        if path == previous or _OUTSIDE_TREE.search(path.removesuffix(b"/")):
             continue
         previous = path
         if details.startswith(_SUBMODULE):
@@ -163,7 +162,7 @@ def head_of(root: Path) -> Head | None:
     top = work_tree_of(root)
     if top is None:
         return None
-    # Either may fail by itself: no branch when HEAD is detached, no commit in a new repository.
+    # Each may fail alone: there is no branch if HEAD is detached, no commit in a new repository.
     branch = _git(root, top, "symbolic-ref", "--quiet", "--short", "HEAD", may_fail=True)
     commit = _git(root, top, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True)
     if branch is None and commit is None:
@@ -177,27 +176,27 @@ def commit_at_head(root: Path, top: Path) -> str | None:
 
 
 def shallow_commits(top: Path) -> frozenset[str]:
-    """The commits at which a shallow clone ends: those before them are not there."""
+    """The commits at which a shallow clone ends: their parents are missing."""
     git_dir = git_dir_of(top)
     place = common_dir(git_dir) / "shallow" if git_dir else None
     text = read_ignore_file(os.fsencode(place), follow=True) if place else None
     return frozenset((text or b"").decode("ascii", "replace").split())
 
 
-def git_pieces(directory: Path, top: Path, *arguments: str, said: bytes = b"") -> Iterator[bytes]:
-    """What one git command answers to what is ``said`` to it, piece by piece.
+def stream_git(directory: Path, top: Path, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
+    """The output of one git command, in pieces, so that a long output needs little memory.
 
-    So a long answer needs little memory. What git complains about goes into the error alone.
+    What git writes to standard error is only used for the error message.
 
     Raises:
-        GitTookTooLong: what it answered in time has been handed on.
-        IndexingFailed: there is no git, or it failed.
+        GitTimeout: it took too long; output until then has been yielded.
+        IndexingFailed: git is missing, or it failed.
     """
-    # Files, as git may answer before it has heard all: two full pipes would wait for each other.
-    with tempfile.TemporaryFile() as heard, tempfile.TemporaryFile() as complaints:
-        heard.write(said)
-        heard.seek(0)
-        git = _started(directory, top, arguments, heard, complaints)
+    # Files instead of pipes for input and errors, to avoid a deadlock of two full pipes.
+    with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as stderr_file:
+        stdin_file.write(stdin)
+        stdin_file.seek(0)
+        git = _start(directory, top, arguments, stdin_file, stderr_file)
         is_late = threading.Event()
         limit = threading.Timer(TIME_LIMIT_S, _end, (git, is_late))
         limit.start()
@@ -211,18 +210,19 @@ def git_pieces(directory: Path, top: Path, *arguments: str, said: bytes = b"") -
             git.kill()
             git.communicate()
         if is_late.is_set():
-            raise GitTookTooLong(
-                f"git {arguments[0]} took over {TIME_LIMIT_S:.0f} s", hint="Ask for less of it."
+            raise GitTimeout(
+                f"git {arguments[0]} took over {TIME_LIMIT_S:.0f} s",
+                hint="Reduce the depth of the history.",
             )
         if status != 0:
             raise IndexingFailed(
-                f"git {arguments[0]} failed: {_last_line(complaints)}",
-                hint="git fsck tells what is wrong with the repository.",
+                f"git {arguments[0]} failed: {_last_line(stderr_file)}",
+                hint="Run git fsck to check the repository.",
             )
 
 
-def _started(
-    directory: Path, top: Path, arguments: Sequence[str], heard: IO[bytes], complaints: IO[bytes]
+def _start(
+    directory: Path, top: Path, arguments: Sequence[str], stdin: IO[bytes], stderr: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
@@ -230,24 +230,24 @@ def _started(
     place = (f"--git-dir={top / '.git'}", f"--work-tree={top}")
     try:
         return subprocess.Popen(
-            [program, *_HARMLESS, *place, *arguments],
+            [program, *_SAFE_OPTIONS, *place, *arguments],
             cwd=directory,
             env=_environment(),
-            stdin=heard,
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=complaints,
+            stderr=stderr,
         )
     except OSError as error:
         raise IndexingFailed(
-            f"git cannot be started: {error}", hint="See whether git --version works."
+            f"git cannot be started: {error}", hint="Check that git --version works."
         ) from error
 
 
-def _last_line(complaints: IO[bytes]) -> str:
-    """What git said last, which is why it ended."""
-    complaints.seek(max(complaints.seek(0, os.SEEK_END) - _COMPLAINT_BYTES, 0))
-    said = complaints.read().decode("utf-8", "backslashreplace").strip()
-    return said.rpartition("\n")[2]
+def _last_line(stderr: IO[bytes]) -> str:
+    """The last line of standard error, which says why git failed."""
+    stderr.seek(max(stderr.seek(0, os.SEEK_END) - _COMPLAINT_BYTES, 0))
+    text = stderr.read().decode("utf-8", "backslashreplace").strip()
+    return text.rpartition("\n")[2]
 
 
 def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
@@ -270,8 +270,8 @@ def standard_excludes(
     return [text for text in texts if text]
 
 
-def deciding_files(directory: Path, top: Path | None) -> list[Path]:
-    """The files outside a tree that decide, beside its ignore files, what of it git lists."""
+def external_rule_files(directory: Path, top: Path | None) -> list[Path]:
+    """The files outside a tree that also affect which of its files git lists."""
     found = [_global_excludes(directory, top)]
     git_dir = git_dir_of(top) if top else None
     if git_dir:
@@ -296,10 +296,10 @@ def _word(answer: tuple[bytes, bytes] | None) -> str | None:
 def _git(
     directory: Path, top: Path | None, *arguments: str, may_fail: bool = False
 ) -> tuple[bytes, bytes] | None:
-    """Output and complaints of one git command, or None when it failed, which is logged.
+    """Standard output and error of one git command, or None if it failed, which is logged.
 
-    Naming the git directory spares git's own search and its refusal of other people's
-    repositories; naming the work tree overrules a ``core.worktree`` that points elsewhere.
+    ``--git-dir`` avoids git's own search and its refusal of repositories of other users;
+    ``--work-tree`` overrides a ``core.worktree`` that points elsewhere.
     """
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
@@ -307,7 +307,7 @@ def _git(
     place = [f"--git-dir={top / '.git'}", f"--work-tree={top}"] if top else ["--git-dir=/dev/null"]
     try:
         git = subprocess.Popen(
-            [program, *_HARMLESS, *place, *arguments],
+            [program, *_SAFE_OPTIONS, *place, *arguments],
             cwd=directory,
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -319,12 +319,12 @@ def _git(
         return None
     with git:
         try:
-            # Of our commands only this one reads ignore files.
+            # Only this command reads ignore files.
             reads_rules = arguments[0] == "ls-files"
             output, complaints = _answer(git, directory, top if reads_rules else None)
         except subprocess.TimeoutExpired as error:
-            told = "git %s did not answer within %.0f s in %s"
-            log.warning(told, arguments[0], error.timeout, directory)
+            message = "git %s did not finish within %.0f s in %s"
+            log.warning(message, arguments[0], error.timeout, directory)
             return None
         finally:
             git.kill()
@@ -337,15 +337,15 @@ def _git(
 
 
 def _answer(git: subprocess.Popen[bytes], directory: Path, top: Path | None) -> tuple[bytes, bytes]:
-    """What git says, unless it takes too long or waits at a pipe that poses as an ignore file.
+    """Wait for git's output, unless it takes too long or is blocked on a pipe named .gitignore.
 
     ``top`` is the work tree whose ignore files it reads, if any.
 
     Raises:
-        subprocess.TimeoutExpired: it is still running.
+        subprocess.TimeoutExpired: git is still running.
     """
     try:
-        return git.communicate(timeout=_PATIENCE_S)
+        return git.communicate(timeout=_PIPE_CHECK_AFTER_S)
     except subprocess.TimeoutExpired:
         if top is not None and _has_pipe_for_rules(directory, top):
             raise
@@ -353,7 +353,7 @@ def _answer(git: subprocess.Popen[bytes], directory: Path, top: Path | None) -> 
 
 
 def _has_pipe_for_rules(directory: Path, top: Path) -> bool:
-    """Whether git waits for ever at what should tell it what to ignore."""
+    """Whether an ignore file is a pipe or device, on which git blocks for ever."""
     above = [place for place in directory.parents if place.is_relative_to(top)]
     places = [_global_excludes(directory, top), *(place / ".gitignore" for place in above)]
     if any(is_pipe_or_device(place) for place in places):
@@ -375,16 +375,16 @@ def start_for_clone(
     configuration: Sequence[tuple[str, str]] = (),
     variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes] | None:
-    """Start git for a clone of our own, in a session of its own; None where there is no git.
+    """Start git for one of our clones, in a session of its own; None if git is missing.
 
-    Only a command that may use the ``network``, over these protocols, is under the person's own
-    configuration, for keys, helpers and proxies: what it calls filters must not run over a
-    stranger's files. ``git_dir`` is None before there is a clone. Complaints are piped.
+    Only commands that may use the ``network``, over these protocols, use the user's configuration,
+    for keys, helpers and proxies. Other commands do not, as filters in it must not run on untrusted
+    files. ``git_dir`` is None before there is a clone. Standard error is piped.
     """
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
         return None
-    settings = [part for name, value in _FOR_CLONES for part in ("-c", f"{name}={value}")]
+    settings = [part for name, value in _CLONE_CONFIG for part in ("-c", f"{name}={value}")]
     place = [] if git_dir is None else [f"--git-dir={git_dir}", f"--work-tree={directory}"]
     environment = _environment() if network is None else _network_environment(network)
     if network is None:
@@ -401,13 +401,13 @@ def start_for_clone(
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.PIPE,
-        # Without a terminal nothing that git calls can ask anybody, and Ctrl-C is ours to pass on.
+        # Without a terminal no helper of git can prompt, and Ctrl-C only reaches us.
         start_new_session=True,
     )
 
 
 def _network_environment(protocols: Sequence[str]) -> dict[str, str]:
-    """What lets git reach others as the person would, but never ask."""
+    """The environment in which git uses the user's network configuration, but never prompts."""
     kept = {n: v for n, v in os.environ.items() if _NETWORK_VARIABLES.fullmatch(n)}
     lasting = {
         "GIT_ALLOW_PROTOCOL": ":".join(protocols),
@@ -423,9 +423,9 @@ def _network_environment(protocols: Sequence[str]) -> dict[str, str]:
 
 
 def _silent_ssh(kept: Mapping[str, str]) -> str:
-    """The person's own way to call ssh, told to ask nothing; other programs cannot be told."""
+    """The user's ssh command with options against prompts; other programs are left as they are."""
     answer = _git(Path("/"), None, "config", "--get-all", "core.sshCommand", may_fail=True)
-    theirs = (_word(answer) or "").split("\n")[:-1]  # the last is the one of `_HARMLESS`
+    theirs = (_word(answer) or "").split("\n")[:-1]  # the last is the one of `_SAFE_OPTIONS`
     command = kept.get("GIT_SSH_COMMAND") or (theirs[-1] if theirs else "ssh")
     if Path(command.split()[0]).name.removesuffix(".exe") != "ssh":
         return command
@@ -439,14 +439,14 @@ def _environment() -> dict[str, str]:
         if not name.startswith("GIT_") or name in _KEPT_VARIABLES
     }
     return kept | {
-        "LC_ALL": "C",  # the complaints that we read are in English
+        "LC_ALL": "C",  # we parse error messages, in English
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
-        # A partial clone would fetch what an index of directories lacks, through any program
-        # that its configuration names.
+        # A partial clone would fetch missing objects, with any program that its configuration
+        # names.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
-        # Whoever can write these would tell another history than the commits do.
+        # Replacements and grafts would change the history.
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_GRAFT_FILE": os.devnull,
     }
@@ -454,7 +454,7 @@ def _environment() -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _program(search_path: str, directory: Path) -> str | None:
-    """Git's own file, never one in the directory at hand or in one relative to it."""
+    """The path of git, never one inside the directory or from a relative search path."""
     places = [
         place
         for place in search_path.split(os.pathsep)

@@ -1,8 +1,8 @@
-"""Where does git keep its records of a directory, and are they this directory's own?
+"""Where is the git directory of a work tree, and does it belong to that work tree?
 
-Found without git, whose own search would also take a directory that only looks like a bare
-repository. A ``.git`` is a stranger's: one that leads to another repository's records would bring
-that one's commits and file names into our index.
+Found without git, whose own search also accepts a directory that only looks like a bare repository.
+``.git`` is untrusted input: if it points to the git directory of another repository, that one's
+commits and file names would get into our index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
 
 log = logging.getLogger(__name__)
 
-# What git opens in its records whatever it is asked; at a pipe it would wait.
+# Files of the git directory that git always opens; it would block on a pipe.
 _ALWAYS_OPENED = (
     *("HEAD", "index", "config", "config.worktree", "commondir", "packed-refs", "shallow"),
     *("info/exclude", "info/grafts", "info/sparse-checkout", "objects/info/alternates"),
@@ -31,10 +31,10 @@ _WORK_TREE = re.compile(
 
 
 def work_tree_of(directory: Path) -> Path | None:
-    """The top of the work tree that the directory lies in.
+    """The top of the work tree that the directory is in.
 
-    A ``.git`` further up counts only if it belongs to us or to the owner of the directory: anybody
-    can put one into a shared folder such as the one for temporary files.
+    A ``.git`` in a parent only counts if it belongs to us or to the owner of the directory: any
+    user can create one in a shared folder such as ``/tmp``.
     """
     try:
         owners = {directory.stat().st_uid, os.geteuid()}
@@ -47,9 +47,9 @@ def work_tree_of(directory: Path) -> Path | None:
 
 
 def git_directory_around(directory: Path) -> Path | None:
-    """The directory of git's own records that this one is or lies in; None in a work tree.
+    """The git directory that this directory is, or is inside of; None in a work tree.
 
-    What looks like one further up counts under the same condition as a ``.git`` does.
+    For parents the same ownership rule applies as for ``.git``.
     """
     owners = {directory.stat().st_uid, os.geteuid()}
     for place in (directory, *directory.parents):
@@ -65,7 +65,7 @@ def git_directory_around(directory: Path) -> Path | None:
 
 
 def is_git_directory(location: bytes) -> bool:
-    """Whether a directory has what git's records consist of, whatever it is called."""
+    """Whether a directory has the structure of a git directory, whatever its name."""
     return (
         os.path.lexists(location + b"/HEAD")
         and os.path.isdir(location + b"/objects")  # noqa: PTH112 - Path has no bytes
@@ -73,16 +73,16 @@ def is_git_directory(location: bytes) -> bool:
     )
 
 
-def records_of(directory: Path) -> Path | None:
-    """Where git keeps its records of the work tree that the directory lies in."""
+def git_dir_for(directory: Path) -> Path | None:
+    """The git directory of the work tree that the directory is in."""
     top = work_tree_of(directory)
     return git_dir_of(top) if top else None
 
 
 def git_dir_of(top: Path) -> Path | None:
-    """The git directory of a work tree's top; None where there is none, or another repository's.
+    """The git directory of a work tree; None if there is none or it belongs to another repository.
 
-    Elsewhere than in ``.git`` itself it has to know the work tree, as those of linked work trees
+    A git directory outside of ``.git`` must refer to the work tree, as those of linked work trees
     and of submodules do.
     """
     entry = top / ".git"
@@ -106,12 +106,12 @@ def git_dir_of(top: Path) -> Path | None:
 
 
 def common_dir(git_dir: Path) -> Path:
-    """Where linked work trees keep what they share."""
+    """The git directory that linked work trees share."""
     return git_dir / os.fsdecode(_first_line(git_dir / "commondir") or b".")
 
 
 def _target(entry: Path, mode: int) -> Path | None:
-    """Where a ``.git`` that is a link or a file leads to."""
+    """The target of a ``.git`` that is a link or a file."""
     if entry.is_dir():
         return entry.resolve()
     pointer = _first_line(entry)
@@ -121,7 +121,7 @@ def _target(entry: Path, mode: int) -> Path | None:
 
 
 def _is_linked(git_dir: Path, entry: Path) -> bool:
-    """Whether a repository has made the work tree: its records of it lie among its own."""
+    """Whether the work tree is a linked one of the repository that its ``.git`` points to."""
     back = git_dir / os.fsdecode(_first_line(git_dir / "gitdir"))
     return git_dir.resolve().parent == common_dir(
         git_dir
@@ -129,7 +129,7 @@ def _is_linked(git_dir: Path, entry: Path) -> bool:
 
 
 def _is_configured(git_dir: Path, top: Path) -> bool:
-    """Whether the records name the work tree, as those of a submodule do."""
+    """Whether the git directory is configured for the work tree, as that of a submodule is."""
     found = None
     for name in ("config", "config.worktree"):
         text = read_ignore_file(os.fsencode(git_dir / name), follow=True) or b""

@@ -1,9 +1,8 @@
-"""How did these files come about?
+"""Reads the commit history of a directory.
 
-The commits that HEAD reaches, newest first: who, when, why, and which paths. Of a repository's
-directory only the commits that touch it count, and paths are relative to it. Which commits are
-there is asked first, for that costs little; only those that nobody knows yet are read. A message
-and a path may be anything: they are a stranger's, as everything in a repository.
+The commits reachable from HEAD, newest first: author, time, message and paths. For a subdirectory
+only the commits that touch it are listed, and paths are relative to it. Listing hashes is cheap, so
+only commits that are not stored yet are read. Messages and paths are untrusted input.
 """
 
 from __future__ import annotations
@@ -16,33 +15,33 @@ from pathlib import Path
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.source.git import (
-    GitTookTooLong,
+    GitTimeout,
     commit_at_head,
-    git_pieces,
     shallow_commits,
+    stream_git,
 )
 from codebase_mcp.source.git_directory import work_tree_of
-from codebase_mcp.source.survey import shown
+from codebase_mcp.source.listing_builder import escape_path
 
-# What is kept of one commit. The import of a whole vendor tree says little about single files.
+# Limits for one commit. A commit with thousands of paths says little about a single file.
 MAX_PATHS = 500
 MAX_MESSAGE_CHARS = 20_000
 MAX_AUTHOR_CHARS = 500
 
 # An index of PostgreSQL holds keys of up to some 2,700 bytes, which `\xNN` may stretch fourfold.
 _MAX_PATH_BYTES = 2_000
-# No field that is kept is longer, whatever git says.
+# Longer fields of git's output are truncated.
 _MAX_FIELD_BYTES = 1 << 17
 
 _FIELDS = 5
 _FORMAT = "%x00%H%x00%an%x00%ae%x00%at%x00%B"
-_HINT = "git fsck tells what is wrong with the repository."
+_HINT = "Run git fsck to check the repository."
 _YEAR_9999 = 253_370_764_800
 
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """Where the history of a directory begins, and the commits at which a shallow clone ends it."""
+    """The newest commit of a directory, and the commits at which a shallow clone ends."""
 
     root: Path
     top: Path
@@ -51,7 +50,7 @@ class Tip:
 
     @property
     def fingerprint(self) -> str:
-        """A text that is another one when the history that can be read is another one."""
+        """A text that changes when the readable history changes."""
         if not self.edge:
             return self.commit
         edge = hashlib.blake2b("".join(sorted(self.edge)).encode(), digest_size=16)
@@ -62,8 +61,8 @@ class Tip:
 class Commit:
     """One commit; ``authored_at`` in seconds since 1970.
 
-    ``paths`` are the first of those that it touched, ``paths_total`` counts all of them: none for a
-    merge, unknown where a shallow clone ends.
+    ``paths`` are the first paths that it touched; ``paths_total`` counts all of them: 0 for a
+    merge, None at the end of a shallow clone.
     """
 
     hash: str
@@ -76,7 +75,7 @@ class Commit:
 
 
 def find_tip(root: Path) -> Tip | None:
-    """The newest commit of what is checked out at a directory; None where there is none."""
+    """The commit that is checked out at a directory; None if there is none."""
     top = work_tree_of(root)
     commit = commit_at_head(root, top) if top is not None else None
     if top is None or commit is None:
@@ -87,9 +86,9 @@ def find_tip(root: Path) -> Tip | None:
 def list_commits(tip: Tip, depth: int) -> list[str]:
     """The hashes of the newest ``depth`` commits, newest first.
 
-    Of a directory below the work tree's top those that changed it: what a merge or the end of a
-    shallow clone changed cannot be said, so neither is listed. Where these are hard to find, it is
-    those that were found in time.
+    For a subdirectory of the work tree only the commits that changed it. Merges and the ends of a
+    shallow clone are left out, as their changes are unknown. If git takes too long, the list holds
+    what was found until then.
 
     Raises:
         IndexingFailed: git cannot read them.
@@ -99,14 +98,14 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
     if tip.root == tip.top:
         pieces = _asked(tip, "rev-list", f"--max-count={depth}", tip.commit, "--")
         return b"".join(pieces).decode().split()
-    # Whether a commit is listed depends on nothing but itself: with git's own simplification, a
-    # merge that takes one side's version would hide the other side's commits, stored ones too.
+    # --full-history: with git's default simplification a merge that takes one side's version would
+    # hide the other side's commits, even those that are stored already.
     places = ("--full-history", "--no-merges", tip.commit, "--", ".")
     found = bytearray()
     try:
         for piece in _asked(tip, "rev-list", f"--max-count={depth}", *places):
             found += piece
-    except GitTookTooLong:
+    except GitTimeout:
         del found[found.rfind(b"\n") + 1 :]
     return [commit for commit in found.decode().split() if commit not in tip.edge]
 
@@ -122,20 +121,20 @@ def read_commits(tip: Tip, hashes: Sequence[str]) -> list[Commit]:
         *("diff-tree", "--stdin", "--always", "--root", "-r", "-z", "--name-only", "--relative"),
         *("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
         *("--encoding=UTF-8", f"--format={_FORMAT}"),
-        said="".join(f"{commit}\n" for commit in hashes).encode(),
+        stdin="".join(f"{commit}\n" for commit in hashes).encode(),
     )
     commits = list(_parsed(_fields(pieces), tip.edge))
     if [commit.hash for commit in commits] != list(hashes):
-        raise IndexingFailed("git told other commits than it was asked for", hint=_HINT)
+        raise IndexingFailed("git returned other commits than requested", hint=_HINT)
     return commits
 
 
-def _asked(tip: Tip, *arguments: str, said: bytes = b"") -> Iterator[bytes]:
-    return git_pieces(tip.root, tip.top, *arguments, said=said)
+def _asked(tip: Tip, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
+    return stream_git(tip.root, tip.top, *arguments, stdin=stdin)
 
 
 def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What stands between the NULs of a stream, the beginning of it where it is very long."""
+    """The NUL-separated fields of a stream; very long ones are truncated."""
     rest = bytearray()
     for piece in pieces:
         first, *others = piece.split(b"\0")
@@ -146,11 +145,11 @@ def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _parsed(fields: Iterator[bytes], edge: frozenset[str]) -> Iterator[Commit]:
-    """Commits, each headed by an empty field, which no path is."""
+    """Parse commits, each preceded by an empty field, which no path can be."""
     next(fields, None)
     while header := list(islice(fields, _FIELDS)):
         if len(header) < _FIELDS:
-            raise IndexingFailed("git's answer about the history broke off", hint=_HINT)
+            raise IndexingFailed("git's output about the history is incomplete", hint=_HINT)
         commit, name, email, at, message = header
         paths: list[str] = []
         total = 0
@@ -158,14 +157,14 @@ def _parsed(fields: Iterator[bytes], edge: frozenset[str]) -> Iterator[Commit]:
             total += 1
             named = path.removeprefix(b"\n") if total == 1 else path
             if len(paths) < MAX_PATHS and len(named) <= _MAX_PATH_BYTES:
-                paths.append(shown(named))
+                paths.append(escape_path(named))
         is_edge = commit.decode() in edge
         yield Commit(
             hash=commit.decode(),
-            author_name=shown(name)[:MAX_AUTHOR_CHARS],
-            author_email=shown(email)[:MAX_AUTHOR_CHARS],
+            author_name=escape_path(name)[:MAX_AUTHOR_CHARS],
+            author_email=escape_path(email)[:MAX_AUTHOR_CHARS],
             authored_at=min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0,
-            message=shown(message).strip("\n")[:MAX_MESSAGE_CHARS],
+            message=escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS],
             paths=() if is_edge else tuple(paths),
             paths_total=None if is_edge else total,
         )

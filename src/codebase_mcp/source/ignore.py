@@ -18,13 +18,13 @@ from codebase_mcp.source.glob import is_literal, translate
 
 log = logging.getLogger(__name__)
 
-# An ignore file beyond this is no ignore file; compiling it would cost more than it spares.
+# Larger files are not plausible ignore files, and compiling them would take too long.
 MAX_IGNORE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Matcher:
-    """Patterns that all decide alike, sorted by how cheaply they are tested."""
+    """Patterns with the same effect, grouped by how they are tested."""
 
     names: frozenset[bytes]
     suffixes: tuple[bytes, ...]
@@ -52,7 +52,7 @@ class _Pattern:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Neighbouring lines of one sign; within them the order does not matter."""
+    """Adjacent lines that all ignore, or all negate; the order within them does not matter."""
 
     ignores: bool
     for_files: _Matcher
@@ -66,7 +66,7 @@ class Rules:
     runs: tuple[_Run, ...]
 
     def verdict(self, path: bytes, name: bytes, *, is_dir: bool) -> bool | None:
-        """Ignored, kept in spite of others, or (None) not mentioned.
+        """Ignored, explicitly not ignored, or (None) not mentioned.
 
         ``path`` is relative to the directory of the ignore file, ``name`` its last segment.
         """
@@ -84,7 +84,7 @@ Chain = tuple[tuple[int, Rules], ...]
 
 @lru_cache(maxsize=1024)
 def parse_rules(text: bytes) -> Rules:
-    """The rules of an ignore file's content; lines that can match nothing are left out."""
+    """Parse the content of an ignore file; lines that cannot match are dropped."""
     runs: list[list[_Pattern]] = []
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         pattern = _parse_line(line)
@@ -97,7 +97,7 @@ def parse_rules(text: bytes) -> Rules:
 
 
 def chain_ignores(chain: Chain, path: bytes, *, is_dir: bool) -> bool:
-    """Whether the chain ignores the path itself; its parents are the caller's to ask about."""
+    """Whether the chain ignores the path itself; the caller checks its parents."""
     name = path[path.rfind(b"/") + 1 :]
     for base, rules in reversed(chain):
         verdict = rules.verdict(path[base:], name, is_dir=is_dir)
@@ -109,10 +109,10 @@ def chain_ignores(chain: Chain, path: bytes, *, is_dir: bool) -> bool:
 def read_ignore_file(
     location: bytes, *, follow: bool = False, too_large: list[bytes] | None = None
 ) -> bytes | None:
-    """The content of an ignore file, or None where there is none to read.
+    """The content of an ignore file, or None if there is none.
 
-    As in git a link inside the tree is not followed. A pipe or device is never waited for. A file
-    that is too large is not read, and its location added to those ``too_large``.
+    As in git a link inside the tree is not followed. Pipes and devices are not read. A file that is
+    too large is not read, and its location is added to ``too_large``.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -133,7 +133,7 @@ def read_ignore_file(
 
 
 def is_pipe_or_device(location: Path) -> bool:
-    """Whether who opens this might wait for ever, or read without end."""
+    """Whether opening or reading this may block for ever."""
     try:
         mode = location.stat().st_mode
     except OSError:
@@ -142,10 +142,10 @@ def is_pipe_or_device(location: Path) -> bool:
 
 
 class IgnoreFiles:
-    """All ignore files of one name below ``top``; each is read once, when first asked about.
+    """All ignore files of one name below ``top``; each is read once, on first use.
 
     Paths are relative to ``top``, with forward slashes; the directory ``top`` itself is ``b""``.
-    ``too_large`` collects where those lie that are not applied for their size.
+    ``too_large`` collects the locations of files that are too large to be applied.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class IgnoreFiles:
         self._outermost = outermost
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
-        """Whether the path itself is ignored, in a directory known not to be."""
+        """Whether the path itself is ignored; its directory must not be."""
         chain = self._chain(path[: max(path.rfind(b"/"), 0)])
         return bool(chain) and chain_ignores(chain, path, is_dir=is_dir)
 

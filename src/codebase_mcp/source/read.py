@@ -1,7 +1,7 @@
-"""What does this file say?
+"""Reads the text of a file.
 
-Opens one listed file, without following a link or waiting for a pipe, and answers with its text,
-or with the reason why there is none. Safe to call from worker processes.
+Opens one listed file, without following links or blocking on pipes, and returns its text or the
+reason why there is none. Safe to call from worker processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOO_LARGE = "File exceeds size limit"
 PERMISSION_DENIED = "Permission denied"
 NOT_UTF8 = "File is not valid UTF-8"
 
-# UTF-32 before UTF-16: the mark of the one begins with that of the other.
+# UTF-32 before UTF-16, as its byte order mark begins with that of UTF-16.
 _ENCODINGS = (
     (BOM_UTF8, "utf-8"),
     (BOM_UTF32_LE, "utf-32-le"),
@@ -55,7 +55,7 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that turned out not to be source, and had not promised to be; ``reason`` is a key."""
+    """A file that is not source and is not named as source; ``reason`` is a key."""
 
     path: str
     reason: str
@@ -64,9 +64,9 @@ class Skipped:
 def read_source(
     file: SourceFile, *, max_file_bytes: int = 1 << 20
 ) -> SourceText | FileFailure | Skipped:
-    """The content of a listed file, or why it has none worth indexing.
+    """The content of a listed file, or the reason not to index it.
 
-    A file that is gone, or no regular file any more, is skipped: the next listing will tell.
+    A file that is gone or no longer a regular file is skipped; the next listing shows its state.
     """
     try:
         data = _read_bytes(file, max_file_bytes)
@@ -83,7 +83,7 @@ def _as_text(file: SourceFile, data: bytes) -> SourceText | FileFailure | Skippe
     try:
         text = decode(data)
     except UnicodeDecodeError:
-        # A NUL is the better reason: it says binary, not merely in another encoding.
+        # A NUL means binary, which is a better reason than another encoding.
         if b"\0" in data:
             return _refused(file, BINARY, "binary")
         return _refused(file, NOT_UTF8, "undecodable")
@@ -102,7 +102,7 @@ def decode(data: bytes) -> str:
     """The text of bytes in UTF-8, or in UTF-16 or UTF-32 with a byte order mark.
 
     Raises:
-        UnicodeDecodeError: The bytes are none of these.
+        UnicodeDecodeError: the bytes have another encoding.
     """
     for mark, encoding in _ENCODINGS:
         if data.startswith(mark):
@@ -118,7 +118,7 @@ def failure_reason(error: OSError) -> str:
 
 
 def _read_bytes(file: SourceFile, limit: int) -> bytes | None:
-    """At most one byte more than the limit; None if this is no regular file any more."""
+    """At most one byte more than the limit; None if this is no longer a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(file.location, flags)
     try:

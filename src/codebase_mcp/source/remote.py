@@ -1,7 +1,7 @@
-"""Which repository elsewhere does this URL name? Pure: nothing is asked, nothing is touched.
+"""Which remote repository does a URL name? Pure: parses the URL, no network, no disk.
 
-What git is told never holds a password, and so neither do its messages, our errors and the folder
-of the clone. Fetching it is ``clone.py``'s.
+The URL passed to git never contains a password, so neither do git's messages, our errors and the
+folder of the clone. ``clone.py`` fetches it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ACCEPTED = "https://host/org/repo, http://…, ssh://…, git@host:org/repo or f
 
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "file": None}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|:)")
-# user@host:path, as scp writes it; without a user it could be anybody's file name.
+# user@host:path, the syntax of scp; without a user it could be a file name.
 _SCP = re.compile(r"(?P<user>[^/@:\s]+)@(?P<host>\[[^\]]+\]|[^/@:\s]+):(?P<path>.+)", re.DOTALL)
-# A name and a password that nobody would give a directory, whatever is wrong with the rest.
+# Looks like a user name and a password, which no directory name does.
 _CREDENTIALS = re.compile(r"(?![/.~])[^@]*:.*@", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:]+(?:%25\w+)?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
-# What every file system takes as it is. Other names carry a mark that no such name has.
+# Names that every file system accepts. Others get a suffix that these cannot have.
 _PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_SLUG_CHARS = 60
@@ -36,11 +36,11 @@ _MAX_NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A repository elsewhere.
+    """A remote repository.
 
-    ``url`` is without credentials, fit to be shown and stored. ``identity`` is the same for all
-    spellings of the URL, ``folder`` comes from it: where the clone lies among others. ``name`` is
-    what people call the repository.
+    ``url`` has no credentials, so it can be shown and stored. ``identity`` is the same for all
+    spellings of the URL, and determines ``folder``, the folder of the clone. ``name`` is for
+    display.
     """
 
     url: str
@@ -54,12 +54,12 @@ class Remote:
 
 
 def is_remote(text: str) -> bool:
-    """Whether this is meant as a URL rather than as a path."""
+    """Whether this is a URL rather than a path."""
     return any((_URL.match(text), _SCP.fullmatch(text), _CREDENTIALS.match(text)))
 
 
 def masked(text: str) -> str:
-    """A URL, or what is left of one, without what may be a password in it."""
+    """A URL, even an invalid one, without anything that may be a password."""
     text = re.sub(r"(?<=://).*@|\A[^@]*:.*@", "…@", text, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?…", text, flags=re.DOTALL)[:200]
 
@@ -68,17 +68,17 @@ def parse_remote(text: str) -> Remote:
     """The repository that a URL names.
 
     Raises:
-        InvalidInput: git would not fetch it, or should not.
+        InvalidInput: git cannot fetch it, or must not.
     """
     if len(text) > MAX_URL_CHARS:
         raise _refused(text, f"A URL must have at most {MAX_URL_CHARS} characters")
     if _CONTROL.search(text):
-        raise _refused(text, "A URL must not hold blanks, backslashes or control characters")
+        raise _refused(text, "A URL must not contain spaces, backslashes or control characters")
     scp = None if _URL.match(text) else _SCP.fullmatch(text)
     if scp is not None:
         return _scp_remote(text, scp)
     if not _URL.match(text):
-        raise _refused(text, "This is no URL")
+        raise _refused(text, "Invalid URL")
     return _url_remote(text)
 
 
@@ -88,7 +88,7 @@ def _scp_remote(text: str, scp: re.Match[str]) -> Remote:
     _check_user(text, user)
     if path.startswith("-"):
         raise _refused(text, "The path of a URL must not begin with -")
-    # A path that does not begin at the root begins at the user's home.
+    # A relative path starts at the user's home.
     place = path if path.startswith("/") else "/~/" + path
     return _remote(text, "ssh", host.lower(), None, place, url=text, user=user)
 
@@ -97,8 +97,8 @@ def _url_remote(text: str) -> Remote:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError:  # whose words may quote a password
-        raise _refused(text, "This is no URL") from None
+    except ValueError:  # its message may contain a password
+        raise _refused(text, "Invalid URL") from None
     scheme = parts.scheme.lower()
     if "::" in text.split("/", 1)[0] or scheme not in _DEFAULT_PORTS:
         raise _refused(text, f"Git repositories are not fetched over {scheme or 'this'}")
@@ -110,12 +110,12 @@ def _url_remote(text: str) -> Remote:
             raise _refused(text, "A file:// URL names no host: file:///path/to/repository")
         return _remote(text, scheme, "localhost", None, parts.path, url=f"file://{parts.path}")
     _check_host(text, host)
-    if "@" in parts.path:  # the host may be a user, and the path hold half of a password
+    if "@" in parts.path:  # the path may contain a part of a password
         raise _refused(text, "In a URL write @ as %40, and / in a password as %2F")
     user, password = _credentials(text, parts)
     if scheme == "ssh":
         if password is not None:
-            raise _refused(text, "ssh takes no password in a URL; use a key")
+            raise _refused(text, "ssh does not accept a password in a URL; use a key")
         if user is not None:
             _check_user(text, user)
         return _remote(text, scheme, host, port, parts.path, url=text, user=user)
@@ -134,7 +134,7 @@ def _remote(
     user: str | None = None,
     password: str | None = None,
 ) -> Remote:
-    # On disk a.git and a may lie side by side; servers take both for the same.
+    # On disk a.git and a may both exist; servers treat them as the same.
     trimmed = path.rstrip("/") if scheme == "file" else path.rstrip("/").removesuffix(".git")
     segments = [part for part in trimmed.split("/") if part]
     if not segments or any(unquote(part) in (".", "..") for part in segments):
@@ -162,7 +162,7 @@ def _remote(
 def _folder(
     scheme: str, host: str, port: int | None, segments: list[str], identity: str
 ) -> PurePosixPath:
-    """Always three levels, so that no clone lies within another."""
+    """Always three levels, so that no clone is inside another."""
     is_plain = len(segments) == 2 and all(_PLAIN.fullmatch(part) for part in (host, *segments))
     if scheme == "https" and port is None and is_plain:
         return PurePosixPath(host, *segments)
@@ -178,20 +178,20 @@ def _slug(text: str) -> str:
 def _credentials(text: str, parts: SplitResult) -> tuple[str | None, str | None]:
     user = unquote(parts.username) if parts.username else None
     password = unquote(parts.password) if parts.password is not None else None
-    # Git and its credential helpers speak to each other in lines.
+    # The protocol of git's credential helpers is line based.
     if any(re.search(r"[\x00-\x1f\x7f]", part) for part in (user or "", password or "")):
-        raise _refused(text, "A user name or password must not hold control characters")
+        raise _refused(text, "A user name or password must not contain control characters")
     return user, password
 
 
 def _check_host(text: str, host: str) -> None:
     if not _HOST.fullmatch(host):
-        raise _refused(text, "The URL names no host")
+        raise _refused(text, "The host in the URL is invalid")
 
 
 def _check_user(text: str, user: str) -> None:
     if not _USER.fullmatch(user):
-        raise _refused(text, "The user in the URL is none that ssh takes")
+        raise _refused(text, "The user name in the URL is invalid for ssh")
 
 
 def _refused(text: str, message: str) -> InvalidInput:

@@ -1,4 +1,4 @@
-"""What of a tree is to be listed, beside what its ignore files say?"""
+"""Which files of a tree are listed, in addition to its ignore files?"""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Patterns:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is listed: files up to a size that no pattern leaves out; submodules where wanted.
+    """Which files are listed: up to a size, not excluded by a pattern; submodules if wanted.
 
-    Each of ``patterns`` leaves out what it names, whatever the others and the ignore files say.
-    ``chosen_by`` is what the operator's settings say about it, whatever the repository's say.
+    Each of ``patterns`` excludes what it matches, independent of the others and of ignore files.
+    ``chosen_by`` identifies the operator's part of these settings, without the repository's own.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES

@@ -1,6 +1,6 @@
-"""How is git run for a clone of our own: over the network, told of, and stopped?
+"""Runs git for our clones: over the network, with progress, and stoppable.
 
-What a failure means to a person is said here; what is fetched, and when, is ``clone.py``'s.
+Also explains git's failures to users. ``clone.py`` decides what is fetched.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput
 from codebase_mcp.source.git import start_for_clone
 from codebase_mcp.source.remote import ACCEPTED, Remote
 
-# A helper speaks to git alone: an argument would be seen in the list of processes, and a URL with
-# a password ends up in messages and in the clone's configuration.
+# A credential helper passes the password to git only. Arguments are visible in the process list,
+# and a URL with a password would appear in messages and in the clone's configuration.
 _HELPER = (
     '!f() { test "$1" = get || exit 0;'
     ' printf "username=%s\\npassword=%s\\n" "$CODEBASE_GIT_USERNAME" "$CODEBASE_GIT_PASSWORD"; }; f'
 )
-# A person may have told git to reach a host in another way (url.….insteadOf).
+# The user may have configured another protocol for a host (url.….insteadOf).
 _PROTOCOLS = {
     "https": ("https", "ssh"),
     "http": ("http", "https", "ssh"),
@@ -39,63 +39,63 @@ _GRACE_S = 5.0
 
 
 class GitFailed(Exception):
-    """A git command failed; the text is what it complained, empty where git cannot be started."""
+    """A git command failed; the text is its error message, empty if git cannot be started."""
 
 
 class Stopped(Exception):
-    """The transfer was told to stop."""
+    """The transfer was stopped."""
 
 
 class Transfer:
     """Runs git for the clone of one repository, a command at a time.
 
-    ``tell`` hears what git is at. ``stop`` may be called from any thread: it ends the command that
-    runs, and none begins after it.
+    ``on_progress`` is called with git's progress. ``stop`` may be called from any thread: it ends
+    the running command, and no other can start after it.
     """
 
-    def __init__(self, remote: Remote, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, remote: Remote, on_progress: Callable[[str], None] = lambda _: None) -> None:
         self._remote = remote
-        self._tell = tell
+        self._on_progress = on_progress
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._process_group: int | None = None
 
     def stop(self) -> None:
-        """End what runs, and let nothing begin."""
+        """Stop the running command, and prevent further ones."""
         with self._lock:
             self._stopped.set()
             self._signal(signal.SIGTERM)
 
     def wait(self, seconds: float) -> None:
-        """Wait, unless told to stop.
+        """Wait, unless stopped.
 
         Raises:
-            Stopped: told to stop.
+            Stopped: the transfer was stopped.
         """
         if self._stopped.wait(seconds):
             raise Stopped
 
-    def here(self, directory: Path, *arguments: str, git_dir: Path | None = None) -> str:
-        """The output of a command that needs nobody else.
+    def run_local(self, directory: Path, *arguments: str, git_dir: Path | None = None) -> str:
+        """The output of a command that does not use the network.
 
         Raises:
-            GitFailed, Stopped: it has none.
+            GitFailed, Stopped: it did not succeed.
         """
         return self._run(directory, arguments, git_dir or directory / ".git")
 
-    def make(self, directory: Path) -> None:
-        """Begin a repository in an empty directory.
+    def init(self, directory: Path) -> None:
+        """Initialise a repository in an empty directory.
 
         Raises:
-            GitFailed, Stopped: there is none.
+            GitFailed, Stopped: it did not succeed.
         """
         self._run(directory, ["init", "--quiet", "--template="], None)
 
-    def abroad(self, directory: Path, *arguments: str, is_clone: bool) -> str:
-        """The output of a command that speaks to the other side.
+    def run_remote(self, directory: Path, *arguments: str, is_clone: bool) -> str:
+        """The output of a command that contacts the remote.
 
         Raises:
-            GitFailed, Stopped: it has none.
+            GitFailed, Stopped: it did not succeed.
         """
         git_dir = directory / ".git" if is_clone else Path(os.devnull)
         protocols = _PROTOCOLS[self._remote.scheme]
@@ -149,14 +149,14 @@ class Transfer:
             return output.read().decode("utf-8", "backslashreplace")
 
     def _listen(self, stream: IO[bytes]) -> str:
-        """Read to the end what git says meanwhile; its last complaints."""
+        """Read standard error to its end, reporting progress; returns the last error lines."""
         kept: deque[bytes] = deque(maxlen=20)
         rest = b""
         while part := os.read(stream.fileno(), 65_536):
             *lines, rest = re.split(rb"[\r\n]", (rest + part)[-65_536:])
             for line in lines:
                 if shown := _PROGRESS.match(line):
-                    self._tell(_step(shown))
+                    self._on_progress(_step(shown))
                 elif line:
                     kept.append(line)
         lines = [line for line in (*kept, rest) if _MESSAGE.match(line)] or [*kept, rest]
@@ -183,7 +183,7 @@ def _step(shown: re.Match[bytes]) -> str:
 
 
 def _credentials(remote: Remote) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """What lets git know the user and password of a URL that does not hold them."""
+    """Configuration and variables that pass user and password to git."""
     if remote.username is None or remote.scheme not in ("http", "https"):
         return [], {}
     authority = remote.url.split("/", 3)[2]
@@ -192,7 +192,7 @@ def _credentials(remote: Remote) -> tuple[list[tuple[str, str]], dict[str, str]]
         "CODEBASE_GIT_USERNAME": remote.username,
         "CODEBASE_GIT_PASSWORD": remote.password or "",
     }
-    # With a user alone the person's own helpers may know the password; a token needs none.
+    # With only a user name, the user's own helpers may have the password; a token needs none.
     first = (
         (f"{key}.helper", "")
         if remote.password is not None
@@ -205,7 +205,7 @@ def _credentials(remote: Remote) -> tuple[list[tuple[str, str]], dict[str, str]]
 
 
 def explained(error: GitFailed, remote: Remote) -> CodebaseError:
-    """What a failed command means for who gave the URL."""
+    """The error that explains a failed command to the user."""
     complaint = str(error)
     if not complaint:
         return IndexingFailed(
@@ -221,7 +221,8 @@ def explained(error: GitFailed, remote: Remote) -> CodebaseError:
             return error_class(text, hint=hint, details=_details(remote))
     return IndexingFailed(
         f"git could not fetch {remote.url}: {complaint.splitlines()[-1]}",
-        hint="Does `git ls-remote` work with this URL? To begin anew: codebase-mcp remove URL.",
+        hint="Check that `git ls-remote` works with this URL. To start again, run codebase-mcp"
+        " remove URL.",
         details=_details(remote),
     )
 
@@ -231,7 +232,7 @@ def _details(remote: Remote) -> dict[str, str]:
 
 
 _RULE = "the URL of a git repository that can be read"
-# In this order: what git says of one cause may hold words of another.
+# The order matters: the message for one cause may contain words of another.
 _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
     (
         IndexingFailed,
@@ -243,7 +244,7 @@ _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
         IndexingFailed,
         r"certificate",
         "The certificate of {host} is not trusted",
-        "Let git know the authority: git config --global http.sslCAInfo FILE.",
+        "Configure the certificate authority: git config --global http.sslCAInfo FILE.",
     ),
     (
         InvalidInput,
@@ -254,19 +255,19 @@ _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
     (
         IndexingFailed,
         r"cannot run ssh|unable to find remote helper",
-        "git cannot speak to {host}: a program that it needs is missing",
-        "Install ssh, or the whole of git.",
+        "git cannot connect to {host}: a program that it needs is missing",
+        "Install ssh, or the full git package.",
     ),
     (
         InvalidInput,
         r"host key verification failed",
-        "ssh does not know the host {host}",
+        "ssh has no trusted key for the host {host}",
         "Connect to it once with ssh, and check its key.",
     ),
     (
         InvalidInput,
         r"dumb http transport does not support",
-        "The server of {url} can give all of the history only",
+        "The server of {url} does not support shallow clones",
         "Add --full.",
     ),
     (
@@ -274,7 +275,7 @@ _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
         r"authentication failed|could not read (?:username|password)|terminal prompts disabled"
         r"|permission denied|returned error: 40[13]|invalid credentials|access denied",
         "Not allowed to read {url}, or it does not exist",
-        "Let git have credentials: a credential helper, an ssh key, or https://user:token@host/…",
+        "Provide credentials: a credential helper, an ssh key, or https://user:token@host/…",
     ),
     (
         InvalidInput,
@@ -287,7 +288,7 @@ _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
         IndexingFailed,
         r"failed to connect|couldn't connect|connection (?:refused|reset|timed out|closed)"
         r"|timed out|timeout|unreachable|hung up|early eof|rpc failed|too slow|disconnect",
-        "{host} does not answer, or broke off",
-        "Try again. What was fetched before stays as it is.",
+        "{host} does not answer, or closed the connection",
+        "Try again. What was fetched before is kept.",
     ),
 )

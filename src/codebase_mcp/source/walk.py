@@ -1,8 +1,8 @@
-"""Which files are there?
+"""Which files does a source tree have?
 
-Lists a source tree: by git's own knowledge inside a work tree, else by walking the disk under the
-same ignore rules; in both under ``.mcpignore``. Nothing is opened here but ignore files. What a
-name says about a file is ``classify.py``'s, its content ``read.py``'s.
+Inside a work tree git lists them; elsewhere the directory is walked with the same ignore rules.
+``.mcpignore`` applies to both. Only ignore files are opened here: ``classify.py`` classifies files
+by name, ``read.py`` reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from enum import Enum, auto
 from pathlib import Path
 
 from codebase_mcp.model import Listing
-from codebase_mcp.source.extent import Extent, parents
 from codebase_mcp.source.git import GitFiles, list_with_git, standard_excludes
 from codebase_mcp.source.git_directory import (
     git_directory_around,
@@ -23,15 +22,16 @@ from codebase_mcp.source.git_directory import (
     work_tree_of,
 )
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
+from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
+from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.survey import Survey, way_down
 
 log = logging.getLogger(__name__)
 
-# The records of version control are never source, whether or not they are ignored.
+# Metadata of version control is never source, ignored or not.
 VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
-# What package managers and interpreters put there. Committed it is listed (as vendored);
-# otherwise it is not this project's source even where nobody wrote an ignore file.
+# Directories of package managers and interpreters. Committed files in them are listed (as
+# vendored); others are not this project's source, even without an ignore file.
 INSTALLED = frozenset(
     b"node_modules bower_components jspm_modules site-packages dist-packages __pypackages__"
     b" __pycache__ .tox .nox".split()
@@ -43,165 +43,164 @@ def list_files(
 ) -> Listing:
     """The files of a tree, sorted by path.
 
-    ``root`` is an existing directory. One that an outer work tree ignores as a whole is listed by
-    itself, since somebody asked for it. Where only some ``paths`` are asked about, files or
-    directories relative to the root, only these are looked at.
+    ``root`` is an existing directory. If an outer work tree ignores it as a whole, it is listed by
+    itself. With ``paths``, files or directories relative to the root, only these are listed.
     """
     if git_directory_around(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
-    prefix = way_down(outer, root)
+    prefix = path_prefix(outer, root)
     too_large: list[bytes] = []
     own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore", too_large=too_large)
-    extent = Extent() if paths is None else Extent(map(os.fsencode, paths))
-    survey = Survey(root, selection, own_rules, prefix, extent, not_applied=too_large)
-    while survey.pending:
-        _list_tree(survey, survey.pending.pop())
-    return survey.listing()
+    path_filter = PathFilter() if paths is None else PathFilter(map(os.fsencode, paths))
+    builder = ListingBuilder(root, selection, own_rules, prefix, path_filter, not_applied=too_large)
+    while builder.pending:
+        _list_tree(builder, builder.pending.pop())
+    return builder.listing()
 
 
-def _list_tree(survey: Survey, tree: bytes) -> None:
+def _list_tree(builder: ListingBuilder, tree: bytes) -> None:
     """List a directory by its own rules: the root, or a repository inside."""
-    directory = Path(os.fsdecode(survey.at(tree)))
+    directory = Path(os.fsdecode(builder.location(tree)))
     top = work_tree_of(directory)
     if top is None or (tree and top != directory):
-        # The latter git takes for a repository inside, whose records are not its own.
-        _walk(survey, tree, directory, top)
+        # In the second case git sees a nested repository whose git directory belongs to another.
+        _walk(builder, tree, directory, top)
         return
-    paths = _wanted(survey, tree)
+    paths = _wanted(builder, tree)
     found = list_with_git(directory, top, paths)
     if found is None:
         log.warning("Listing %s without git", directory)
-        _walk(survey, tree, directory, top)
+        _walk(builder, tree, directory, top)
     elif top != directory and found.is_empty and _is_left_out(directory, top, paths):
-        _walk(survey, tree, directory, None)
+        _walk(builder, tree, directory, None)
     else:
-        _take_listed(survey, tree, found)
+        _add_listed(builder, tree, found)
 
 
-def _wanted(survey: Survey, tree: bytes) -> list[bytes] | None:
-    """What git is asked about in a tree: of what it takes for a repository inside, that alone."""
-    paths = survey.extent.within(tree)
+def _wanted(builder: ListingBuilder, tree: bytes) -> list[bytes] | None:
+    """The paths to pass to git; for a path inside a nested repository, that repository."""
+    paths = builder.path_filter.relative_to(tree)
     if paths is None:
         return None
     lead = tree + b"/" if tree else b""
     wanted = set()
     for path in paths:
         ways = reversed([way for way in parents(path) if way])
-        inside = (way for way in ways if os.path.lexists(survey.at(lead + way) + b"/.git"))
+        inside = (way for way in ways if os.path.lexists(builder.location(lead + way) + b"/.git"))
         wanted.add(next(inside, path))
     return sorted(wanted)
 
 
 def _is_left_out(directory: Path, top: Path, paths: list[bytes] | None) -> bool:
-    """Whether a directory in which git lists nothing of ``paths`` has nothing at all for git."""
+    """Whether git lists no files at all in a directory where it lists none of ``paths``."""
     everything = None if paths is None else list_with_git(directory, top)
     return everything is None or everything.is_empty
 
 
-def _take_listed(survey: Survey, tree: bytes, found: GitFiles) -> None:
-    """Sort in what git lists, as far as it is on disk."""
+def _add_listed(builder: ListingBuilder, tree: bytes, found: GitFiles) -> None:
+    """Add the files that git lists, if they are on disk."""
     lead = tree + b"/" if tree else b""
-    standing = _Standing(survey)
+    state = _DirectoryStates(builder)
     for path in found.tracked:
-        _take_path(survey, lead + path, standing)
+        _add_path(builder, lead + path, state)
     for path in found.untracked:
         if _is_installed(path):
-            survey.skip("installed")
+            builder.count_skipped("installed")
         else:
-            _take_path(survey, lead + path, standing)
+            _add_path(builder, lead + path, state)
     for path in found.nested:
-        _take_nested(survey, lead + path, standing.of(lead + path))
+        _add_nested(builder, lead + path, state.of(lead + path))
     for path in found.submodules:
-        _take_submodule(survey, lead + path, standing.of(lead + path))
+        _add_submodule(builder, lead + path, state.of(lead + path))
     for path in found.unreadable:
-        survey.fail(lead + path, PermissionError())
+        builder.add_failure(lead + path, PermissionError())
 
 
-def _take_nested(survey: Survey, path: bytes, directory: _Directory) -> None:
-    if directory is _Directory.IGNORED:
-        survey.skip("ignored")
+def _add_nested(builder: ListingBuilder, path: bytes, directory: _DirectoryState) -> None:
+    if directory is _DirectoryState.IGNORED:
+        builder.count_skipped("ignored")
     elif _is_installed(path + b"/"):
-        survey.skip("installed")
-    elif directory is _Directory.OPEN and survey.extent.leads_on(path):
-        survey.pending.append(path)
+        builder.count_skipped("installed")
+    elif directory is _DirectoryState.OPEN and builder.path_filter.may_contain(path):
+        builder.pending.append(path)
 
 
-def _take_submodule(survey: Survey, path: bytes, directory: _Directory) -> None:
-    is_wanted = survey.selection.include_submodules
-    if directory is _Directory.IGNORED:
-        survey.skip("ignored")
-    elif is_wanted and directory is _Directory.OPEN and is_repository(survey.at(path)):
-        survey.pending.append(path)
+def _add_submodule(builder: ListingBuilder, path: bytes, directory: _DirectoryState) -> None:
+    is_wanted = builder.selection.include_submodules
+    if directory is _DirectoryState.IGNORED:
+        builder.count_skipped("ignored")
+    elif is_wanted and directory is _DirectoryState.OPEN and is_repository(builder.location(path)):
+        builder.pending.append(path)
     else:
-        survey.skip("submodule")
+        builder.count_skipped("submodule")
 
 
-def _take_path(survey: Survey, path: bytes, standing: _Standing) -> None:
-    directory = standing.of(_parent(path))
-    if directory is _Directory.ABSENT or not survey.extent.covers(path):
+def _add_path(builder: ListingBuilder, path: bytes, state: _DirectoryStates) -> None:
+    directory = state.of(_parent(path))
+    if directory is _DirectoryState.ABSENT or not builder.path_filter.covers(path):
         return
-    if directory is _Directory.IGNORED or survey.ignores(path, is_dir=False):
-        survey.skip("ignored")
+    if directory is _DirectoryState.IGNORED or builder.ignores(path, is_dir=False):
+        builder.count_skipped("ignored")
         return
     try:
-        status = os.lstat(survey.at(path))
+        status = os.lstat(builder.location(path))
     except (FileNotFoundError, NotADirectoryError):
         return  # deleted, or outside a sparse checkout
     except OSError as error:
-        survey.fail(path, error)
+        builder.add_failure(path, error)
         return
     if not stat.S_ISDIR(status.st_mode):
-        survey.take(path, status)
+        builder.add(path, status)
 
 
-class _Directory(Enum):
-    """How a directory that git names stands on disk."""
+class _DirectoryState(Enum):
+    """The state on disk of a directory that git lists."""
 
     OPEN = auto()
     IGNORED = auto()  # by .mcpignore
-    ABSENT = auto()  # a link took its place, or it holds the records of a version control
+    ABSENT = auto()  # replaced by a link, or metadata of version control
 
 
-class _Standing:
-    """How each directory stands, found once from the root down."""
+class _DirectoryStates:
+    """The state of each directory, determined once from the root down."""
 
-    def __init__(self, survey: Survey) -> None:
-        self._survey = survey
-        self._known = {b"": _Directory.OPEN}
+    def __init__(self, builder: ListingBuilder) -> None:
+        self._builder = builder
+        self._known = {b"": _DirectoryState.OPEN}
 
-    def of(self, directory: bytes) -> _Directory:
+    def of(self, directory: bytes) -> _DirectoryState:
         unknown = []
-        while (standing := self._known.get(directory)) is None:
+        while (state := self._known.get(directory)) is None:
             unknown.append(directory)
             directory = _parent(directory)
         for below in reversed(unknown):
-            if standing is _Directory.OPEN:
-                standing = self._look_at(below)
-            self._known[below] = standing
-        return standing
+            if state is _DirectoryState.OPEN:
+                state = self._look_at(below)
+            self._known[below] = state
+        return state
 
-    def _look_at(self, directory: bytes) -> _Directory:
+    def _look_at(self, directory: bytes) -> _DirectoryState:
         if directory[directory.rfind(b"/") + 1 :] in VERSION_CONTROL:
-            return _Directory.ABSENT
-        if os.path.islink(self._survey.at(directory)):  # noqa: PTH114 - Path has no bytes
-            return _Directory.ABSENT
-        if self._survey.ignores(directory, is_dir=True):
-            return _Directory.IGNORED
-        if is_git_directory(self._survey.at(directory)):
-            self._survey.skip("git_directory")
-            return _Directory.ABSENT
-        return _Directory.OPEN
+            return _DirectoryState.ABSENT
+        if os.path.islink(self._builder.location(directory)):  # noqa: PTH114 - Path has no bytes
+            return _DirectoryState.ABSENT
+        if self._builder.ignores(directory, is_dir=True):
+            return _DirectoryState.IGNORED
+        if is_git_directory(self._builder.location(directory)):
+            self._builder.count_skipped("git_directory")
+            return _DirectoryState.ABSENT
+        return _DirectoryState.OPEN
 
 
-def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> None:
-    """List a directory from the disk, under the ignore files that git would apply.
+def _walk(builder: ListingBuilder, tree: bytes, directory: Path, top: Path | None) -> None:
+    """Walk a directory with the ignore files that git would apply.
 
-    ``top`` is the work tree that it lies in and whose rules apply, if any.
+    ``top`` is the work tree that it is in and whose rules apply, if any.
     """
     outer = top or directory
-    prefix = way_down(outer, directory)
-    too_large = survey.not_applied
+    prefix = path_prefix(outer, directory)
+    too_large = builder.not_applied
     texts = standard_excludes(directory, top, too_large)
     excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
     rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes, too_large=too_large)
@@ -209,45 +208,45 @@ def _walk(survey: Survey, tree: bytes, directory: Path, top: Path | None) -> Non
     waiting = [tree]
     while waiting:
         here = waiting.pop()
-        for entry in _entries(survey, here):
+        for entry in _entries(builder, here):
             path = b"%s/%s" % (here, entry.name) if here else entry.name
             is_dir = entry.is_dir(follow_symlinks=False)
             inner = prefix + path[lead:]
-            is_wanted = survey.extent.leads_on if is_dir else survey.extent.covers
+            is_wanted = builder.path_filter.may_contain if is_dir else builder.path_filter.covers
             if entry.name in VERSION_CONTROL or not is_wanted(path):
                 continue
             if is_dir and entry.name in INSTALLED:
-                survey.skip("installed")
-            elif rules.ignores(inner, is_dir=is_dir) or survey.ignores(path, is_dir=is_dir):
-                survey.skip("ignored")
+                builder.count_skipped("installed")
+            elif rules.ignores(inner, is_dir=is_dir) or builder.ignores(path, is_dir=is_dir):
+                builder.count_skipped("ignored")
             elif not is_dir:
-                _take_entry(survey, path, entry)
+                _add_entry(builder, path, entry)
             elif is_repository(entry.path):
-                survey.pending.append(path)
+                builder.pending.append(path)
             elif is_git_directory(entry.path):
-                survey.skip("git_directory")
+                builder.count_skipped("git_directory")
             else:
                 waiting.append(path)
 
 
-def _entries(survey: Survey, directory: bytes) -> list[os.DirEntry[bytes]]:
+def _entries(builder: ListingBuilder, directory: bytes) -> list[os.DirEntry[bytes]]:
     try:
-        with os.scandir(survey.at(directory)) as entries:
+        with os.scandir(builder.location(directory)) as entries:
             return list(entries)
     except FileNotFoundError:
         return []
     except OSError as error:
-        survey.fail(directory or b".", error)
+        builder.add_failure(directory or b".", error)
         return []
 
 
-def _take_entry(survey: Survey, path: bytes, entry: os.DirEntry[bytes]) -> None:
+def _add_entry(builder: ListingBuilder, path: bytes, entry: os.DirEntry[bytes]) -> None:
     try:
-        survey.take(path, entry.stat(follow_symlinks=False))
+        builder.add(path, entry.stat(follow_symlinks=False))
     except FileNotFoundError:
         return
     except OSError as error:
-        survey.fail(path, error)
+        builder.add_failure(path, error)
 
 
 def is_repository(location: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""What does the product do right now? Counted, timed, logged and traced, for whoever operates it.
+"""Metrics, timings, logs and traces for operators.
 
-Every other room may call this one; it knows none of them. Nothing is counted and no span is made
-until `enable` or `start` says so: a server on stdio pays for neither.
+Every other package may import this one; it imports none of them. No metric is counted and no span
+is made before `enable` or `start` is called, so a server on stdio has no overhead.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["enable", "end", "process_ended", "render", "start"]
 def start(
     level: str, form: str = "text", *, secrets: Iterable[str] = (), otlp_endpoint: str | None = None
 ) -> None:
-    """Let this process log, and make spans where a collector is named; each process does so itself.
+    """Configure logging, and tracing if there is an OTLP endpoint; called once per process.
 
     Raises:
-        InvalidInput: spans are asked for, and the packages for them are not installed.
+        InvalidInput: the packages for tracing are not installed.
     """
     logs.configure(level, form, secrets)
     if otlp_endpoint is not None:
@@ -28,5 +28,5 @@ def start(
 
 
 def end() -> None:
-    """Send the spans that are left."""
+    """Send the remaining spans."""
     tracing.flush()

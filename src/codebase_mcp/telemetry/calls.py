@@ -1,4 +1,4 @@
-"""What is being asked of us, and what do we ask of others? One block around each call."""
+"""Measures incoming calls of tools and outgoing calls of embedders."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.telemetry import metrics, tracing
 from codebase_mcp.telemetry.logs import bound
-from codebase_mcp.telemetry.watch import duration
+from codebase_mcp.telemetry.stopwatch import duration
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def tool_call(tool: str) -> Iterator[None]:
-    """A tool that is called: counted, timed, logged at INFO, and part of the request's span."""
+    """Count, time and log a tool call, as part of the request's span."""
     started = time.perf_counter()
     outcome = "ok"
     metrics.TOOL_CALLS_IN_PROGRESS.add()
@@ -37,7 +37,7 @@ def tool_call(tool: str) -> Iterator[None]:
 
 
 def _request_span(tool: str) -> AbstractContextManager[None]:
-    """The span of a call; over MCP there is FastMCP's already, and two would say the same."""
+    """The span of a call, unless FastMCP has made one already."""
     if not tracing.is_on() or tracing.is_in_span():
         return nullcontext()
     return tracing.span(f"tools/call {tool}", "server", {"gen_ai.tool.name": tool})
@@ -59,7 +59,7 @@ def _count(tool: str, outcome: str, seconds: float) -> None:
 
 @contextmanager
 def embedding_call(provider: str, model: str, texts: int) -> Iterator[None]:
-    """A call of the embedder, for so many texts."""
+    """Count and time a call of the embedder for a number of texts."""
     started = time.perf_counter()
     try:
         with tracing.span(
@@ -81,7 +81,7 @@ def embedding_call(provider: str, model: str, texts: int) -> Iterator[None]:
 
 
 def texts_embedded(provider: str, model: str, texts: int) -> None:
-    """Count texts that have their vectors; by itself for those that worker processes embed."""
+    """Count embedded texts; called directly for those embedded in worker processes."""
     metrics.EMBEDDING_TEXTS.add(provider, model, amount=texts)
 
 
@@ -96,7 +96,7 @@ def connection_opened() -> None:
 
 
 def pool_state(size: int, *, in_use: int, idle: int, waiting: int) -> None:
-    """Say how full the pool of connections is."""
+    """Report the state of the connection pool."""
     metrics.DATABASE_POOL_SIZE.set(size)
     metrics.DATABASE_POOL_CONNECTIONS.set(in_use, "in_use")
     metrics.DATABASE_POOL_CONNECTIONS.set(idle, "idle")

@@ -1,4 +1,4 @@
-"""How is something counted that perhaps nobody looks at?
+"""Metrics that cost nothing unless they are enabled.
 
 An instrument is declared once, under its name, and does nothing until it is bound to a registry.
 Only then is prometheus-client imported.
@@ -20,7 +20,7 @@ else:
 
 PREFIX = "codebase_mcp_"
 
-# A word index answers in about a millisecond; whoever waits for a minute has gone.
+# From a query of the word index (about a millisecond) to a minute, when clients have given up.
 LATENCY_BUCKETS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
@@ -28,7 +28,7 @@ RUN_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 18
 
 
 class Instrument(Generic[Metric]):
-    """A name, what it counts, and by which labels; the base of the three kinds."""
+    """A name, a description and labels; the base of the three kinds."""
 
     kind = ""
 
@@ -40,12 +40,12 @@ class Instrument(Generic[Metric]):
         self._children: dict[tuple[str, ...], Metric] = {}
 
     def bind(self, registry: CollectorRegistry | None) -> None:
-        """Count from now on in a registry; without one it stands in files that processes share."""
+        """Count in a registry; without one the values are kept in files that processes share."""
         self._children = {}
         self._metric = self._make(registry)
 
     def unbind(self) -> None:
-        """Count nothing any more."""
+        """Stop counting."""
         self._metric = None
         self._children = {}
 
@@ -53,7 +53,7 @@ class Instrument(Generic[Metric]):
         raise NotImplementedError
 
     def _child(self, metric: Metric, labels: tuple[str, ...]) -> Metric:
-        """The metric of some label values; prometheus-client's own look-up costs twice as much."""
+        """The metric of some label values; prometheus-client's own look-up takes twice as long."""
         if not labels:
             return metric
         child = self._children.get(labels)
@@ -63,12 +63,12 @@ class Instrument(Generic[Metric]):
 
 
 class Counter(Instrument["PrometheusCounter"]):
-    """Something that only grows."""
+    """A value that only increases."""
 
     kind = "counter"
 
     def add(self, *labels: str, amount: float = 1) -> None:
-        """Count some more."""
+        """Increase it by an amount."""
         if self._metric is not None:
             self._child(self._metric, labels).inc(amount)
 
@@ -79,17 +79,17 @@ class Counter(Instrument["PrometheusCounter"]):
 
 
 class Gauge(Instrument["PrometheusGauge"]):
-    """Something that goes up and down; of several processes the sum of those alive counts."""
+    """A value that goes up and down; summed over the live processes."""
 
     kind = "gauge"
 
     def add(self, *labels: str, amount: float = 1) -> None:
-        """Move it by an amount, which may be negative."""
+        """Change it by an amount, which may be negative."""
         if self._metric is not None:
             self._child(self._metric, labels).inc(amount)
 
     def set(self, value: float, *labels: str) -> None:
-        """Say what it is now."""
+        """Set its value."""
         if self._metric is not None:
             self._child(self._metric, labels).set(value)
 
@@ -102,7 +102,7 @@ class Gauge(Instrument["PrometheusGauge"]):
 
 
 class Histogram(Instrument["PrometheusHistogram"]):
-    """How long things take, in seconds."""
+    """A distribution of durations in seconds."""
 
     kind = "histogram"
 
@@ -117,7 +117,7 @@ class Histogram(Instrument["PrometheusHistogram"]):
         self.buckets = buckets
 
     def observe(self, seconds: float, *labels: str) -> None:
-        """Count one more thing that took so long."""
+        """Add one duration."""
         if self._metric is not None:
             self._child(self._metric, labels).observe(seconds)
 

@@ -1,7 +1,7 @@
-"""What is logged, how, and what never is? All of it goes to standard error.
+"""Logging, to standard error only.
 
-Standard output carries the protocol alone. Passwords and keys are taken out of every line, whoever
-wrote it: a driver's message, a URL, a traceback.
+Standard output is reserved for the protocol. Passwords and keys are removed from every line: also
+from messages of drivers, URLs and tracebacks.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from codebase_mcp.telemetry import tracing
 
 HIDDEN = "***"
 
-# Libraries that put handlers of their own in the way, as soon as they are imported.
+# Libraries that install their own handlers when they are imported.
 _LIBRARIES = ("fastmcp", "mcp", "uvicorn", "uvicorn.access", "uvicorn.error")
 
-# What looks like a credential wherever it comes from: a URL's, a header's, a connection string's.
+# What looks like a credential: in a URL, a header, a connection string.
 _CREDENTIALS = (
     (re.compile(r"(?<=://)[^\s\"'<>]*@"), f"{HIDDEN}@"),
     (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?\w+\s+)[^\s\"',]+"), rf"\1{HIDDEN}"),
@@ -44,7 +44,7 @@ _fields: ContextVar[Mapping[str, object]] = ContextVar("log_fields", default={})
 
 @contextmanager
 def bound(**fields: object) -> Iterator[None]:
-    """Put these fields on each line that is logged in the block."""
+    """Add these fields to each line that is logged in the block."""
     token = _fields.set({**_fields.get(), **fields})
     try:
         yield
@@ -53,7 +53,7 @@ def bound(**fields: object) -> Iterator[None]:
 
 
 class Redactor:
-    """Takes credentials out of a text: those that the settings hold, and what looks like one."""
+    """Removes credentials from a text: those in the settings, and what looks like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         secrets = list(secrets)
@@ -61,7 +61,7 @@ class Redactor:
         users = _any_of({user for secret in secrets for user in _users(secret)})
         self._patterns = [
             *((re.compile(known), HIDDEN) for known in _any_of(parts)),
-            # The name of a user may be any word, so it is hidden where a message quotes it.
+            # A user name may be any word, so it is only removed where a message quotes it.
             *((re.compile(rf"(?<=[{_QUOTES}])({user})(?=[{_QUOTES}])"), HIDDEN) for user in users),
             *_CREDENTIALS,
         ]
@@ -73,15 +73,15 @@ class Redactor:
 
 
 def _any_of(texts: Collection[str]) -> Iterator[str]:
-    """A pattern for all of them, the longest first, as one may be a piece of another; or none."""
+    """One pattern for all of them, the longest first, as one may contain another; empty if none."""
     if texts:
         yield "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """A secret as it may turn up: as it is, and of a URL the password, quoted or not.
+    """The forms in which a secret may appear: itself, and the password of a URL, quoted or not.
 
-    And the pieces of a password: whoever misreads the URL takes them for a host or a port.
+    Also the pieces of a password: a wrong parser may take them for a host or a port.
     """
     _, _, password = _user_info(secret).partition(":")
     for part in (secret, password, unquote(password), *re.split(r"[@:/?#]", password)):
@@ -95,14 +95,14 @@ def _users(secret: str) -> Iterator[str]:
 
 
 def _user_info(secret: str) -> str:
-    """What stands before the host of a URL, however it is written; empty for what is none."""
+    """The part before the host of a URL, even of an invalid one; empty if it is not a URL."""
     return secret.partition("://")[2].rpartition("@")[0]
 
 
 class OncePerSecond(logging.Filter):
-    """Lets a fault that repeats itself through once a second, and then says how often it came.
+    """Logs a repeated warning once a second, with the number of suppressed repetitions.
 
-    Only what is the same word for word: each unforeseen error has an id of its own to be found by.
+    Only identical messages count: each unexpected error has an id of its own.
     """
 
     def __init__(self) -> None:
@@ -121,12 +121,12 @@ class OncePerSecond(logging.Filter):
         if len(self._seen) > _REMEMBERED_FAULTS:
             del self._seen[next(iter(self._seen))]
         if left_out:
-            record.msg = f"{record.msg} ({left_out} more of these before)"
+            record.msg = f"{record.msg} ({left_out} repetitions suppressed)"
         return True
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people."""
+    """Formats a line for people."""
 
     def __init__(self, redact: Redactor) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -137,7 +137,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A line for programs: one JSON object with ts, level, logger, message, and what is known."""
+    """Formats a line as a JSON object with ts, level, logger, message and bound fields."""
 
     def __init__(self, redact: Redactor) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class JsonFormatter(logging.Formatter):
 def configure(
     level: str, form: Literal["text", "json"] | str = "text", secrets: Iterable[str] = ()
 ) -> None:
-    """Log to standard error from now on; ``secrets`` are taken out of every line."""
+    """Log to standard error; ``secrets`` are removed from every line."""
     redact = Redactor(secrets)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
@@ -178,7 +178,7 @@ def configure(
 
 
 def adopt_libraries() -> None:
-    """Let libraries log as we do; called again after the import of one that configured itself."""
+    """Use our handler for libraries; called again after importing one that configures itself."""
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
         for handler in logger.handlers[:]:

@@ -1,6 +1,6 @@
-"""What is counted? Every metric of the product, in one list, and the page that Prometheus reads.
+"""All metrics, and the page that Prometheus reads.
 
-Labels take few values: tools, error codes, steps, models; never a project, a path or a text.
+Labels have few values: tools, error codes, steps, models; never a project, a path or a text.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ _registry: CollectorRegistry | None = None
 
 
 def enable(shared: Path | None = None) -> None:
-    """Count from now on; calling it again changes nothing.
+    """Start counting; calling it again has no effect.
 
-    ``shared`` is the folder in which several processes keep their numbers, the same that
-    `settings.share_metrics_in` named before: a scrape of any of them shows the sum.
+    ``shared`` is the folder in which several processes store their values, the same that was passed
+    to `settings.share_metrics_in`: a scrape of any process shows the sum.
     """
     global _registry  # noqa: PLW0603 - a process has one page of metrics
     if _registry is not None:
@@ -122,7 +122,7 @@ def enable(shared: Path | None = None) -> None:
     else:
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
 
-        from codebase_mcp.telemetry.processes import LiveProcesses  # noqa: PLC0415
+        from codebase_mcp.telemetry.process_metrics import LiveProcesses  # noqa: PLC0415
 
         MultiProcessCollector(registry, path=str(shared))
         registry.register(LiveProcesses(shared))
@@ -133,7 +133,7 @@ def enable(shared: Path | None = None) -> None:
 
 
 def disable() -> None:
-    """Forget what was counted, and count nothing any more."""
+    """Reset all metrics, and stop counting."""
     global _registry  # noqa: PLW0603
     for instrument in INSTRUMENTS:
         instrument.unbind()
@@ -141,7 +141,7 @@ def disable() -> None:
 
 
 def render() -> tuple[str, bytes]:
-    """The page of metrics: its content type and its text; empty where nothing is counted."""
+    """The page of metrics: its content type and its text; empty if metrics are disabled."""
     from prometheus_client import generate_latest  # noqa: PLC0415
     from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def render() -> tuple[str, bytes]:
 
 
 def process_ended(shared: Path, pid: int) -> None:
-    """A process that shared its numbers has ended: what it counted stays, its gauges go."""
+    """Remove the gauges of a process that has ended; its counters stay."""
     from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415
 
     mark_process_dead(pid, str(shared))

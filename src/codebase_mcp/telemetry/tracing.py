@@ -1,7 +1,7 @@
-"""Which part of this request took how long, and what called it? Spans, where a collector is named.
+"""OpenTelemetry spans, if a collector is configured.
 
-FastMCP makes the span of each MCP request and reads the caller's trace from ``_meta``; what is ours
-hangs below it.
+FastMCP makes the span of each MCP request and reads the caller's trace from ``_meta``; our spans
+are its children.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAME = "codebase-mcp"
 
 EXPORT_TIMEOUT_S = 5
-# A collector that is away must not hold up the end of the process.
+# An unavailable collector must not delay the end of the process.
 FLUSH_S = 1.5
 
 Kind = Literal["internal", "server", "client"]
@@ -31,7 +31,7 @@ _tracer: Tracer | None = None
 
 
 def enable(endpoint: str) -> None:
-    """Send spans to an OpenTelemetry collector, over HTTP; calling it again changes nothing.
+    """Send spans to an OpenTelemetry collector over HTTP; calling it again has no effect.
 
     Raises:
         InvalidInput: the packages that this needs are not installed.
@@ -40,7 +40,7 @@ def enable(endpoint: str) -> None:
     if _provider is not None:
         return
     try:
-        from opentelemetry import trace  # noqa: PLC0415 - nobody else pays for it
+        from opentelemetry import trace  # noqa: PLC0415 - only when tracing is enabled
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
         )
@@ -52,7 +52,7 @@ def enable(endpoint: str) -> None:
             f"OTEL_EXPORTER_OTLP_ENDPOINT is set, but {error.name or 'a package'} is not installed",
             hint="Run pip install 'codebase-mcp[otel]', or unset OTEL_EXPORTER_OTLP_ENDPOINT.",
         ) from error
-    # What the user says in OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES comes first.
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
     named = Resource.create().attributes
     from importlib.metadata import version  # noqa: PLC0415 - not where no spans are made
 
@@ -68,7 +68,7 @@ def enable(endpoint: str) -> None:
 
 
 def flush() -> None:
-    """Send what is left, and make no spans any more."""
+    """Send the remaining spans, and disable tracing."""
     global _provider, _tracer
     provider, _provider, _tracer = _provider, None, None
     if provider is not None:
@@ -85,7 +85,7 @@ def is_on() -> bool:
 def span(
     name: str, kind: Kind = "internal", attributes: Mapping[str, Value] | None = None
 ) -> AbstractContextManager[None]:
-    """A part of what is going on, for as long as the block runs."""
+    """A span around the block."""
     return nullcontext() if _tracer is None else _span(_tracer, name, kind, attributes or {})
 
 
@@ -93,7 +93,7 @@ def span(
 def _span(tracer: Tracer, name: str, kind: Kind, attributes: Mapping[str, Value]) -> Iterator[None]:
     from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
 
-    # What an error says may hold a piece of a query or of a text, so only its type is told.
+    # An error message may contain parts of a query or a text, so only its type is recorded.
     with tracer.start_as_current_span(
         name,
         kind=SpanKind[kind.upper()],
@@ -110,7 +110,7 @@ def _span(tracer: Tracer, name: str, kind: Kind, attributes: Mapping[str, Value]
 
 
 def is_in_span() -> bool:
-    """Whether what is going on is part of a span already."""
+    """Whether there is a current span."""
     if _tracer is None:
         return False
     from opentelemetry.trace import get_current_span  # noqa: PLC0415
@@ -119,7 +119,7 @@ def is_in_span() -> bool:
 
 
 def fail(error: Exception) -> None:
-    """Say of the span under way, which is another's, that it failed."""
+    """Mark the current span, which another component made, as failed."""
     if _tracer is not None:
         from opentelemetry.trace import Status, StatusCode, get_current_span  # noqa: PLC0415
 
@@ -134,7 +134,7 @@ def error_type(error: Exception) -> str:
 
 
 def identifiers() -> dict[str, str]:
-    """The ids of the trace and the span under way, as logs name them."""
+    """The ids of the current trace and span, for log lines."""
     if _tracer is None:
         return {}
     from opentelemetry.trace import format_span_id, format_trace_id  # noqa: PLC0415
@@ -151,7 +151,7 @@ def identifiers() -> dict[str, str]:
 
 @contextmanager
 def continued(headers: Mapping[str, str]) -> Iterator[None]:
-    """Let what happens in the block be part of the trace that a request's headers name."""
+    """Continue the trace in a request's headers within the block."""
     if _tracer is None:
         yield
         return

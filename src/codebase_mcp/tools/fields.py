@@ -14,8 +14,8 @@ from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
-    from codebase_mcp.index.second_tier import TierState
-    from codebase_mcp.records.anchors import Anchor, Place
+    from codebase_mcp.index.secondary_model import SecondaryModelState
+    from codebase_mcp.records.anchors import Anchor, CodeReference
     from codebase_mcp.records.notes import Note
 
 PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
@@ -144,7 +144,7 @@ class NoteReply(BaseModel):
     end_line: int | None
 
 
-def places_of(anchors: Sequence[AnchorArgument] | None) -> list[Place]:
+def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
     """The places that a client names; none for null.
 
     Raises:
@@ -177,8 +177,8 @@ def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
     ]
 
 
-def _place(field: str, anchor: AnchorArgument) -> Place:
-    from codebase_mcp.records.anchors import Place  # noqa: PLC0415 - not for the handshake
+def _place(field: str, anchor: AnchorArgument) -> CodeReference:
+    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
 
     if anchor.file is None and anchor.symbol is None and anchor.commit is None:
         raise InvalidInput.of(
@@ -193,7 +193,7 @@ def _place(field: str, anchor: AnchorArgument) -> Place:
     if anchor.commit is not None and not re.fullmatch("[a-f0-9]{40}", anchor.commit):
         message = "An anchor's commit must be a full hash, 40 hex digits in lower case"
         raise InvalidInput.of(f"{field}.commit", anchor.commit, message, rule="[a-f0-9]{40}")
-    return Place(
+    return CodeReference(
         file=None if anchor.file is None else _clean_path(f"{field}.file", anchor.file),
         symbol=anchor.symbol and anchor.symbol.strip(),
         commit=anchor.commit,
@@ -264,6 +264,6 @@ class SecondTierEntry(BaseModel):
     replaces: str | None = Field(description="The model that answers until this one is complete.")
 
 
-def second_tier_entry(state: TierState) -> SecondTierEntry:
+def second_tier_entry(state: SecondaryModelState) -> SecondTierEntry:
     """The second tier as clients see it."""
     return SecondTierEntry.model_validate(state, from_attributes=True)

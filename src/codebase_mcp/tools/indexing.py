@@ -24,7 +24,7 @@ from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hin
 
 if TYPE_CHECKING:
     from codebase_mcp.background.indexing import Started
-    from codebase_mcp.background.progress import LastRun, Progress, RepositoryProgress
+    from codebase_mcp.background.progress import IndexingProgress, LastRun, RepositoryProgress
 
 Collection = Annotated[
     str,
@@ -126,7 +126,7 @@ def _started_reply(started: Started) -> IndexCodebaseReply:
         reply.error = ErrorShape(
             code="INDEXING_ERROR", type="InternalError", message="The job was cancelled"
         )
-    if not started.is_attended:
+    if not started.has_worker:
         reply.notice = _unattended()
     return reply
 
@@ -244,17 +244,17 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
         last_run=_last_run(now),
         repositories=[_repository(one) for one in state.repositories],
     )
-    if state.second_tier is not None:
-        reply.second_tier = second_tier_entry(state.second_tier)
-    if not state.is_attended:
+    if state.secondary_model is not None:
+        reply.second_tier = second_tier_entry(state.secondary_model)
+    if not state.has_worker:
         reply.notice = _unattended()
     return reply
 
 
 def _unattended() -> str:
-    from codebase_mcp.index.queue import UNATTENDED  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.index.queue import NO_WORKER  # noqa: PLC0415 - not for the handshake
 
-    return f"{UNATTENDED}."
+    return f"{NO_WORKER}."
 
 
 def _repository(one: RepositoryProgress) -> RepositoryStatus:
@@ -273,7 +273,7 @@ def _repository(one: RepositoryProgress) -> RepositoryStatus:
     )
 
 
-def _last_run(now: Progress) -> LastRunEntry | None:
+def _last_run(now: IndexingProgress) -> LastRunEntry | None:
     last: LastRun | None = now.last_run
     return None if last is None else LastRunEntry.model_validate(last, from_attributes=True)
 

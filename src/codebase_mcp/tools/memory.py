@@ -212,7 +212,7 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
     assert arguments.observation_type is not None
     places = places_of(arguments.anchors)
     model = await caller.app.models.configured()
-    said = records.Said(arguments.content, tuple(arguments.tags or ()))
+    said = records.ObservationText(arguments.content, tuple(arguments.tags or ()))
     [prepared] = await records.prepare(model, [said])
     async with caller.enter(arguments.project_id) as here:
         session_id = await session_for(here.tx, arguments.session_id, here.owner)
@@ -232,13 +232,15 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
 async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import look_after  # noqa: PLC0415
     from codebase_mcp.records.memory_search import (  # noqa: PLC0415
-        Filters,
+        MemoryFilters,
         ask,
         search_observations,
     )
 
     assert arguments.query is not None
-    filters = Filters(tuple(arguments.tags or ()), arguments.observation_type, arguments.session_id)
+    filters = MemoryFilters(
+        tuple(arguments.tags or ()), arguments.observation_type, arguments.session_id
+    )
     question = await ask(caller.app.models, arguments.query)
     async with caller.enter(arguments.project_id, readonly=True) as here:
         found = await search_observations(here.tx, question, filters, limit=arguments.limit)

@@ -242,8 +242,8 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         problems=health.problems,
         notices=health.notices,
     )
-    if health.second_tier is not None:
-        reply.second_tier = second_tier_entry(health.second_tier)
+    if health.secondary_model is not None:
+        reply.second_tier = second_tier_entry(health.secondary_model)
     if health.jobs is not None:
         reply.jobs = JobsEntry.model_validate(health.jobs, from_attributes=True)
     if health.source is not None:
@@ -264,7 +264,7 @@ async def page_of_projects(
     resolver = caller.app.resolver
     if arguments.project_id is not None:
         only, source = await resolver.resolve(arguments.project_id, caller.identity)
-        await resolver.look_again(only, source)
+        await resolver.recheck(only, source)
         return Page([only], 1, None), Current(only.project_id, source)
     page = await caller.app.list_projects(
         Paging.asked(arguments.limit, arguments.offset, arguments.cursor)

@@ -14,7 +14,7 @@ from codebase_mcp.tools.search_help import HelpReply, help_reply
 
 if TYPE_CHECKING:
     from codebase_mcp.app import SearchReport
-    from codebase_mcp.freshness import IndexTruth
+    from codebase_mcp.freshness import IndexFreshness
     from codebase_mcp.search.hits import Hit
 
 
@@ -260,7 +260,7 @@ def _result(hit: Hit) -> CodeResult:
     return result
 
 
-def _index_state(truth: IndexTruth) -> IndexState:
+def _index_state(truth: IndexFreshness) -> IndexState:
     return IndexState(
         state=truth.state,
         files_pending=truth.files_pending,

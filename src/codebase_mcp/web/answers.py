@@ -1,4 +1,4 @@
-"""How does an answer, or an error, look over HTTP?"""
+"""HTTP responses for results and errors."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ STATUSES = {
     "RUNTIME_ERROR": 500,
 }
 UNAVAILABLE = 503
-# An embedded server that crashed is up again within this time.
+# An embedded server restarts within this time.
 RETRY_AFTER_S = 5
 
 
 class Json(Response):
-    """JSON as every way in writes it: compact, text as it is."""
+    """Compact JSON without escaping of non-ASCII text."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         try:
             return _compact(content).encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, quoted from what a client sent
+        except UnicodeEncodeError:  # a lone surrogate from a client's input
             return _compact(content, ensure_ascii=True).encode()
 
 
 def error_answer(error: CodebaseError, status: int | None = None) -> Json:
-    """An error in the contract's shape, under its status."""
+    """An error in the contract's shape, with its status."""
     if status is None:
         status = UNAVAILABLE if isinstance(error, ShuttingDown) else STATUSES[error.code]
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status == UNAVAILABLE else None
@@ -48,7 +48,7 @@ def error_answer(error: CodebaseError, status: int | None = None) -> Json:
 
 
 async def refuse(request: Request, error: Exception) -> Json:
-    """What no route answers, in the contract's shape too."""
+    """The response to a request without a route, in the contract's shape."""
     assert isinstance(error, HTTPException)
     path, method = request.url.path, request.method
     if error.status_code == 404:

@@ -1,4 +1,4 @@
-"""``POST /tools/{name}``: a tool for callers who speak HTTP and JSON, and no MCP."""
+"""``POST /tools/{name}``: tools for clients that use HTTP and JSON instead of MCP."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from codebase_mcp.tools.server import AppHolder, identity_of_key
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
 
-# What the MCP endpoint takes.
+# The limit of the MCP endpoint.
 MAX_BODY_BYTES = 4 << 20
 
 
 class Refused(InvalidInput):
-    """A request that HTTP has a status of its own for."""
+    """An invalid request with a specific HTTP status."""
 
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -33,7 +33,7 @@ class Refused(InvalidInput):
 
 
 class ToolEndpoint:
-    """Calls the tools that the server shows; whoever hangs up cancels the call."""
+    """Calls the tools of the server; a call is cancelled when its client disconnects."""
 
     def __init__(self, holder: AppHolder, tools: Mapping[str, ToolSpec]) -> None:
         self._holder = holder
@@ -52,7 +52,7 @@ class ToolEndpoint:
         except CodebaseError as error:
             return error_answer(error)
         except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=499)  # never sent, as the client is gone
         except Exception as error:  # the edge: logged with its traceback, shown by its id
             return error_answer(unforeseen(error))
 
@@ -63,10 +63,10 @@ class ToolEndpoint:
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The JSON object that a request carries.
+    """The JSON object in the body of a request.
 
     Raises:
-        InvalidInput: it carries none, or too much.
+        InvalidInput: the body is not a JSON object, or too large.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
@@ -89,10 +89,10 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 
 async def until_hang_up(request: Request, call: asyncio.Task[dict[str, Any]]) -> dict[str, Any]:
-    """The outcome of a call, which is cancelled when its caller hangs up.
+    """The result of a call, which is cancelled when its client disconnects.
 
     Raises:
-        ClientDisconnect: the caller has gone.
+        ClientDisconnect: the client has disconnected.
     """
     hang_up = asyncio.create_task(_hang_up(request))
     both: tuple[asyncio.Task[Any], ...] = (call, hang_up)
@@ -118,4 +118,4 @@ def _finite(text: str) -> float:
 
 
 def _no_number(text: str) -> Never:
-    raise ValueError(f"{text} is no number in JSON")
+    raise ValueError(f"{text} is not a valid JSON number")

@@ -1,9 +1,9 @@
-"""How long may a client take, and how many may be connected?
+"""Limits the number of connections and the time that a client may take.
 
-uvicorn waits for the rest of a request for ever and takes in any number of connections, until no
-descriptor is left and nobody gets an answer. Here a client has a limited time for each part of a
-request and for reading the response, and where all places are taken, who keeps the server waiting
-longest loses the place to a new one.
+uvicorn waits for the rest of a request for ever and accepts any number of connections, until no
+file descriptor is left. Here a client has a limited time for each part of a request and for reading
+the response. If the limit of connections is reached, the one that has kept the server waiting
+longest is closed for a new one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codebase_mcp.web.answers import UNAVAILABLE, error_answer
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-# Answered also where every other request is refused: a restart would help nobody.
+# Answered even if all other requests are refused, as a restart would not help.
 ALIVE = "/health/live"
 
 Part = Literal["head", "body", "response"]
@@ -31,14 +31,14 @@ Part = Literal["head", "body", "response"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many connections there may be, and how long each part of an exchange may take."""
+    """The maximum number of connections, and the time limit for each part of an exchange."""
 
     connections: int
     timeout_s: float
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """What the settings say, and at most half of the descriptors that the process may have."""
+        """The configured limits, with at most half of the file descriptors of the process."""
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = settings.http_connections
         if descriptors != resource.RLIM_INFINITY:
@@ -47,7 +47,7 @@ class Limits:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection among a limited number, with a time limit for what its client has to do."""
+    """A connection with a limit on their number and on the time that its client takes."""
 
     def __init__(self, *, limits: Limits, **options: Any) -> None:
         super().__init__(**options)
@@ -85,18 +85,18 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def _watch(self) -> None:
-        """Give the client its time for what it has to do next; more of the same gets no more."""
+        """Start the timer when the client has to do something new; more data does not extend it."""
         part = self._missing()
         if part != self._part:
             self._part, self._since = part, self.loop.time()
             self._set_timer(part)
 
     def _missing(self) -> Part | None:
-        """What the client still has to send, or to take; None if nothing, or nothing yet."""
+        """What the client still has to send or read; None if nothing."""
         if self.flow.write_paused:
             return "response"
         if self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]:
-            return None  # between two requests, which uvicorn limits
+            return None  # idle between two requests, which uvicorn limits
         if self.conn.their_state is h11.IDLE:
             return "head"
         return "body" if self.conn.their_state is h11.SEND_BODY else None
@@ -109,7 +109,7 @@ class BoundedProtocol(H11Protocol):
             self._timer = self.loop.call_later(self._limits.timeout_s, self.transport.abort)
 
     def _make_room(self) -> None:
-        """Close the connection that has waited for its client longest, if any does."""
+        """Close the connection that has waited longest for its client, if any."""
         others = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self]
         others = [other for other in others if not other.transport.is_closing()]
         if len(others) < self._limits.connections:
@@ -122,11 +122,11 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Is it the client's turn?"""
+        """Whether the server waits for the client."""
         return self._part in ("head", "body") or self.timeout_keep_alive_task is not None
 
     async def _answer_few(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The one question that is answered where every place is taken by a call."""
+        """Refuse requests, except for liveness, while all connections are used by calls."""
         if scope["path"] == ALIVE or len(self.connections) <= self._limits.connections:
             await self._whole_app(scope, receive, send)
             return

@@ -1,7 +1,7 @@
-"""Who may call? Requests for this server's own names, from pages that are its own.
+"""Checks the Host and Origin headers of requests.
 
-A web page that a user opens may send requests to a server on the user's machine. Its Origin gives
-it away; and if its name was pointed at that machine (DNS rebinding), its Host does.
+A web page may send requests to a server on the user's machine. Its Origin header shows that; with
+DNS rebinding its Host header does.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ EVERY_ADDRESS = ("", "0.0.0.0", "::")
 def guard_of(settings: Settings) -> Middleware:
     """Checks every request: 421 for a foreign Host, 403 for a foreign Origin.
 
-    Ours are the loopback names, the address that the connection came in on (no attacker can point
-    a name at a Host that is an address), and what the settings name.
+    Allowed are the loopback names, the address of the connection (an attacker cannot use DNS for a
+    Host that is an address), and those in the settings.
     """
     bound = () if settings.host in EVERY_ADDRESS else (settings.host,)
     return Middleware(
@@ -33,24 +33,24 @@ def guard_of(settings: Settings) -> Middleware:
 
 
 def require_known_names(settings: Settings) -> None:
-    """Refuse to be reached from other machines unless somebody said by which name.
+    """Refuse to listen for other machines unless the settings name the allowed hosts.
 
     Raises:
-        InvalidInput: the address is not this machine's own, and no host is allowed.
+        InvalidInput: the address is not a loopback one, and no host is allowed.
     """
     if is_loopback(settings.host) or settings.allowed_hosts:
         return
     raise InvalidInput(
-        f"Bound to {settings.host}, the server could be reached from other machines, and it does"
-        " not know by which name",
-        hint="Name the hosts that clients reach it by: --allowed-hosts code.example.com, or"
-        " CODEBASE_MCP_ALLOWED_HOSTS. Whoever reaches the port can call every tool.",
+        f"Bound to {settings.host}, the server can be reached from other machines, but no host"
+        " names are allowed",
+        hint="Name the hosts that clients use: --allowed-hosts code.example.com, or"
+        " CODEBASE_MCP_ALLOWED_HOSTS. Everyone who can reach the port can call every tool.",
         details={"field": "CODEBASE_MCP_ALLOWED_HOSTS", "value": None, "constraint": "required"},
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Does only this machine reach the address?"""
+    """Whether the address is only reachable from this machine."""
     if host.lower() == "localhost":
         return True
     try:

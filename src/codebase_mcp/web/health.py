@@ -1,7 +1,7 @@
-"""Does the server work? For load balancers, orchestrators and people; an answer within two seconds.
+"""Health checks for load balancers, orchestrators and people; they answer within two seconds.
 
-What is wrong is said in a few fixed words: errors name folders and addresses, and whoever asks here
-has shown no key.
+Problems are reported with fixed texts: error messages contain folders and addresses, and requests
+here are not authenticated.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _log = logging.getLogger(__name__)
 
 LIMIT_S = 2.0
 NO_DATABASE = "the database does not answer"
-NO_EMBEDDER = "the embedder does not answer, or has not the model"
-NOT_OPEN = "the server could not be opened; its log says why"
+NO_EMBEDDER = "the embedder does not answer, or does not have the model"
+NOT_OPEN = "the server could not be opened; see its log"
 ENDING = "the server is shutting down"
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What does not answer, in words; None where all is well."""
+    """What does not answer, as text; None if it works."""
 
     database: str | None
     embedder: str | None
@@ -64,7 +64,7 @@ class HealthEndpoints:
         self._last: list[str] = []
 
     async def health(self, _: Request) -> Json:
-        """Everything at once; 503 where nothing works."""
+        """The state of everything; 503 if nothing works."""
         found = await self._look()
         embedder = _connected(found.embedder)
         content: dict[str, Any] = {
@@ -79,22 +79,22 @@ class HealthEndpoints:
         return Json(content, UNAVAILABLE if found.status == "unhealthy" else 200)
 
     async def live(self, _: Request) -> Json:
-        """The process answers, so that a restart would help nobody."""
+        """The process answers, so a restart would not help."""
         return Json({"status": "alive"})
 
     async def ready(self, _: Request) -> Json:
-        """Requests can be sent here; 503 with the reasons where they cannot."""
+        """Whether requests can be sent here; 503 with the reasons if not."""
         reasons = [ENDING] if self._holder.calls.is_draining else (await self._look()).reasons
         status = "not ready" if reasons else "ready"
         return Json({"status": status, "reasons": reasons}, UNAVAILABLE if reasons else 200)
 
     async def close(self) -> None:
-        """Leave nothing behind that still asks."""
+        """Cancel running checks."""
         await self._database.close()
         await self._embedder.close()
 
     async def _look(self) -> Findings:
-        """Ask both at once; what changed is in the log."""
+        """Check both concurrently, and log changes."""
         found = Findings(*await asyncio.gather(self._database.ask(), self._embedder.ask()))
         if found.reasons != self._last:
             self._last = found.reasons
@@ -103,9 +103,9 @@ class HealthEndpoints:
 
 
 class _Probe:
-    """One question to the product, asked once at a time however many want to know.
+    """One health check, shared by concurrent requests.
 
-    What hangs is waited for by one task, not by one for each time that somebody asked.
+    If it hangs, only one task waits for it.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class _Probe:
         self._asking: asyncio.Task[str | None] | None = None
 
     async def ask(self) -> str | None:
-        """What is wrong, in words."""
+        """The problem as text, or None."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         done, _ = await asyncio.wait([self._asking], timeout=LIMIT_S)

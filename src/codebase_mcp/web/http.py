@@ -1,12 +1,12 @@
-"""How does a caller over HTTP reach the tools? Everything that a server answers, as an ASGI app.
+"""The HTTP server as an ASGI app.
 
     /mcp                      MCP, streamable HTTP, every revision of the protocol
-    /sse, /messages/          MCP as it was before that; only when asked for
-    /tools/{name}             each tool by itself, with JSON in and out
-    /openapi.json             the description of the latter
+    /sse, /messages/          the older SSE transport of MCP; only if enabled
+    /tools/{name}             each tool, with JSON in and out
+    /openapi.json             the description of /tools/
     /health, /health/live, /health/ready, /metrics
 
-Host and Origin are checked for all of them.
+Host and Origin headers are checked for all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.beside import beside, opened_early
+from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder, server_of
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 def make_asgi_app(
     settings: Settings | None = None, *, auth: AuthProvider | None = None
 ) -> Starlette:
-    """The product as an ASGI app, to be served, or mounted in another one.
+    """The server as an ASGI app, to be served, or mounted in another one.
 
-    Whoever mounts it runs its lifespan: ``Starlette(routes=[Mount("/code", app)],
+    An app that mounts it has to run its lifespan: ``Starlette(routes=[Mount("/code", app)],
     lifespan=app.router.lifespan_context)``.
     """
     settings = settings or Settings.load()
     telemetry.enable()
-    holder = AppHolder.of(settings, beside(settings))
+    holder = AppHolder.of(settings, background_lifespan(settings))
     return asgi_app_of(server_of(holder, settings.toolsets, auth=auth), holder, settings)
 
 
 def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Starlette:
-    """An MCP server and the product behind it, with everything else that is answered over HTTP."""
-    # The guard of the whole app stands before this one.
+    """The ASGI app with the endpoints of an MCP server and all others."""
+    # The guard of the whole app checks requests before this one.
     mcp_app = server.http_app(
         path="/mcp", stateless_http=not holder.keeps_sessions, host_origin_protection=False
     )
@@ -77,7 +77,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         Route("/metrics", _metrics),
     ]
     if server.auth is not None:
-        routes.append(Mount("/", mcp_app))  # what its keys are issued and described by
+        routes.append(Mount("/", mcp_app))  # the endpoints of authentication
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -85,7 +85,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             for part in parts:
                 await stack.enter_async_context(part.lifespan(part))
             stack.push_async_callback(health.close)
-            early = opened_early(holder.get, settings, over_http=True)
+            early = warm_start(holder.get, settings, over_http=True)
             await stack.enter_async_context(early)
             yield
 
@@ -98,7 +98,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
 
 
 def _tools_route(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Route:
-    """The tools by themselves, for whoever has a key where keys are asked for."""
+    """The route of the tools, with authentication if the server has it."""
     tools = {spec.name: spec for spec in tools_of(settings.toolsets)}
     endpoint = ToolEndpoint(holder, tools)
     checks = []

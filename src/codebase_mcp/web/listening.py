@@ -1,4 +1,4 @@
-"""How are HTTP requests taken in, and no longer when the server ends?"""
+"""Listens for HTTP requests, and stops gracefully."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.connections import BoundedProtocol, Limits
-from codebase_mcp.web.ending import REPLY_S, Ending
+from codebase_mcp.web.shutdown import REPLY_S, Shutdown
 from codebase_mcp.web.streams import EndableStreams
 
-# Longer than clients and proxies keep a connection that nobody uses (httpx 5 s, nginx 60 s): who
-# closes first must not be the server, for a request may be on its way.
+# Longer than clients and proxies keep idle connections (httpx 5 s, nginx 60 s): if the server
+# closed a connection first, a request might be on its way.
 KEEP_ALIVE_S = 75
-# Connections taken in at a time, before any is looked at: too many at once would use up the
-# descriptors. asyncio tries as often when none is left, and logs each failure.
+# Connections accepted at a time, before any is processed: too many at once would use up the file
+# descriptors. asyncio also retries this often when none is left, and logs each failure.
 _ACCEPTED_AT_ONCE = 16
-# Once nothing is under way, connections close at once; this is for a peer that does not read.
+# Idle connections close at once; this is for a peer that does not read.
 _CLOSE_S = 1
 _BACKLOG = 2048
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets on every address that the host has; all on one port.
+    """Sockets on every address of the host, all on the same port.
 
     Raises:
-        InvalidInput: the port is in use, or the address is none of this machine's.
+        InvalidInput: the port is in use, or the address does not belong to this machine.
     """
     sockets: list[socket.socket] = []
     try:
         for family, address in _addresses(host, port):
             sockets.append(_bound(family, address, port))
-            port = sockets[0].getsockname()[1]  # where any was asked for, all take the same
+            port = sockets[0].getsockname()[1]  # with port 0, all use that of the first
     except OSError as error:
         for opened in sockets:
             opened.close()
@@ -52,7 +52,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def address_of(host: str, sockets: Sequence[socket.socket]) -> str:
-    """The URL that clients are told."""
+    """The URL for clients."""
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{sockets[0].getsockname()[1]}"
 
@@ -61,7 +61,7 @@ async def serve_http(
     app: Starlette,
     holder: AppHolder,
     sockets: Sequence[socket.socket],
-    ending: Ending,
+    shutdown: Shutdown,
     settings: Settings,
 ) -> None:
     """Answer requests until the process ends."""
@@ -78,17 +78,17 @@ async def serve_http(
         backlog=_ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=_CLOSE_S,
     )
-    server = _Server(config, holder, streams, ending.drain_s)
-    ended = asyncio.create_task(_stop(server, ending))
+    server = _Server(config, holder, streams, shutdown.drain_s)
+    ended = asyncio.create_task(_stop(server, shutdown))
     try:
         await server.serve(sockets=list(sockets))
     finally:
         ended.cancel()
-        ending.begin()  # whatever else this process serves has no reason to go on
+        shutdown.begin()  # stops everything else in this process
 
 
 class _Server(uvicorn.Server):
-    """Lets calls finish before it closes the connections on which their replies go out."""
+    """Lets calls finish before their connections are closed."""
 
     def __init__(
         self, config: uvicorn.Config, holder: AppHolder, streams: EndableStreams, drain_s: float
@@ -100,13 +100,13 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the process's, which may serve more than HTTP."""
+        """Do not handle signals here, as the process may serve more than HTTP."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(_BACKLOG)  # as before: only the system keeps more than it hands over
+            listener.listen(_BACKLOG)  # uvicorn has set the smaller backlog
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listener in self.servers:
@@ -117,8 +117,8 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def _stop(server: uvicorn.Server, ending: Ending) -> None:
-    await ending.wait()
+async def _stop(server: uvicorn.Server, shutdown: Shutdown) -> None:
+    await shutdown.wait()
     server.should_exit = True
 
 
@@ -129,8 +129,8 @@ def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
 
 def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
     opened = socket.create_server((address, port), family=family, backlog=_BACKLOG)
-    # Accepted connections inherit it. asyncio sees to it only for sockets that say they are TCP,
-    # which these do not; without it a reply in two pieces waits 40 ms for the client's receipt.
+    # Accepted connections inherit it. asyncio sets it only for sockets with proto=IPPROTO_TCP,
+    # which these are not; without it a reply in two packets is delayed by 40 ms.
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return opened
 
@@ -139,14 +139,14 @@ def _cannot_listen(host: str, port: int, error: OSError) -> InvalidInput:
     reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
     hint = "Bind to an address of this machine: --host, or CODEBASE_MCP_HOST."
     if error.errno == errno.EADDRINUSE:
-        hint = "Is the server running already? Take another port: --port, or CODEBASE_MCP_PORT."
+        hint = "Is the server running already? Use another port: --port, or CODEBASE_MCP_PORT."
     elif error.errno == errno.EACCES:
-        hint = "Take a port above 1023: --port, or CODEBASE_MCP_PORT."
+        hint = "Use a port above 1023: --port, or CODEBASE_MCP_PORT."
     return InvalidInput(f"Cannot listen on {host}:{port}: {reason}", hint=hint)
 
 
 def announce(text: str) -> None:
-    """Say where the server is, once, at whatever level is logged, and in the log's own form."""
+    """Log a line at any log level, in the configured format."""
     name = "codebase_mcp"
     record = logging.LogRecord(name, logging.INFO, __file__, 0, text, None, None)
     logging.getLogger().handle(record)

@@ -1,4 +1,4 @@
-"""What does the HTTP interface look like? ``/openapi.json``, made from the tools themselves."""
+"""The OpenAPI document ``/openapi.json``, generated from the tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAILURES = {
     "409": "CONFLICT: a stale version, or a name that is taken",
     "413": "The body is too large",
     "415": "The content type is not application/json",
-    "421": "As plain text: the Host is none of this server's names",
+    "421": "As plain text: the Host is not an allowed one",
     "500": "INDEXING_ERROR or RUNTIME_ERROR",
     "503": "DATABASE_ERROR or EMBEDDING_ERROR, or the server is shutting down: try again",
 }
@@ -30,7 +30,7 @@ _TEXT: Schema = {"text/plain": {"schema": {"type": "string"}}}
 
 
 def describe(tools: Iterable[ToolSpec], *, with_keys: bool = False) -> Schema:
-    """The OpenAPI document of a server that shows these tools, to whoever has a key if so."""
+    """The OpenAPI document of a server with these tools, with or without authentication."""
     shown = tuple(tools)
     replies, schemas = _replies(shown)
     calls = {spec.name: _tool(spec, replies[spec.name]) for spec in shown}
@@ -42,7 +42,7 @@ def describe(tools: Iterable[ToolSpec], *, with_keys: bool = False) -> Schema:
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         for call in calls.values():
             call["security"] = [{"key": []}]
-            call["responses"]["401"] = {"description": "Without a key, or with one that is none"}
+            call["responses"]["401"] = {"description": "The key is missing or invalid"}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -114,7 +114,7 @@ def _object(**properties: Schema) -> Schema:
 
 
 def _reads(name: str, summary: str, **answers: Schema) -> Schema:
-    """A path to look at: its answers by status (``_200``)."""
+    """A path for GET, with its responses by status (``_200``)."""
     described = {
         status[1:]: {"description": summary, "content": content}
         for status, content in answers.items()

@@ -1,4 +1,4 @@
-"""How do open streams end when the server does? As if their clients had hung up."""
+"""Ends open streams at shutdown, as if their clients had disconnected."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class EndableStreams:
-    """Lets a server end the responses that wait for news and never end by themselves.
+    """Lets a server end streaming responses that never end by themselves.
 
-    Cut off by the server, each of them would be an error in the log and a broken response to its
-    client; a client that hangs up is what they are all made for.
+    If the server just closed them, each would be an error in the log and an incomplete response.
+    All of them handle a client that disconnects.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -59,13 +59,13 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         if self._is_ended and self._is_started:
-            return  # nobody listens any more: an app may say what it likes then
+            return  # the app may still send, but the exchange has ended
         self._is_started = True
         if message["type"] == "http.response.body":
             self._is_complete = not message.get("more_body", False)
         await self._send(message)
 
     async def complete(self) -> None:
-        """To its real client a stream that was ended is one that came to its end."""
+        """Complete the response for the real client."""
         if self._is_ended and self._is_started and not self._is_complete:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,7 +1,8 @@
-"""How do several processes answer at one address? They share its sockets.
+"""Runs several server processes on one address; they share its sockets.
 
-Each worker is a whole server with connections of its own; one that dies is replaced. None knows
-another's sessions, so the protocol's older revisions are served without any, and SSE not at all.
+Each worker is a complete server with its own database connections; one that dies is replaced.
+Workers do not share sessions, so older revisions of the protocol are served without them, and SSE
+is not available.
 """
 
 from __future__ import annotations
@@ -13,59 +14,58 @@ import shutil
 import signal
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.beside import beside
+from codebase_mcp.background.lifespan import background_lifespan
 from codebase_mcp.errors import InternalError
-from codebase_mcp.interrupts import deaf_children
+from codebase_mcp.processes import block_sigint_in_children, on_parent_exit
 from codebase_mcp.settings import Settings, share_metrics_in
 from codebase_mcp.tools.server import AppHolder, server_of
-from codebase_mcp.web.ending import EXIT_FORCED, LIMIT_S, Ending
 from codebase_mcp.web.http import asgi_app_of
 from codebase_mcp.web.listening import serve_http
+from codebase_mcp.web.shutdown import EXIT_FORCED, LIMIT_S, Shutdown
 
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.2
-# The rest of the time that the process has is for those that have to be killed.
+# The rest of the time limit is for workers that have to be killed.
 _END_S = LIMIT_S - 0.5
-# A worker that ends sooner than this has not served; so many in a row, and none ever will.
+# A worker that exits sooner has failed to start; after this many in a row the server gives up.
 _SHORT_LIFE_S = 10.0
 _SHORT_LIVES = 3
 
 
 async def serve_with_workers(
-    settings: Settings, sockets: Sequence[socket.socket], ending: Ending
+    settings: Settings, sockets: Sequence[socket.socket], shutdown: Shutdown
 ) -> None:
-    """Keep the workers going until the process is told to end; then end them.
+    """Keep the workers running until shutdown, then stop them.
 
     Raises:
-        InternalError: they end as soon as they have begun.
+        InternalError: they exit right after their start.
     """
     shared = Path(tempfile.mkdtemp(prefix="codebase-mcp-metrics-"))
     share_metrics_in(shared)
     workers = _Workers(settings, sockets, shared)
     try:
         workers.start()
-        while not ending.has_begun:
+        while not shutdown.has_begun:
             await asyncio.to_thread(connection.wait, workers.sentinels, _POLL_S)
-            if not ending.has_begun:
+            if not shutdown.has_begun:
                 workers.replace_dead()
     finally:
-        ending.begin()
+        shutdown.begin()
         await asyncio.to_thread(workers.end)
         share_metrics_in(None)
         shutil.rmtree(shared, ignore_errors=True)
 
 
 class _Workers:
-    """The processes, by their place."""
+    """The worker processes, by number."""
 
     def __init__(self, settings: Settings, sockets: Sequence[socket.socket], shared: Path) -> None:
         self._settings = settings
@@ -86,28 +86,30 @@ class _Workers:
             self._started.append(time.monotonic())
 
     def replace_dead(self) -> None:
-        """Start another for each that has ended.
+        """Replace each worker that has exited.
 
         Raises:
-            InternalError: that does not help.
+            InternalError: too many exit right after their start.
         """
         for place, process in enumerate(self._processes):
             if process.exitcode is None:
                 continue
             self._forget(process)
-            _log.warning("worker %s ended with %s; another starts", process.pid, process.exitcode)
+            _log.warning(
+                "worker %s exited with %s; starting another", process.pid, process.exitcode
+            )
             is_short = time.monotonic() - self._started[place] < _SHORT_LIFE_S
             self._short_lives = self._short_lives + 1 if is_short else 0
             if self._short_lives >= _SHORT_LIVES:
                 raise InternalError(
-                    "The HTTP workers end as soon as they have started",
-                    hint="The log says why; CODEBASE_MCP_HTTP_WORKERS=1 does without them.",
+                    "The HTTP workers exit right after their start",
+                    hint="See the log; CODEBASE_MCP_HTTP_WORKERS=1 runs without workers.",
                 )
             self._processes[place] = self._new(place)
             self._started[place] = time.monotonic()
 
     def end(self) -> None:
-        """Tell them to end, and see to it that they do."""
+        """Terminate them, and kill those that do not exit in time."""
         deadline = time.monotonic() + _END_S
         for process in self._processes:
             process.terminate()
@@ -118,11 +120,11 @@ class _Workers:
                 process.join()
 
     def _new(self, place: int) -> SpawnProcess:
-        # Not a daemon, for those may have no children, and an index run starts some.
+        # Not daemonic, as daemonic processes may not have children, which index runs start.
         process = get_context("spawn").Process(
             target=_work, args=(self._settings, self._sockets, self._shared, place)
         )
-        with deaf_children():  # they are told to end by us
+        with block_sigint_in_children():  # we terminate them ourselves
             process.start()
         return process
 
@@ -132,7 +134,7 @@ class _Workers:
 
 
 def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, place: int) -> None:
-    """What a worker process runs."""
+    """The main function of a worker process."""
     telemetry.start(
         settings.log_level,
         settings.log_format,
@@ -147,20 +149,16 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, pl
 
 
 async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: int) -> None:
-    ending = Ending()
-    threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
-    with ending.of_process():
-        holder = AppHolder.of(settings, beside(settings, place))
+    shutdown = Shutdown()
+    on_parent_exit(lambda: _stop_after_parent(shutdown))
+    with shutdown.handle_signals():
+        holder = AppHolder.of(settings, background_lifespan(settings, place))
         server = server_of(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
-        await serve_http(app, holder, sockets, ending, settings)
+        await serve_http(app, holder, sockets, shutdown, settings)
 
 
-def _end_with_parent(ending: Ending) -> None:
-    """A parent that is killed cannot end its workers."""
-    parent = parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    if ending.has_begun:
-        os._exit(EXIT_FORCED)  # it had told us, and then would not wait
+def _stop_after_parent(shutdown: Shutdown) -> None:
+    if shutdown.has_begun:
+        os._exit(EXIT_FORCED)  # the parent requested it, and then did not wait
     os.kill(os.getpid(), signal.SIGTERM)

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from codebase_mcp.background.beside import share_of
-from codebase_mcp.background.progress import Progress, by_repository, together
+from codebase_mcp.background.lifespan import job_slots
+from codebase_mcp.background.progress import IndexingProgress, by_repository, combined
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState
 
@@ -41,12 +41,12 @@ def job(status: Any = "waiting", operation: int = 10, **changes: Any) -> IndexJo
     return replace(made, **changes)
 
 
-def progress(runs: list[RunState], jobs: list[IndexJob]) -> Progress:
+def progress(runs: list[RunState], jobs: list[IndexJob]) -> IndexingProgress:
     [found] = by_repository([], runs, jobs)
     return found.progress
 
 
-def test_a_run_that_goes_on_tells_how_long_by_its_own_speed() -> None:
+def test_the_remaining_time_of_a_run_is_estimated_from_its_speed() -> None:
     now = progress([run("running")], [])
     assert (now.is_indexing, now.queued, now.percent) == (True, False, 50)
     assert now.current_file == "a.py"
@@ -72,7 +72,7 @@ def test_a_job_that_lost_its_process_is_where_the_run_was(status: Any) -> None:
     assert (now.is_indexing, now.percent, now.current_file) == (True, 50, None)
 
 
-def test_an_interrupted_run_that_nobody_goes_on_with_is_said_to_be_so() -> None:
+def test_an_interrupted_run_without_a_job_is_reported_as_interrupted() -> None:
     now = progress([run("interrupted")], [])
     assert (now.is_indexing, now.percent) == (False, 50)
     assert now.last_run is not None
@@ -99,23 +99,23 @@ def test_a_job_and_its_run_end_once_with_the_runs_counts() -> None:
 def test_only_what_is_being_indexed_is_summed_while_anything_is() -> None:
     going = run("running")
     idle = run(repository_id=TWO, root="/two", files_done=100)
-    whole = together(by_repository([], [going, idle], []))
+    whole = combined(by_repository([], [going, idle], []))
     assert (whole.files_done, whole.files_total, whole.percent) == (50, 100, 50)
     assert whole.seconds_left == 25
-    settled = together(by_repository([], [replace(idle, repository_id=ONE), idle], []))
+    settled = combined(by_repository([], [replace(idle, repository_id=ONE), idle], []))
     assert (settled.is_indexing, settled.files_done, settled.percent) == (False, 200, 100)
 
 
 def test_the_time_is_not_known_while_another_job_waits() -> None:
     waiting = job(operation=11, repository_id=TWO, root="/two")
-    whole = together(by_repository([], [run("running")], [waiting]))
+    whole = combined(by_repository([], [run("running")], [waiting]))
     assert (whole.is_indexing, whole.queued, whole.seconds_left) == (True, True, None)
 
 
 def test_nothing_at_all_is_at_zero() -> None:
-    assert together([]) == Progress()
+    assert combined([]) == IndexingProgress()
     [found] = by_repository([(ONE, "/one")], [], [])
-    assert found.progress == Progress()
+    assert found.progress == IndexingProgress()
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_nothing_at_all_is_at_zero() -> None:
 def test_the_processes_of_a_server_share_its_jobs(
     jobs: int, processes: int, shares: list[int]
 ) -> None:
-    assert [share_of(jobs, place, processes) for place in range(processes)] == shares
+    assert [job_slots(jobs, place, processes) for place in range(processes)] == shares

@@ -11,7 +11,7 @@ from codebase_mcp.cli.searching import show
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.freshness import IndexTruth
+from codebase_mcp.freshness import IndexFreshness
 from codebase_mcp.replies.text import read_search
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.scope import ScopedSnapshot
@@ -45,7 +45,7 @@ def shown(*, is_terminal: bool) -> str:
         Answer([HIT], 3, 5, False, (snapshot,)),
         Project(None, "project_default", datetime.now(UTC)),
         "default",
-        IndexTruth("ready", 0, 0, 0, None, None),
+        IndexFreshness("ready", 0, 0, 0, None, None),
         3.2,
     )
     terminal, text = Terminal(), io.StringIO()

@@ -17,7 +17,7 @@ from codebase_mcp.projects.context_file import (
     ContextFiles,
     ContextText,
     context_of,
-    is_ours,
+    is_trusted_owner,
     read_context_file,
 )
 
@@ -68,11 +68,11 @@ def test_a_file_may_leave_the_project_open(tmp_path: Path, text: str) -> None:
         ("project = ", "project", "it is not TOML"),
         (b"project = '\xff'", "project", "it is not TOML"),
         ("a = " + "[" * 30_000, "project", "it is not TOML"),
-        ("project = 5", "project", "project must be a text, got int"),
-        ("project_id = true", "project_id", "project_id must be a text, got bool"),
-        ("project = 2026-11-21", "project", "project must be a text, got date"),
-        ('[project]\nname = "x"', "project.id", "project.id must be a text, got NoneType"),
-        ('project = ["a"]', "project", "project must be a text, got list"),
+        ("project = 5", "project", "project must be a string, got int"),
+        ("project_id = true", "project_id", "project_id must be a string, got bool"),
+        ("project = 2026-11-21", "project", "project must be a string, got date"),
+        ('[project]\nname = "x"', "project.id", "project.id must be a string, got NoneType"),
+        ('project = ["a"]', "project", "project must be a string, got list"),
         ('project = "My App!"', "project", "Invalid project_id: Project identifier must be"),
         ('project = ""', "project", "Invalid project_id: Project identifier must be"),
         ('project_id = "a"\nproject = "b"', "project", "name two projects"),
@@ -171,7 +171,7 @@ def test_a_file_of_another_user_does_not_count(
     for _ in range(2):
         assert files.nearest(tmp_path / "a") == ContextFile(above, "above")
     assert [record.getMessage() for record in caplog.records] == [
-        f"{path} belongs to another user, so it is ignored"
+        f"{path} is ignored, as it belongs to another user"
     ]
 
 
@@ -183,7 +183,7 @@ def test_only_the_current_user_and_root_may_steer_us(
     monkeypatch: pytest.MonkeyPatch, owner: int, user: int, counts: bool
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    assert is_ours(owner) is counts
+    assert is_trusted_owner(owner) is counts
 
 
 def test_a_change_is_seen_also_where_size_and_time_stay_the_same(

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from codebase_mcp.projects.workflow import MAX_BYTES, PATH, Answer, WorkflowClient, project_of
+from codebase_mcp.projects.workflow import (
+    MAX_BYTES,
+    PATH,
+    ActiveProjectReply,
+    WorkflowClient,
+    project_of,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +78,7 @@ async def test_its_active_project_is_asked_for_at_the_documented_address(
 ) -> None:
     workflow.says({"project_id": "client-a", "name": "Client A"})
     client = WorkflowClient(workflow.url)
-    assert await client.active_project() == Answer("client-a")
+    assert await client.active_project() == ActiveProjectReply("client-a")
     assert workflow.requests == [f"GET {PATH} HTTP/1.1"]
 
 
@@ -80,7 +86,7 @@ async def test_that_none_is_active_is_no_failure(
     workflow: Workflow, caplog: pytest.LogCaptureFixture
 ) -> None:
     workflow.says({"project_id": None})
-    assert await WorkflowClient(workflow.url).active_project() == Answer()
+    assert await WorkflowClient(workflow.url).active_project() == ActiveProjectReply()
     assert not warnings(caplog)
 
 
@@ -107,7 +113,7 @@ async def test_all_who_ask_at_once_share_one_request(workflow: Workflow) -> None
     workflow.released.set()
     answers = await asyncio.gather(*callers, return_exceptions=True)
     assert isinstance(answers[0], asyncio.CancelledError)
-    assert answers[1:] == [Answer("client-a")] * 9
+    assert answers[1:] == [ActiveProjectReply("client-a")] * 9
     assert len(workflow.requests) == 1
 
 
@@ -164,11 +170,11 @@ async def test_where_nobody_listens_the_default_workspace_is_meant(
         (b"\xff\xfe", "200 OK", "", "the body is not JSON"),
         (b"[" * 60_000, "200 OK", "", "the body is not JSON"),
         (b"\x1f\x8b", "200 OK", "Content-Encoding: gzip\r\n", "the body is not JSON"),
-        (["a"], "200 OK", "", "the body is no object with project_id"),
-        ({"project": "a"}, "200 OK", "", "the body is no object with project_id"),
-        ({"project_id": 5}, "200 OK", "", "its project_id is not a text"),
-        ({"project_id": ["a"]}, "200 OK", "", "its project_id is not a text"),
-        ({"project_id": "My App"}, "200 OK", "", "its project_id is no valid id of a project"),
+        (["a"], "200 OK", "", "the body is not an object with project_id"),
+        ({"project": "a"}, "200 OK", "", "the body is not an object with project_id"),
+        ({"project_id": 5}, "200 OK", "", "its project_id is not a string"),
+        ({"project_id": ["a"]}, "200 OK", "", "its project_id is not a string"),
+        ({"project_id": "My App"}, "200 OK", "", "its project_id is invalid"),
         ({"project_id": "a", "x": "y" * MAX_BYTES}, "200 OK", "", "longer than 64 KiB"),
     ],
     ids=lambda value: str(value)[:20],

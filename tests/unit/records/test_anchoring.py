@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from codebase_mcp.records.anchoring import (
+    AnchorSpot,
     Body,
     Content,
     Definition,
     Named,
-    Spot,
     body_of,
     find_renamed,
     follow_file,
@@ -29,8 +29,8 @@ def hash_of(*lines: str) -> bytes:
     return body_of(lines, [(1, len(lines))]).hash
 
 
-def make_spot(symbol: str | None = "Door.close", hash_: bytes = b"same") -> Spot:
-    return Spot(REPOSITORY, "a.py", symbol, 1, 2, hash_, blob_id=1)
+def make_spot(symbol: str | None = "Door.close", hash_: bytes = b"same") -> AnchorSpot:
+    return AnchorSpot(REPOSITORY, "a.py", symbol, 1, 2, hash_, blob_id=1)
 
 
 def make_definition(

@@ -11,7 +11,7 @@ import pytest
 
 from codebase_mcp.app import SearchReport
 from codebase_mcp.database.projects import Project
-from codebase_mcp.freshness import IndexTruth
+from codebase_mcp.freshness import IndexFreshness
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.help import Help
 from codebase_mcp.search.hits import Hit, Location, Place
@@ -48,7 +48,7 @@ def report_of(
     *hits: Hit, files: int | None = None, state: str = "ready", **more: Any
 ) -> SearchReport:
     answer = Answer(list(hits), files or len(hits), len(hits), False, ())
-    truth = IndexTruth(state, 2, 0, 0, None, None)  # type: ignore[arg-type]
+    truth = IndexFreshness(state, 2, 0, 0, None, None)  # type: ignore[arg-type]
     project = Project("shop", "project_shop", datetime.now(UTC))
     return SearchReport(answer, project, "explicit", truth, 5.0, **more)
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.errors import Conflict, IndexingFailed, InvalidInput
-from codebase_mcp.source.clone import Clone, Wish, fetch, forget, is_cloned, place_of
+from codebase_mcp.source.clone import (
+    Clone,
+    CloneOptions,
+    clone_path,
+    delete_clone,
+    fetch,
+    is_cloned,
+)
 from codebase_mcp.source.git import Head, head_of
 from codebase_mcp.source.remote import Remote, parse_remote
 from codebase_mcp.source.transfer import GitFailed, Stopped, Transfer, explained
@@ -37,12 +44,12 @@ def remote_of(origin: Path) -> Remote:
     return parse_remote(f"file://{origin}")
 
 
-USUAL = Wish()
+USUAL = CloneOptions()
 
 
-def fetched(origin: Path, clones: Path, wish: Wish = USUAL) -> Clone:
+def fetched(origin: Path, clones: Path, options: CloneOptions = USUAL) -> Clone:
     remote = remote_of(origin)
-    return fetch(remote, clones, wish, Transfer(remote))
+    return fetch(remote, clones, options, Transfer(remote))
 
 
 def commits_in(clone: Clone, git: Git) -> int:
@@ -63,7 +70,7 @@ def test_the_newest_commit_of_the_default_branch_is_cloned(
     assert head_of(clone.root) == Head("main", clone.commit) == head_of(origin)
     assert commits_in(clone, git) == 1
     assert (clone.root / "a.py").read_text() == "x = 2\n"
-    assert clone.root == place_of(remote_of(origin), clones)
+    assert clone.root == clone_path(remote_of(origin), clones)
     assert git(clone.root, "remote", "get-url", "origin").decode().strip() == f"file://{origin}"
 
 
@@ -89,7 +96,7 @@ def test_a_clone_follows_and_what_was_changed_in_it_is_lost(
 
 
 def test_history_that_was_rewritten_is_followed(origin: Path, clones: Path, git: Git) -> None:
-    fetched(origin, clones, Wish(full=True))
+    fetched(origin, clones, CloneOptions(full=True))
     git(origin, "reset", "--hard", "HEAD~2")
     (origin / "a.py").write_text("another way\n")
     git(origin, "commit", "-am", "other")
@@ -101,14 +108,14 @@ def test_history_that_was_rewritten_is_followed(origin: Path, clones: Path, git:
 def test_how_much_history_is_kept_is_remembered_and_can_be_changed(
     origin: Path, clones: Path, git: Git
 ) -> None:
-    assert commits_in(fetched(origin, clones, Wish(depth=2)), git) == 2
+    assert commits_in(fetched(origin, clones, CloneOptions(depth=2)), git) == 2
     assert commits_in(fetched(origin, clones), git) == 2
-    whole = fetched(origin, clones, Wish(full=True))
+    whole = fetched(origin, clones, CloneOptions(full=True))
     assert (commits_in(whole, git), whole.is_shallow) == (3, False)
     git(origin, "commit", "--allow-empty", "-m", "four")
     assert commits_in(fetched(origin, clones), git) == 4
-    assert commits_in(fetched(origin, clones, Wish(full=True)), git) == 4
-    assert commits_in(fetched(origin, clones, Wish(depth=1)), git) == 1
+    assert commits_in(fetched(origin, clones, CloneOptions(full=True)), git) == 4
+    assert commits_in(fetched(origin, clones, CloneOptions(depth=1)), git) == 1
 
 
 def test_a_branch_or_tag_is_cloned_and_remembered(origin: Path, clones: Path, git: Git) -> None:
@@ -119,14 +126,16 @@ def test_a_branch_or_tag_is_cloned_and_remembered(origin: Path, clones: Path, gi
     git(origin, "commit", "-am", "feature")
     git(origin, "switch", "main")
     fetched(origin, clones)
-    clone = fetched(origin, clones, Wish(branch="feature/x"))
+    clone = fetched(origin, clones, CloneOptions(branch="feature/x"))
     assert (clone.branch, (clone.root / "a.py").read_text()) == ("feature/x", "feature\n")
     assert fetched(origin, clones).branch == "feature/x"
-    clone = fetched(origin, clones, Wish(branch="v1"))
+    clone = fetched(origin, clones, CloneOptions(branch="v1"))
     assert (clone.branch, (clone.root / "a.py").read_text()) == (None, "x = 1\n")
     assert head_of(clone.root) == Head(None, clone.commit)
-    assert (fetched(origin, clones, Wish(branch="v2")).root / "a.py").read_text() == "x = 0\n"
-    assert fetched(origin, clones, Wish(branch="main")).branch == "main"
+    assert (
+        fetched(origin, clones, CloneOptions(branch="v2")).root / "a.py"
+    ).read_text() == "x = 0\n"
+    assert fetched(origin, clones, CloneOptions(branch="main")).branch == "main"
 
 
 def test_a_default_branch_that_is_renamed_is_followed(origin: Path, clones: Path, git: Git) -> None:
@@ -144,7 +153,7 @@ def test_a_detached_head_on_the_other_side_is_cloned(origin: Path, clones: Path,
 @pytest.mark.parametrize("branch", ["no-such", "-x", "a..b", "a b", "refs/heads/*", "x.lock", ""])
 def test_a_branch_that_is_not_there_is_named(origin: Path, clones: Path, branch: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        fetched(origin, clones, Wish(branch=branch))
+        fetched(origin, clones, CloneOptions(branch=branch))
     assert caught.value.details["field"] == "branch"
 
 
@@ -167,9 +176,9 @@ def test_a_clone_that_broke_off_leaves_nothing_and_stops_git(
     transfer = Transfer(remote, lambda _: stopping[0].stop())
     stopping.append(transfer)
     with pytest.raises(Stopped):
-        fetch(remote, clones, Wish(), transfer)
+        fetch(remote, clones, CloneOptions(), transfer)
     assert [path.name for path in clones.iterdir()] == [".locks"]
-    left = place_of(remote, clones).with_name(f".{remote.folder.name}.part")
+    left = clone_path(remote, clones).with_name(f".{remote.folder.name}.part")
     left.mkdir(parents=True)
     (left / "of-a-process-that-was-killed").write_text("x")
     clone = fetched(origin, clones)
@@ -191,16 +200,16 @@ def test_two_that_clone_at_once_get_the_same_clone(origin: Path, clones: Path) -
 
 def test_a_name_that_was_chosen_is_kept(origin: Path, clones: Path) -> None:
     assert fetched(origin, clones).name == remote_of(origin).name
-    assert fetched(origin, clones, Wish(name="mine")).name == "mine"
+    assert fetched(origin, clones, CloneOptions(name="mine")).name == "mine"
     assert fetched(origin, clones).name == "mine"
 
 
 def test_a_clone_is_forgotten_with_its_folders(origin: Path, clones: Path) -> None:
     remote = remote_of(origin)
-    assert not forget(remote, clones)
+    assert not delete_clone(remote, clones)
     fetched(origin, clones)
     assert is_cloned(remote, clones)
-    assert forget(remote, clones)
+    assert delete_clone(remote, clones)
     assert not is_cloned(remote, clones)
     assert [path.name for path in clones.iterdir()] == [".locks"]
 
@@ -214,7 +223,7 @@ def test_the_clone_of_another_url_is_left_alone(origin: Path, clones: Path, git:
 
 
 def test_what_is_no_clone_in_its_place_is_replaced(origin: Path, clones: Path) -> None:
-    place = place_of(remote_of(origin), clones)
+    place = clone_path(remote_of(origin), clones)
     place.mkdir(parents=True)
     (place / "half.py").write_text("x")
     assert sorted(path.name for path in fetched(origin, clones).root.iterdir()) == [".git", "a.py"]
@@ -252,7 +261,7 @@ def test_nothing_that_a_repository_brings_is_run_or_followed(
         f"[init]\n\ttemplateDir = {tmp_path}\n[submodule]\n\trecurse = true\n"
     )
     clone = fetched(origin, clones)
-    again = fetched(origin, clones, Wish(full=True))
+    again = fetched(origin, clones, CloneOptions(full=True))
     assert not trace.exists()
     assert clone.commit == again.commit
     assert list((clone.root / "sub").iterdir()) == []
@@ -270,7 +279,7 @@ def test_a_persons_own_rewriting_of_urls_counts_but_leads_to_no_other_transport(
     )
     remote = parse_remote("https://host/org/repo")
     with pytest.raises(IndexingFailed, match="git could not fetch https://host/org/repo"):
-        fetch(remote, clones, Wish(), Transfer(remote))
+        fetch(remote, clones, CloneOptions(), Transfer(remote))
     assert not trace.exists()
 
 
@@ -286,7 +295,7 @@ def test_without_git_the_way_out_is_named(
 
 def test_a_folder_that_cannot_be_written_is_named(origin: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(IndexingFailed, match="Cannot keep a clone of file"):
+    with pytest.raises(IndexingFailed, match="Cannot store a clone of file"):
         fetched(origin, tmp_path / "file" / "repositories")
 
 
@@ -301,19 +310,22 @@ def test_a_folder_that_cannot_be_written_is_named(origin: Path, tmp_path: Path) 
         ),
         ("git@host: Permission denied (publickey).", "Not allowed to read"),
         ("fatal: unable to access 'u': The requested URL returned error: 403", "Not allowed"),
-        ("Host key verification failed.", "ssh does not know the host"),
+        ("Host key verification failed.", "ssh has no trusted key for the host"),
         ("remote: Repository not found.\nfatal: repository 'u' not found", "No git repository at"),
         ("fatal: unable to access 'u': The requested URL returned error: 404", "No git repository"),
         ("fatal: unable to access 'u': Failed to connect to host port 1", "host does not answer"),
-        ("fatal: early EOF", "host does not answer, or broke off"),
+        ("fatal: early EOF", "host does not answer, or closed the connection"),
         ("SSL certificate problem: self-signed certificate", "certificate of host is not trusted"),
         ("fatal: write error: No space left on device", "The disk is full"),
-        ("fatal: dumb http transport does not support shallow capabilities", "all of the history"),
+        (
+            "fatal: dumb http transport does not support shallow capabilities",
+            "does not support shallow clones",
+        ),
         ("error: cannot run ssh: No such file or directory", "a program that it needs is missing"),
         ("fatal: something else", "git could not fetch https://host/a/b: fatal: something else"),
     ],
 )
-def test_what_git_complains_of_is_said_with_a_way_out(complaint: str, message: str) -> None:
+def test_errors_of_git_are_explained_with_a_hint(complaint: str, message: str) -> None:
     error = explained(GitFailed(complaint), parse_remote("https://host/a/b"))
     assert message in error.message
     assert error.hint

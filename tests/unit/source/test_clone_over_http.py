@@ -10,7 +10,7 @@ import pytest
 from tests.git_server import GitServer, serving
 
 from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput
-from codebase_mcp.source.clone import Clone, Wish, fetch, place_of
+from codebase_mcp.source.clone import Clone, CloneOptions, clone_path, fetch
 from codebase_mcp.source.remote import parse_remote
 from codebase_mcp.source.transfer import Stopped, Transfer
 
@@ -33,7 +33,7 @@ def server(tmp_path: Path, git: Git) -> Iterator[GitServer]:
 
 def fetched(url: str, clones: Path, told: list[str] | None = None) -> Clone:
     remote = parse_remote(url)
-    return fetch(remote, clones, Wish(), Transfer(remote, (told or []).append))
+    return fetch(remote, clones, CloneOptions(), Transfer(remote, (told or []).append))
 
 
 def test_a_repository_is_cloned_and_followed_over_http(
@@ -101,14 +101,14 @@ def test_who_may_not_read_is_told_so_and_never_asked(
     with pytest.raises(InvalidInput, match="Not allowed to read http://") as caught:
         fetched(server.url("org/repo", login), tmp_path / "clones")
     assert not asked.exists()
-    assert SECRET not in shown(caught.value)
+    assert SECRET not in escape_path(caught.value)
     assert [path.name for path in (tmp_path / "clones").iterdir()] == [".locks"]
 
 
 def test_what_is_not_there_is_named_without_its_password(server: GitServer, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="No git repository at http://") as caught:
         fetched(server.url("org/other", f"me:{SECRET}@"), tmp_path / "clones")
-    assert SECRET not in shown(caught.value)
+    assert SECRET not in escape_path(caught.value)
     assert caught.value.details["field"] == "path"
 
 
@@ -125,7 +125,7 @@ def test_a_transfer_that_hangs_can_be_stopped(server: GitServer, tmp_path: Path)
 
     def work() -> None:
         try:
-            fetch(remote, tmp_path / "clones", Wish(), transfer)
+            fetch(remote, tmp_path / "clones", CloneOptions(), transfer)
         except Stopped as end:
             ends.append(end)
 
@@ -135,9 +135,9 @@ def test_a_transfer_that_hangs_can_be_stopped(server: GitServer, tmp_path: Path)
     transfer.stop()
     thread.join(60)
     assert len(ends) == 1
-    assert not place_of(remote, tmp_path / "clones").parent.exists()
+    assert not clone_path(remote, tmp_path / "clones").parent.exists()
 
 
-def shown(error: CodebaseError) -> str:
+def escape_path(error: CodebaseError) -> str:
     """An error as everybody may see it, with what caused it."""
     return f"{error} {error.as_dict()} {error.__cause__}"

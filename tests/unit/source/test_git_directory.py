@@ -12,9 +12,9 @@ import pytest
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.git import head_of
 from codebase_mcp.source.git_directory import git_dir_of, work_tree_of
-from codebase_mcp.source.glance import Glance
 from codebase_mcp.source.history import find_tip
 from codebase_mcp.source.root import resolve_root
+from codebase_mcp.source.tree_scan import TreeScan
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
@@ -75,7 +75,7 @@ def test_the_inside_of_a_git_directory_is_refused_with_the_way_out(
 
 @pytest.mark.parametrize("inside_git", [False, True], ids=["bare", "git"])
 @pytest.mark.parametrize("staged", [False, True], ids=["untracked", "tracked"])
-def test_what_looks_like_a_git_directory_is_not_listed_at_any_depth_under_any_name(
+def test_a_directory_that_looks_like_a_git_directory_is_not_listed(
     tree: Path, other: Path, git: Git, inside_git: bool, staged: bool
 ) -> None:
     write(tree, "a.py", "deep/down/b.py", "HEAD", "deep/objects/c.py")
@@ -97,8 +97,8 @@ def test_what_looks_like_a_git_directory_is_not_listed_at_any_depth_under_any_na
     assert paths_in(tree / "deep") == ["down/b.py", "objects/c.py"]
     some = list_files(tree, paths=["x.git/config", "deep/down"])
     assert [file.path for file in some.files] == ["deep/down/b.py"]
-    seen = Glance(tree)
-    seen.look()
+    seen = TreeScan(tree)
+    seen.changes()
     assert not any(place in directory for directory in seen.directories for place in places)
 
 

@@ -121,7 +121,7 @@ def test_the_newest_commits_come_first_and_no_more_than_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("path", "shown"),
+    ("path", "escape_path"),
     [
         (b"\nfirst\nsecond", "\nfirst\nsecond"),
         (b' "quoted" \\ ', ' "quoted" \\ '),
@@ -130,9 +130,9 @@ def test_the_newest_commits_come_first_and_no_more_than_asked_for(
         (b"-option", "-option"),
     ],
 )
-def test_any_path_is_told(repository: Path, path: bytes, shown: str) -> None:
+def test_any_path_is_told(repository: Path, path: bytes, escape_path: str) -> None:
     imported(repository, committed(b"", added(path), added(b"zz")) + committed(b"next"))
-    assert told(repository) == [("next", ()), ("", (shown, "zz"))]
+    assert told(repository) == [("next", ()), ("", (escape_path, "zz"))]
 
 
 def test_a_message_in_another_encoding_is_told_as_text(

@@ -11,7 +11,7 @@ from tests.unit.telemetry.conftest import Page
 
 from codebase_mcp.errors import EmbeddingUnavailable, NotFound
 from codebase_mcp.telemetry.calls import embedding_call, looked_up, tool_call
-from codebase_mcp.telemetry.watch import duration, round_trip, step, watched
+from codebase_mcp.telemetry.stopwatch import duration, round_trip, step, stopwatch
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_a_watch_times_the_steps_of_tasks_that_began_in_it() -> None:
         with step("read"):
             pass
 
-    with watched("index", lambda name, _: told.append(name)) as watch:
+    with stopwatch("index", lambda name, _: told.append(name)) as watch:
         await asyncio.gather(work("prepare"), work("store"))
     with step("afterwards"):
         pass
@@ -100,10 +100,10 @@ def test_round_trips_are_timed_and_kept_only_for_who_asks(page: Callable[[], Pag
     statements = [("SELECT 1", {})]
     with round_trip(statements):
         pass
-    with watched("index", lambda *_: None) as index, round_trip(statements):
+    with stopwatch("index", lambda *_: None) as index, round_trip(statements):
         pass
     with (
-        watched("search", lambda *_: None, keeps_statements=True) as search,
+        stopwatch("search", lambda *_: None, keeps_statements=True) as search,
         round_trip(statements),
     ):
         pass

@@ -177,7 +177,7 @@ def test_a_fault_is_logged_once_a_second_and_counted(capsys: Stderr) -> None:
     assert [line["message"] for line in lines(capsys)] == [
         "it is full",
         "it is late",
-        "it is full (2 more of these before)",
+        "it is full (2 repetitions suppressed)",
     ]
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, Place
+from codebase_mcp.records.anchors import Anchor, CodeReference
 from codebase_mcp.tools.fields import AnchorArgument, anchor_replies, places_of
 
 
@@ -18,19 +18,19 @@ def test_no_anchors_are_no_places() -> None:
 @pytest.mark.parametrize(
     ("anchor", "place"),
     [
-        ({"file": "src/a.py"}, Place("src/a.py")),
-        ({"file": "./src//a.py/"}, Place("src/a.py")),
-        ({"file": "/repos/shop/a.py"}, Place("/repos/shop/a.py")),
-        ({"file": "a..b/..c"}, Place("a..b/..c")),
-        ({"symbol": " Session.close "}, Place(symbol="Session.close")),
-        ({"commit": "0a" * 20}, Place(commit="0a" * 20)),
+        ({"file": "src/a.py"}, CodeReference("src/a.py")),
+        ({"file": "./src//a.py/"}, CodeReference("src/a.py")),
+        ({"file": "/repos/shop/a.py"}, CodeReference("/repos/shop/a.py")),
+        ({"file": "a..b/..c"}, CodeReference("a..b/..c")),
+        ({"symbol": " Session.close "}, CodeReference(symbol="Session.close")),
+        ({"commit": "0a" * 20}, CodeReference(commit="0a" * 20)),
         (
             {"file": "a", "repository_id": "6F0C8A5E-5A0B-5D58-9D1C-3C1F3E1F7B52"},
-            Place("a", repository_id=UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")),
+            CodeReference("a", repository_id=UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")),
         ),
     ],
 )
-def test_an_anchor_names_a_place(anchor: dict[str, str], place: Place) -> None:
+def test_an_anchor_names_a_place(anchor: dict[str, str], place: CodeReference) -> None:
     assert places_of([AnchorArgument(**anchor)]) == [place]
 
 

@@ -86,7 +86,7 @@ class Planner:
             Unfit: one of its files cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._look(path)
+            real, before, known = self._compare_tree(path)
             text = _decoded(path, before)
             try:
                 there = edit.find(text)
@@ -113,7 +113,7 @@ class Planner:
             Unfit: one of its files cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._look(path)
+            real, before, known = self._compare_tree(path)
             others = tuple(n for n in known.clients if n != client.name) if known else ()
             if known is not None and others and before is not None:
                 note = f"stays as it is for {', '.join(others)}"
@@ -159,10 +159,10 @@ class Planner:
 
     def _check_owner(self, there: Any, known: Receipt | None, way: str) -> None:
         is_entry = isinstance(there, Mapping)
-        if is_entry and known is None and not self._wish.force and not is_ours(there):
+        if is_entry and known is None and not self._wish.force and not has_same_settings(there):
             raise Refused(f"{self._wish.name} is the name of another server there; {way}")
 
-    def _look(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
+    def _compare_tree(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
         """Where a file really lies, what it holds (None: it is not there), what we know of it."""
         real = _resolved(path, self._wish)
         planned = self._changes.get(real)
@@ -199,7 +199,7 @@ def entry_edit(client: Client, wish: Wish) -> Edit:
     return JsonEntry(client.sections, wish.name, value)
 
 
-def is_ours(entry: Mapping[str, Any]) -> bool:
+def has_same_settings(entry: Mapping[str, Any]) -> bool:
     """Whether an entry starts this program; one with an address cannot be told from others."""
     command, args = entry.get("command"), entry.get("args")
     words = [*(command if isinstance(command, list) else [command])]

@@ -92,13 +92,13 @@ class TomlEntry:
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Where our table and those below it stand, up to their last line with something."""
         spans: list[tuple[int, int]] = []
-        is_ours = False
+        has_same_settings = False
         for start, end in _statements(text):
             if text[start] == "[":
-                is_ours = _header(text[start:end])[:2] == (self.section, self.name)
-                if is_ours:
+                has_same_settings = _header(text[start:end])[:2] == (self.section, self.name)
+                if has_same_settings:
                     spans.append((start, end))
-            elif is_ours:
+            elif has_same_settings:
                 spans[-1] = (spans[-1][0], end)
         return spans
 

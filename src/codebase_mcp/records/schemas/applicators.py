@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Any
 
 from codebase_mcp.records.schemas.assertions import required_beside
-from codebase_mcp.records.schemas.nodes import Maker, Node, Place, Problem, Rule, Run, shown
+from codebase_mcp.records.schemas.nodes import Maker, Node, Place, Problem, Rule, Run, display_value
 
-# Of an alternative that does not fit, so many problems are looked for.
+# How many problems are collected for an alternative that does not match.
 _PROBLEMS = 20
 _LISTED = 20
 
@@ -138,9 +138,13 @@ def _contains(node: Node, _: Any) -> Rule:
             return
         count = sum(inner.fits(item, run) for item in value)
         if count < least:
-            yield Problem(place, f"must have {shown(least)} or more items that fit, got {count}")
+            yield Problem(
+                place, f"must have {display_value(least)} or more items that fit, got {count}"
+            )
         if most is not None and count > most:
-            yield Problem(place, f"must have at most {shown(most)} items that fit, got {count}")
+            yield Problem(
+                place, f"must have at most {display_value(most)} items that fit, got {count}"
+            )
 
     return rule
 

@@ -14,8 +14,8 @@ from codebase_mcp.records.schemas.nodes import (
     Problem,
     Rule,
     Run,
+    display_value,
     key_of,
-    shown,
 )
 
 _LISTED = 10
@@ -59,7 +59,7 @@ def _type(_: Node, wanted: str | list[str]) -> Rule:
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
         if not any(test(value) for test in tests):
-            yield Problem(place, f"{words} {shown(value)}", of_type=True)
+            yield Problem(place, f"{words} {display_value(value)}", of_type=True)
 
     return rule
 
@@ -67,13 +67,13 @@ def _type(_: Node, wanted: str | list[str]) -> Rule:
 def _enum(_: Node, values: Sequence[Any]) -> Rule:
     keys = frozenset(map(key_of, values))
     has_nested = any(isinstance(value, dict | list) for value in values)
-    listed = ", ".join(map(shown, values[:_LISTED])) + ", …" * (len(values) > _LISTED)
+    listed = ", ".join(map(display_value, values[:_LISTED])) + ", …" * (len(values) > _LISTED)
     words = f"must be {listed}" if len(values) == 1 else f"must be one of {listed}"
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
         could_be = has_nested or not isinstance(value, dict | list)
         if not could_be or key_of(value, run.spend) not in keys:
-            yield Problem(place, f"{words}, got {shown(value)}")
+            yield Problem(place, f"{words}, got {display_value(value)}")
 
     return rule
 
@@ -93,7 +93,7 @@ def _limit(
     def make(_: Node, bound: float) -> Rule:
         def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
             if applies(value) and not fits(measured := measure(value), bound):
-                yield Problem(place, words.format(shown(bound), shown(measured)))
+                yield Problem(place, words.format(display_value(bound), display_value(measured)))
 
         return rule
 
@@ -114,7 +114,10 @@ def _multiple_of(_: Node, divisor: float) -> Rule:
             number = _as_written(value)
             # whether the quotient is whole, without the cost of reducing it
             if number.numerator * exact.denominator % (number.denominator * exact.numerator):
-                yield Problem(place, f"must be a multiple of {shown(divisor)}, got {shown(value)}")
+                yield Problem(
+                    place,
+                    f"must be a multiple of {display_value(divisor)}, got {display_value(value)}",
+                )
 
     return rule
 
@@ -129,7 +132,7 @@ def _pattern(node: Node, source: str) -> Rule:
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
         if isinstance(value, str) and not run.finds(pattern, value):
-            yield Problem(place, f"must match the pattern {source}, got {shown(value)}")
+            yield Problem(place, f"must match the pattern {source}, got {display_value(value)}")
 
     return rule
 
@@ -171,7 +174,9 @@ def required_beside(wanted: Mapping[str, Any]) -> Rule:
                 run.spend(len(names) // 10)
                 for needed in names:
                     if needed not in value:
-                        yield Problem((place, needed), f"is required where {shown(name)} is given")
+                        yield Problem(
+                            (place, needed), f"is required where {display_value(name)} is given"
+                        )
 
     return rule
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from codebase_mcp.records.schemas.documents import Schema
-from codebase_mcp.records.schemas.nodes import Node, key_of, pointer, shown
+from codebase_mcp.records.schemas.nodes import Node, display_value, key_of, pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +157,10 @@ def _unknown(comparison: _Comparison, old: Node, new: Node, keyword: str) -> Non
 
 def _words(keyword: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     if keyword not in after:
-        return f"removed (was {shown(before[keyword])})"
+        return f"removed (was {display_value(before[keyword])})"
     if keyword not in before:
-        return f"added: {shown(after[keyword])}"
-    return f"changed from {shown(before[keyword])} to {shown(after[keyword])}"
+        return f"added: {display_value(after[keyword])}"
+    return f"changed from {display_value(before[keyword])} to {display_value(after[keyword])}"
 
 
 def _annotation(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
@@ -229,7 +229,7 @@ def _differ(old: Node, new: Node, keyword: str) -> bool:
 
 
 def _few(values: Any) -> str:
-    listed = [shown(value) for value in values]
+    listed = [display_value(value) for value in values]
     return ", ".join(listed[:10]) + ", …" * (len(listed) > 10)
 
 
@@ -283,11 +283,11 @@ def _required(comparison: _Comparison, old: Node, new: Node, keyword: str) -> No
     for name in _missing(is_now, was):
         if name in fields_before or name not in fields_after:  # a new field is noted as such
             comparison.note(
-                _path_of(new, name), f"field {shown(name)} is now required", breaking=True
+                _path_of(new, name), f"field {display_value(name)} is now required", breaking=True
             )
     for name in _missing(was, is_now):
         if name in fields_after or name not in fields_before:
-            words = f"field {shown(name)} is no longer required"
+            words = f"field {display_value(name)} is no longer required"
             comparison.note(_path_of(new, name), words, breaking=False)
 
 
@@ -310,10 +310,15 @@ def _required_beside(comparison: _Comparison, old: Node, new: Node, keyword: str
         path = pointer(new.pointer, keyword, trigger)
         if isinstance(was, list) and isinstance(is_now, list):
             for name in _missing(is_now, was):
-                words = f"field {shown(name)} is now required beside {shown(trigger)}"
+                words = (
+                    f"field {display_value(name)} is now required beside {display_value(trigger)}"
+                )
                 comparison.note(path, words, breaking=True)
             for name in _missing(was, is_now):
-                words = f"field {shown(name)} is no longer required beside {shown(trigger)}"
+                words = (
+                    f"field {display_value(name)} is no longer required beside"
+                    f" {display_value(trigger)}"
+                )
                 comparison.note(path, words, breaking=False)
         elif trigger in before and trigger in after and list in (type(was), type(is_now)):
             words = "changed between a list of fields and a schema"
@@ -326,15 +331,17 @@ def _properties(comparison: _Comparison, old: Node, new: Node, keyword: str) -> 
     for name in dict.fromkeys([*before, *after]):
         if name not in after:
             path = pointer(old.pointer, keyword, name)
-            comparison.note(path, f"field {shown(name)} removed", breaking=True)
+            comparison.note(path, f"field {display_value(name)} removed", breaking=True)
         elif name in before:
             comparison.compare(before[name], after[name])
         elif name in required or after[name].schema is False:
             kind = "required" if name in required else "forbidden"
-            comparison.note(after[name].pointer, f"{kind} field {shown(name)} added", breaking=True)
+            comparison.note(
+                after[name].pointer, f"{kind} field {display_value(name)} added", breaking=True
+            )
         else:
             comparison.note(
-                after[name].pointer, f"optional field {shown(name)} added", breaking=False
+                after[name].pointer, f"optional field {display_value(name)} added", breaking=False
             )
 
 
@@ -346,7 +353,9 @@ def _pattern_properties(comparison: _Comparison, old: Node, new: Node, keyword: 
         else:
             change = "removed" if name in before else "added"
             path = pointer(new.pointer, keyword, name)
-            comparison.note(path, f"fields by the pattern {shown(name)} {change}", breaking=True)
+            comparison.note(
+                path, f"fields by the pattern {display_value(name)} {change}", breaking=True
+            )
 
 
 def _contains(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:

@@ -1,4 +1,4 @@
-"""Is this a JSON Schema that entities can be held against, whoever wrote it?
+"""Compiles an untrusted JSON Schema for the validation of entities.
 
 Accepted is what describes an object in Draft 7 or Draft 2020-12, refers to nothing outside itself,
 and ends: no circle of schemas about one value, no fan of references that doubles at every step.
@@ -23,8 +23,8 @@ from codebase_mcp.records.schemas.nodes import (
     Problem,
     Run,
     TooCostly,
+    display_value,
     pointer,
-    shown,
 )
 from codebase_mcp.records.schemas.patterns import PatternError, compile_pattern
 
@@ -72,7 +72,10 @@ def accept_schema(document: Mapping[str, Any], field: str = "schema") -> Schema:
     if "$schema" in document:
         named = dialect_of(document["$schema"])
         if named is None:
-            message = f"Schema names a version that is not supported: {shown(document['$schema'])}"
+            message = (
+                f"Schema names a version that is not supported:"
+                f" {display_value(document['$schema'])}"
+            )
             raise _refused(field, "/$schema", message, f"{DRAFT_7.uri} or {DRAFT_2020_12.uri}")
         dialect = named
     if problems := _meta(dialect).problems(document):
@@ -185,7 +188,7 @@ class _Builder:
         """The root, with everything in place.
 
         Raises:
-            InvalidInput: a reference leads nowhere or away, or a pattern is none.
+            InvalidInput: a reference cannot be resolved locally, or a pattern is invalid.
         """
         root = self._node(self._document, "")
         for node in self._nodes.values():
@@ -230,7 +233,7 @@ class _Builder:
             raise _refused(self._field, node.pointer, message, "only at the root", hint)
         for name in names:
             if self._anchors.setdefault(name, node) is not node:
-                message = f"Schema has two parts of the name {shown(name)}"
+                message = f"Schema has two parts of the name {display_value(name)}"
                 raise _refused(self._field, node.pointer, message, "names that differ")
 
     def _compile(self, node: Node) -> None:
@@ -243,7 +246,7 @@ class _Builder:
             try:
                 node.patterns[source] = compile_pattern(source)
             except PatternError as problem:
-                message = f"Schema has a pattern that {problem}: {shown(source)} at {place}"
+                message = f"Schema has a pattern that {problem}: {display_value(source)} at {place}"
                 hint = "Patterns are ECMAScript's without look-around, back-references and flags."
                 raise _refused(
                     self._field, place, message, "a pattern that ends in bounded time", hint
@@ -258,14 +261,17 @@ class _Builder:
         place = pointer(node.pointer, keyword)
         uri, fragment = urldefrag(reference)
         if uri and urljoin(self._id, uri) != self._id:
-            message = f"Schema refers to something outside itself: {shown(reference)} at {place}"
+            message = (
+                f"Schema refers to something outside itself: {display_value(reference)} at {place}"
+            )
             hint = "Nothing is fetched. Copy it into definitions, and refer to #/definitions/NAME."
             raise _refused(self._field, place, message, "references within the schema", hint)
         name = unquote(fragment)
         known = self._nodes if name.startswith("/") or not name else self._anchors
         if name not in known:
             message = (
-                f"Schema refers to a schema that it does not have: {shown(reference)} at {place}"
+                f"Schema refers to a schema that it does not have: {display_value(reference)}"
+                f" at {place}"
             )
             hint = "Put it into definitions or $defs, and refer to #/definitions/NAME."
             raise _refused(self._field, place, message, "the place of a schema", hint)

@@ -185,8 +185,8 @@ def key_of(value: Any, spend: Callable[[int], None] = lambda _: None) -> str:
     return str(value)
 
 
-def shown(value: Any) -> str:
-    """A value in a message: never long, and quickly made."""
+def display_value(value: Any) -> str:
+    """A value for an error message, shortened."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-r"""Does a text match a regular expression that a stranger wrote? Answered in bounded time.
+r"""Matches untrusted regular expressions in bounded time.
 
 JSON Schema's patterns are ECMAScript's. Python's engine backtracks, so ``(a+)+$`` on a long text
 would never end; pydantic's, which is Rust's, takes time in proportion to text and pattern, and in
@@ -19,7 +19,7 @@ MAX_CHARS = 1_000
 # Of a pattern whose counted repetitions are written out: [a-z]{500} costs 500.
 MAX_COST = 5_000
 
-# The engine needs about a microsecond for so many characters at a cost of one.
+# Characters per microsecond of the engine, at a cost of one.
 _CHARS_PER_STEP = 100
 
 _BEYOND_ASCII = 6  # the cost of a character of several bytes, or of a set of such
@@ -27,7 +27,7 @@ _PROPERTY = 60  # and of \p{L} and its like, which are hundreds of ranges
 
 
 class PatternError(ValueError):
-    """The pattern is none, or one that cannot be matched in bounded time."""
+    """The pattern is invalid, or cannot be matched in bounded time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,41 +1,41 @@
--- name: tiers
--- The profiles of the second tier, and which of them answers.
+-- name: load_secondaries
+-- The secondary profiles, and which of them searches use.
 SELECT t.answers, p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
        p.passage_prefix, p.slope, p.shift
 FROM second_tier AS t
 JOIN profile AS p ON p.id = t.profile_id
 ORDER BY p.id;
 
--- name: away
--- Why models of the second tier do not embed just now.
+-- name: unavailable
+-- Why secondary models are unavailable now.
 SELECT model, error
 FROM second_tier_away;
 
 -- name: add
--- A profile becomes part of the second tier; the first one answers from its first vector on.
+-- Add a secondary profile; the first one is used from its first vector on.
 INSERT INTO second_tier (profile_id, answers)
 SELECT %(profile_id)s, NOT EXISTS (SELECT FROM second_tier WHERE answers)
 ON CONFLICT (profile_id) DO NOTHING;
 
--- name: is_there
--- A row as long as a profile is part of it.
+-- name: exists
+-- A row if this is a secondary profile.
 SELECT true
 FROM second_tier
 WHERE profile_id = %(profile_id)s;
 
--- name: note_away
--- A model does not embed, and why.
+-- name: note_unavailable
+-- Store why a model is unavailable.
 INSERT INTO second_tier_away (model, error)
 VALUES (%(model)s, %(error)s)
 ON CONFLICT (model) DO UPDATE SET error = excluded.error;
 
--- name: forget_away
--- It does.
+-- name: forget_unavailable
+-- A model is available again.
 DELETE FROM second_tier_away
 WHERE model = %(model)s;
 
--- name: forget_all_away
--- Nobody asks any of them.
+-- name: forget_all_unavailable
+-- Delete the reasons of all models.
 DELETE FROM second_tier_away;
 
 -- name: missing
@@ -83,30 +83,30 @@ WHERE EXISTS (
 );
 
 -- name: answer
--- From now on this profile answers.
+-- Let searches use this profile.
 UPDATE second_tier
 SET answers = true
 WHERE profile_id = %(profile_id)s;
 
 -- name: drop_others
--- The other profiles are part of the second tier no more.
+-- Delete the other secondary profiles.
 DELETE FROM second_tier
 WHERE profile_id <> %(profile_id)s
 RETURNING profile_id;
 
 -- name: drop_all
--- None is.
+-- Delete all secondary profiles.
 DELETE FROM second_tier
 RETURNING profile_id;
 
 -- name: drop_vectors
--- The vectors of profiles that nothing needs any more.
+-- Delete the vectors of profiles.
 DELETE FROM chunk_vector
 WHERE profile_id = ANY(%(ids)s::integer[]);
 
 -- name: state
--- What changes whenever there may be new chunks: which snapshots answer, and when they were brought
--- up to date.
+-- A value that changes whenever there may be new chunks: the active snapshots, and when each was
+-- brought up to date.
 SELECT id, indexed_at, files_pending
 FROM snapshot
 WHERE active

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.source.extent import Extent
+from codebase_mcp.source.path_filter import PathFilter
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files
 
@@ -85,23 +85,37 @@ def test_some_paths_are_listed_as_the_whole_is(root: Path) -> None:
     wanted = [{path} for path in ASKED] + [set(pair) for pair in combinations(ASKED[1:], 2)][::7]
     for paths in wanted:
         asked = {"" if path == "." else path for path in paths}
-        extent = Extent(path.encode() for path in asked)
-        expected = [file for path, file in whole.items() if extent.covers(path.encode())]
+        path_filter = PathFilter(path.encode() for path in asked)
+        expected = [file for path, file in whole.items() if path_filter.covers(path.encode())]
         found = list(list_files(root, selection, asked).files)
         assert found == expected, paths
 
 
 def test_an_extent_covers_what_is_named_and_below() -> None:
-    extent = Extent([b"a/b", b"c"])
-    assert extent.covers(b"a/b") and extent.covers(b"a/b/c/d") and extent.covers(b"c")
-    assert not extent.covers(b"a") and not extent.covers(b"a/bc") and not extent.covers(b"")
-    assert extent.leads_on(b"a") and extent.leads_on(b"") and not extent.leads_on(b"d")
-    assert extent.within(b"a") == [b"b"]
-    assert extent.within(b"") == [b"a/b", b"c"]
-    assert extent.within(b"a/b") is None
-    assert extent.within(b"d") == []
+    path_filter = PathFilter([b"a/b", b"c"])
+    assert (
+        path_filter.covers(b"a/b") and path_filter.covers(b"a/b/c/d") and path_filter.covers(b"c")
+    )
+    assert (
+        not path_filter.covers(b"a")
+        and not path_filter.covers(b"a/bc")
+        and not path_filter.covers(b"")
+    )
+    assert (
+        path_filter.may_contain(b"a")
+        and path_filter.may_contain(b"")
+        and not path_filter.may_contain(b"d")
+    )
+    assert path_filter.relative_to(b"a") == [b"b"]
+    assert path_filter.relative_to(b"") == [b"a/b", b"c"]
+    assert path_filter.relative_to(b"a/b") is None
+    assert path_filter.relative_to(b"d") == []
 
 
 def test_without_paths_everything_is_covered() -> None:
-    assert Extent().covers(b"a/b") and Extent().leads_on(b"a") and Extent().within(b"a") is None
-    assert Extent([b""]).covers(b"a/b") and Extent([b""]).within(b"") is None
+    assert (
+        PathFilter().covers(b"a/b")
+        and PathFilter().may_contain(b"a")
+        and PathFilter().relative_to(b"a") is None
+    )
+    assert PathFilter([b""]).covers(b"a/b") and PathFilter([b""]).relative_to(b"") is None

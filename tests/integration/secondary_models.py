@@ -1,4 +1,4 @@
-"""What the tests of the second tier ask, and the repositories they ask about."""
+"""Helpers for the tests of secondary models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.embedding_server import EmbeddingServer
 
 from codebase_mcp.app import App
 from codebase_mcp.database.projects import Project, find_project
-from codebase_mcp.index.second_tier import TierState, load_state
+from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.search.filters import Filters
 from codebase_mcp.settings import Settings
 
@@ -27,8 +27,8 @@ async def opened(settings: Settings) -> AsyncIterator[App]:
         yield app
 
 
-async def state_of(app: App, project_id: str) -> TierState:
-    """How far the second tier of a project is, as this process sees it."""
+async def state_of(app: App, project_id: str) -> SecondaryModelState:
+    """The state of a project's secondary model, as this process sees it."""
     configured = app.embedder.name if app.models.has_second else None
     async with app.enter(project_id) as here:
         state = await load_state(here.tx, configured)
@@ -36,8 +36,8 @@ async def state_of(app: App, project_id: str) -> TierState:
     return state
 
 
-async def until_complete(app: App, project_id: str) -> TierState:
-    """Wait until every chunk of a project has a vector of the second tier."""
+async def until_complete(app: App, project_id: str) -> SecondaryModelState:
+    """Wait until every chunk of a project has a vector of the secondary model."""
     while (state := await state_of(app, project_id)).state != "complete":
         await asyncio.sleep(0.02)
     return state
@@ -55,7 +55,7 @@ async def nearness(app: App, project_id: str, query: str, path: str) -> float:
 
 
 async def tier_of_search(app: App, project_id: str, query: str = "authenticate") -> str | None:
-    """What part the second tier had in an answer."""
+    """Whether an answer used the secondary model."""
     return (await app.search(query, project_id)).answer.second_tier
 
 

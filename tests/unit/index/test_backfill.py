@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.index.growing import grouped
-from codebase_mcp.index.second_tier import GrowingText
+from codebase_mcp.index.backfill import grouped
+from codebase_mcp.index.secondary_model import PendingText
 
 
-def text(number: int, chunks: int) -> GrowingText:
-    return GrowingText(number, ("x",) * chunks)
+def text(number: int, chunks: int) -> PendingText:
+    return PendingText(number, ("x",) * chunks)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""What has changed in a tree since it was last looked at?
+"""What has changed in a tree since the last scan?
 
-Looks at names and times alone: it opens nothing but ignore files and starts nothing but git, once,
-for the place of a person's own ignore file. What a change means for the index is others' to say.
+Compares names, sizes and times. It opens no files but ignore files, and runs git once, to find the
+user's own ignore file. What a change means for the index is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.git import deciding_files, standard_excludes
+from codebase_mcp.source.git import external_rule_files, standard_excludes
 from codebase_mcp.source.git_directory import is_git_directory, work_tree_of
 from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
+from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.survey import Survey, way_down
 from codebase_mcp.source.walk import INSTALLED, VERSION_CONTROL, is_repository
 
-# A directory that changed within this time before it was looked at may change again without its
-# time changing: some file systems keep times to the second, or to two.
+# A directory that changed within this time before the scan may change again without a new mtime:
+# some file systems store times with a resolution of one or two seconds.
 _RACY_NS = 2_000_000_000
 
-# What these say concerns other files, so they are looked at even where they are ignored.
+# These files affect other files, so they are scanned even if they are ignored.
 _RULES = frozenset(
     (b".gitignore", b".mcpignore", b".gitattributes", b".gitmodules", b".mcp-context.toml")
 )
 
 Times = tuple[int, int, int]
-"""Size, modification and change of a file."""
+"""Size, mtime and ctime of a file."""
 
 
 @dataclass(slots=True)
-class Sight:
+class TreeChanges:
     """What is new, changed or gone, as paths relative to the root; a directory is all below it.
 
-    ``count`` is about how many files that are. ``is_whole`` says that only a listing of the whole
-    tree tells what follows, ``new_rules`` that the glance itself has to be begun again, and
-    ``new_directories`` which ones have to be watched too.
+    ``count`` is about how many files that are. ``needs_full_run`` says that only a listing of the
+    whole tree tells what follows, ``has_new_rules`` that the glance itself has to be begun again,
+    and ``new_directories`` which ones have to be watched too.
     """
 
     changed: set[str] = field(default_factory=set)
     count: int = 0
-    is_whole: bool = False
-    new_rules: bool = False
+    needs_full_run: bool = False
+    has_new_rules: bool = False
     new_directories: list[bytes] = field(default_factory=list)
 
     @property
-    def is_same(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing has changed."""
-        return not self.changed and not self.is_whole
+        return not self.changed and not self.needs_full_run
 
 
 @dataclass(slots=True)
 class _Tree:
-    """The rules of a repository, or of a directory that is none; its paths begin after ``lead``."""
+    """The ignore rules of a repository or plain directory; ``lead`` is the length of its prefix."""
 
     lead: int
     prefix: bytes
@@ -65,8 +65,8 @@ class _Tree:
 
 
 @dataclass(slots=True)
-class _Folder:
-    """A directory as it was; ``mtime_ns`` is 0 where it proves nothing."""
+class _Directory:
+    """A directory at the last scan; ``mtime_ns`` is 0 if it cannot be relied on."""
 
     tree: _Tree
     mtime_ns: int = 0
@@ -74,10 +74,10 @@ class _Folder:
     folders: set[bytes] = field(default_factory=set)
 
 
-class Glance:
-    """A tree as it was seen last. Paths within are bytes relative to its root, which is ``b""``.
+class TreeScan:
+    """A tree at its last scan. Paths are bytes relative to its root, which is ``b""``.
 
-    One caller at a time.
+    Not safe for concurrent callers.
     """
 
     def __init__(self, root: Path, selection: Selection = EVERYTHING) -> None:
@@ -87,101 +87,104 @@ class Glance:
         self._outside: dict[Path, Times | None] = {}
         outer = work_tree_of(root) or root
         own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
-        self._survey = Survey(root, selection, own_rules, way_down(outer, root))
+        self._builder = ListingBuilder(root, selection, own_rules, path_prefix(outer, root))
         for directory in root.parents:
             if directory.is_relative_to(outer):
                 for name in _RULES:
                     self._note(directory / os.fsdecode(name))
             self._note(directory / ".mcp-context.toml")
-        self._folders = {b"": _Folder(self._tree_at(b""))}
+        self._directories = {b"": _Directory(self._tree_at(b""))}
 
     @property
     def directories(self) -> list[str]:
-        """The directories in which a file that matters may lie or appear."""
-        return [self.location(path) for path in self._folders]
+        """The directories that may contain relevant files."""
+        return [self.location(path) for path in self._directories]
 
     def location(self, path: bytes) -> str:
-        """Where a path lies."""
-        return os.fsdecode(self._survey.at(path)).rstrip("/") or "/"
+        """The absolute location of a path."""
+        return os.fsdecode(self._builder.location(path)).rstrip("/") or "/"
 
-    def within(self, paths: Iterable[bytes]) -> list[bytes]:
+    def directories_below(self, paths: Iterable[bytes]) -> list[bytes]:
         """Those of the paths that are directories, and all directories below them."""
-        found = [path for path in paths if path in self._folders]
+        found = [path for path in paths if path in self._directories]
         for path in found:  # it grows meanwhile
-            found += self._folders[path].folders
+            found += self._directories[path].folders
         return found
 
     def path_of(self, location: str) -> bytes | None:
         """A location as a path in the tree; None outside it."""
         inner = os.fsencode(location)
-        start = self._survey.at(b"")
+        start = self._builder.location(b"")
         if inner == start.rstrip(b"/"):
             return b""
         return inner.removeprefix(start) if inner.startswith(start) else None
 
-    def keep(self, paths: Iterable[str]) -> list[bytes]:
-        """Look at these files too, though ignored: git has them in its index.
+    def track(self, paths: Iterable[str]) -> list[bytes]:
+        """Also scan these files, which git tracks although they are ignored.
 
-        The directories that are looked at for this alone.
+        Returns the directories that are only scanned because of them.
         """
-        known = set(self._folders)
+        known = set(self._directories)
         for path in paths:
             raw = os.fsencode(path)
             parent, _, name = raw.rpartition(b"/")
-            folder = self._folders.get(parent)
+            folder = self._directories.get(parent)
             if folder is not None and name in folder.files:
                 continue
-            times = _times_of(self._survey.at(raw))
+            times = _times_of(self._builder.location(raw))
             if times is None:
                 continue
             self._kept.add(raw)
-            self._way_to(parent).files[name] = times
-        return [path for path in self._folders if path not in known]
+            self._add_directory(parent).files[name] = times
+        return [path for path in self._directories if path not in known]
 
-    def look(self, within: Iterable[bytes] | None = None) -> Sight:
-        """What has changed since the last look: anywhere, or in some directories.
+    def changes(self, within: Iterable[bytes] | None = None) -> TreeChanges:
+        """What has changed since the last scan: everywhere, or in some directories.
 
-        At the first look nothing has.
+        The first scan reports no changes.
 
         Raises:
-            FileNotFoundError: the root is not there.
+            FileNotFoundError: the root does not exist.
         """
-        sight = Sight()
-        if not self._survey.root.is_dir():
+        changes = TreeChanges()
+        if not self._builder.root.is_dir():
             raise FileNotFoundError(str(self._root))
-        waiting = [b""] if within is None else [path for path in within if path in self._folders]
+        waiting = (
+            [b""] if within is None else [path for path in within if path in self._directories]
+        )
         follow = within is None
         while waiting:
             path = waiting.pop()
-            folder = self._folders.get(path)
+            folder = self._directories.get(path)
             if folder is None:  # gone with one above it
                 continue
-            new = self._visit(path, folder, sight)
+            new = self._visit(path, folder, changes)
             waiting += folder.folders if follow else new
-        self._look_outside(sight)
+        self._check_outside(changes)
         if self._is_first:
             self._is_first = False
-            return Sight()
-        return sight
+            return TreeChanges()
+        return changes
 
-    def knows(self, path: bytes) -> bool:
-        """Whether a file lies there that matters."""
+    def has_file(self, path: bytes) -> bool:
+        """Whether the path is a relevant file."""
         parent, _, name = path.rpartition(b"/")
-        folder = self._folders.get(parent)
+        folder = self._directories.get(parent)
         return folder is not None and name in folder.files
 
-    def _visit(self, path: bytes, folder: _Folder, sight: Sight) -> list[bytes]:
-        """Compare one directory with what it was; the directories in it that are new."""
+    def _visit(self, path: bytes, folder: _Directory, changes: TreeChanges) -> list[bytes]:
+        """Compare one directory with the last scan; returns the new directories in it."""
         looked_at = time.time_ns()
         try:
-            mtime_ns = os.stat(self._survey.at(path) or b"/", follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - bytes
+            location = self._builder.location(path) or b"/"
+            mtime_ns = os.stat(location, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - bytes
         except OSError:
             if path:
-                self._drop(path, sight)
+                self._drop(path, changes)
             return []
         if folder.mtime_ns and folder.mtime_ns == mtime_ns:
             files: dict[bytes, Times] = {}
-            start = self._survey.at(path + b"/" if path else b"")
+            start = self._builder.location(path + b"/" if path else b"")
             for name in folder.files:
                 times = _times_of(start + name)
                 if times is not None:
@@ -189,40 +192,40 @@ class Glance:
             new: list[bytes] = []
         else:
             files, folders = self._entries(path, folder)
-            new = [inner for inner in folders if inner not in self._folders]
+            new = [inner for inner in folders if inner not in self._directories]
             for inner in folder.folders - folders:
-                self._drop(inner, sight)
+                self._drop(inner, changes)
             for inner in new:
-                is_tree = is_repository(self._survey.at(inner))
+                is_tree = is_repository(self._builder.location(inner))
                 tree = self._tree_at(inner) if is_tree else folder.tree
-                self._folders[inner] = _Folder(tree)
-                sight.new_directories.append(inner)
+                self._directories[inner] = _Directory(tree)
+                changes.new_directories.append(inner)
             folder.folders = folders
             folder.mtime_ns = mtime_ns if mtime_ns < looked_at - _RACY_NS else 0
-        self._compare(path, folder.files, files, sight)
+        self._compare(path, folder.files, files, changes)
         folder.files = files
         return new
 
     def _compare(
-        self, path: bytes, before: dict[bytes, Times], now: dict[bytes, Times], sight: Sight
+        self, path: bytes, before: dict[bytes, Times], now: dict[bytes, Times], changes: TreeChanges
     ) -> None:
         if before == now:
             return
         lead = path + b"/" if path else b""
         for name in before.keys() | now.keys():
             if before.get(name) != now.get(name):
-                sight.count += 1
-                sight.changed.add(os.fsdecode(lead + name))
-                sight.is_whole |= name in _RULES
-                sight.new_rules |= name in _RULES
+                changes.count += 1
+                changes.changed.add(os.fsdecode(lead + name))
+                changes.needs_full_run |= name in _RULES
+                changes.has_new_rules |= name in _RULES
 
-    def _entries(self, path: bytes, folder: _Folder) -> tuple[dict[bytes, Times], set[bytes]]:
-        """The files and directories in a directory that may matter."""
+    def _entries(self, path: bytes, folder: _Directory) -> tuple[dict[bytes, Times], set[bytes]]:
+        """The relevant files and directories in a directory."""
         files: dict[bytes, Times] = {}
         folders: set[bytes] = set()
         lead = path + b"/" if path else b""
         try:
-            with os.scandir(self._survey.at(path)) as found:
+            with os.scandir(self._builder.location(path)) as found:
                 entries = list(found)
         except OSError:
             return files, folders
@@ -240,65 +243,67 @@ class Glance:
                 continue
         return files, folders
 
-    def _is_open(self, path: bytes, name: bytes, folder: _Folder) -> bool:
+    def _is_open(self, path: bytes, name: bytes, folder: _Directory) -> bool:
         if name in VERSION_CONTROL:
             return False
-        if path in self._folders:  # on the way to what is kept
+        if path in self._directories:  # on the way to what is kept
             return True
         if name in INSTALLED or self._ignores(path, folder, is_dir=True):
             return False
-        location = self._survey.at(path)
+        location = self._builder.location(path)
         return is_repository(location) or not is_git_directory(location)
 
-    def _is_wanted(self, path: bytes, name: bytes, folder: _Folder) -> bool:
+    def _is_wanted(self, path: bytes, name: bytes, folder: _Directory) -> bool:
         if name in _RULES or path in self._kept:
             return True
         if classify(os.fsdecode(path)).is_binary:
             return False
         return not self._ignores(path, folder, is_dir=False)
 
-    def _ignores(self, path: bytes, folder: _Folder, *, is_dir: bool) -> bool:
+    def _ignores(self, path: bytes, folder: _Directory, *, is_dir: bool) -> bool:
         tree = folder.tree
         inner = tree.prefix + path[tree.lead :]
-        return tree.rules.ignores(inner, is_dir=is_dir) or self._survey.ignores(path, is_dir=is_dir)
+        return tree.rules.ignores(inner, is_dir=is_dir) or self._builder.ignores(
+            path, is_dir=is_dir
+        )
 
-    def _drop(self, path: bytes, sight: Sight) -> None:
-        """A directory is gone, and everything below it."""
+    def _drop(self, path: bytes, changes: TreeChanges) -> None:
+        """Remove a directory with everything below it."""
         lead = path + b"/"
-        gone = [known for known in self._folders if known == path or known.startswith(lead)]
-        files = sum(len(self._folders.pop(known).files) for known in gone)
+        gone = [known for known in self._directories if known == path or known.startswith(lead)]
+        files = sum(len(self._directories.pop(known).files) for known in gone)
         if files:
-            sight.changed.add(os.fsdecode(path))
-            sight.count += files
+            changes.changed.add(os.fsdecode(path))
+            changes.count += files
 
-    def _way_to(self, path: bytes) -> _Folder:
-        """A directory that is looked at from now on, and those above it."""
-        folder = self._folders.get(path)
+    def _add_directory(self, path: bytes) -> _Directory:
+        """Scan a directory and its parents from now on."""
+        folder = self._directories.get(path)
         if folder is None:
-            above = self._way_to(path.rpartition(b"/")[0])
-            folder = self._folders[path] = _Folder(above.tree)
+            above = self._add_directory(path.rpartition(b"/")[0])
+            folder = self._directories[path] = _Directory(above.tree)
             above.folders.add(path)
         return folder
 
     def _tree_at(self, path: bytes) -> _Tree:
-        directory = Path(os.fsdecode(self._survey.at(path)))
+        directory = Path(os.fsdecode(self._builder.location(path)))
         top = work_tree_of(directory)
         outer = top or directory
         excludes = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
-        for place in deciding_files(directory, top):
+        for place in external_rule_files(directory, top):
             self._note(place)
         rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes)
-        return _Tree(len(path) + 1 if path else 0, way_down(outer, directory), rules)
+        return _Tree(len(path) + 1 if path else 0, path_prefix(outer, directory), rules)
 
     def _note(self, place: Path) -> None:
         self._outside[place] = _times_of(os.fsencode(place), follow=True)
 
-    def _look_outside(self, sight: Sight) -> None:
+    def _check_outside(self, changes: TreeChanges) -> None:
         for place, before in list(self._outside.items()):
             self._note(place)
             if self._outside[place] != before:
-                sight.is_whole = True
-                sight.new_rules |= place.name != "index"
+                changes.needs_full_run = True
+                changes.has_new_rules |= place.name != "index"
 
 
 def _times(status: os.stat_result) -> Times:
@@ -306,7 +311,7 @@ def _times(status: os.stat_result) -> Times:
 
 
 def _times_of(location: bytes, *, follow: bool = False) -> Times | None:
-    """The times of a regular file; None where there is none."""
+    """Size and times of a regular file; None if there is none."""
     try:
         status = os.stat(location, follow_symlinks=follow)  # noqa: PTH116 - Path has no bytes
     except OSError:

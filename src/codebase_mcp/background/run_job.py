@@ -1,7 +1,7 @@
-"""How is one job done? The run itself, and what becomes of the job if it does not succeed.
+"""How is one job run, and what happens to it if the run does not succeed?
 
-What needed something that was away is tried again, a few times. A worker that is told to end gives
-its job back. Anything else that goes wrong is the job's end, and the job says why.
+If something that the run needs is unavailable, the job is retried a few times. A worker that is
+stopped returns its job to the queue. Any other error ends the job and is stored with it.
 """
 
 from __future__ import annotations
@@ -32,61 +32,63 @@ from codebase_mcp.index.runs import mark_cancelled
 
 _log = logging.getLogger(__name__)
 
-# After 5, 10, 20 and 40 seconds; what is away for longer somebody has to see to.
-_MOST_TRIES = 5
-_FIRST_PAUSE_S = 5
+# Retries after 5, 10, 20 and 40 seconds; a longer outage needs an operator.
+_MAX_ATTEMPTS = 5
+_RETRY_DELAY_S = 5
 
 
-class _BrokenOff(IndexingFailed):
-    """A run that stored something and then missed what it needs: the next one goes on."""
+class _RunInterrupted(IndexingFailed):
+    """A run that stored a part and then failed; the next run continues from there."""
 
 
-class _TryAgain(BaseRetryStrategy):
-    """Whether a job goes back to the queue, and for how long it waits there."""
+class _RetryWhileUnavailable(BaseRetryStrategy):
+    """Retries a job with a growing delay while something that it needs is unavailable."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        if isinstance(exception, asyncio.CancelledError):  # the worker ends
+        if isinstance(exception, asyncio.CancelledError):  # the worker stops
             return RetryDecision()
-        is_away = isinstance(exception, DatabaseUnavailable | _BrokenOff)
-        if not is_away or job.attempts + 1 >= _MOST_TRIES:
+        is_unavailable = isinstance(exception, DatabaseUnavailable | _RunInterrupted)
+        if not is_unavailable or job.attempts + 1 >= _MAX_ATTEMPTS:
             return None
-        return RetryDecision(retry_in={"seconds": _FIRST_PAUSE_S << job.attempts})
+        return RetryDecision(retry_in={"seconds": _RETRY_DELAY_S << job.attempts})
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Where the job library finds what it needs to do our jobs."""
+class JobRunner:
+    """The job library, configured to run index jobs of this app."""
 
     library: procrastinate.App
     connector: JobsConnector
 
     @classmethod
-    def of(cls, app: App) -> Desk:
-        """A desk for one process."""
-        # It reports each job in full; what users should know, we say.
+    def of(cls, app: App) -> JobRunner:
+        """A runner for one process."""
+        # The library logs every job in full; we log what users need.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         connector = JobsConnector(app.jobs.database)
         library = procrastinate.App(connector=connector)
         library.job_manager = OwnJobs(connector)
 
         async def index(context: JobContext, /, **arguments: Any) -> None:
-            await _do(app, context, arguments)
+            await _run_job(app, context, arguments)
 
-        library.task(name=TASK, queue=QUEUE, pass_context=True, retry=_TryAgain())(index)
+        library.task(name=TASK, queue=QUEUE, pass_context=True, retry=_RetryWhileUnavailable())(
+            index
+        )
         return cls(library, connector)
 
 
-async def _do(app: App, context: JobContext, arguments: dict[str, Any]) -> None:
-    """Run what a job asks for.
+async def _run_job(app: App, context: JobContext, arguments: dict[str, Any]) -> None:
+    """Run the index run of a job.
 
     Raises:
-        JobAborted: somebody cancelled it.
-        CodebaseError: it failed; the job says why.
+        JobAborted: a user cancelled it.
+        CodebaseError: it failed; the error is stored with the job.
     """
     job_id = context.job.id
     assert job_id is not None
     root = arguments["root"]
-    _log.info("Job %d begins: index %s", job_id, root)
+    _log.info("Job %d started: index %s", job_id, root)
     try:
         await _index(app, arguments)
     except asyncio.CancelledError:
@@ -95,16 +97,16 @@ async def _do(app: App, context: JobContext, arguments: dict[str, Any]) -> None:
             async with app.enter(arguments["project_id"] or DEFAULT_ID) as here:
                 await mark_cancelled(here.tx, UUID(arguments["operation_id"]))
             raise JobAborted from None
-        _log.info("Job %d goes back to the queue: index %s", job_id, root)
+        _log.info("Job %d returned to the queue: index %s", job_id, root)
         raise
     except CodebaseError as error:
         _log.warning("Job %d failed: index %s: %s", job_id, root, error.message)
         await app.jobs.note_error(job_id, error)
         raise
     except Exception as error:
-        known = _unforeseen(error)
-        await app.jobs.note_error(job_id, known)
-        raise known from error
+        unexpected = _unexpected(error)
+        await app.jobs.note_error(job_id, unexpected)
+        raise unexpected from error
     _log.info("Job %d is done: index %s", job_id, root)
 
 
@@ -118,16 +120,17 @@ async def _index(app: App, arguments: dict[str, Any]) -> None:
         operation_id=UUID(arguments["operation_id"]),
     )
     if report.run.status == "failed":
-        raise _BrokenOff(
-            report.run.errors[-1], hint="What was stored is searchable; the next run goes on."
+        raise _RunInterrupted(
+            report.run.errors[-1],
+            hint="What was stored is searchable; the next run continues from there.",
         )
 
 
-def _unforeseen(error: Exception) -> InternalError:
+def _unexpected(error: Exception) -> InternalError:
     error_id = str(uuid4())
-    _log.error("unforeseen error %s", error_id, exc_info=error)
+    _log.error("unexpected error %s", error_id, exc_info=error)
     return InternalError(
-        "Something unforeseen went wrong while indexing",
-        hint="Look for the error_id in the log of the worker and report it.",
+        "Indexing failed with an unexpected error",
+        hint="Find the error_id in the log of the worker and report it.",
         details={"error_id": error_id},
     )

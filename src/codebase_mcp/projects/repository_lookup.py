@@ -1,4 +1,4 @@
-"""Which projects have the repository that a directory lies in?"""
+"""Which projects have indexed the repository around a directory?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codebase_mcp.index.inventory import load_roots
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class IndexedIn:
     """A project, the root of its repository, and when that was indexed."""
 
     project: Project
@@ -22,14 +22,14 @@ class Holding:
     indexed_at: datetime
 
 
-async def projects_at(database: Database, directory: Path) -> list[Holding]:
-    """The projects that have the innermost repository around a directory, last indexed first."""
+async def projects_at(database: Database, directory: Path) -> list[IndexedIn]:
+    """The projects with the innermost repository around a directory, last indexed first."""
     directory = directory.resolve()
     found = []
     for project in await list_projects(database):
         with suppress(InternalError):  # dropped meanwhile
             async with database.transaction(project, readonly=True) as tx:
-                found += [Holding(project, *row) for row in await load_roots(tx)]
+                found += [IndexedIn(project, *row) for row in await load_roots(tx)]
     around = [one for one in found if directory.is_relative_to(one.root)]
     depth = max((len(one.root.parts) for one in around), default=0)
     innermost = [one for one in around if len(one.root.parts) == depth]

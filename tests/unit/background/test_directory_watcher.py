@@ -1,4 +1,4 @@
-"""Listening to directories: what is heard, and what happens at the system's limits."""
+"""Watching directories: reported events, and the limits of the system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.background.ears import Ears
+from codebase_mcp.background.directory_watcher import DirectoryWatcher
 
 pytestmark = pytest.mark.anyio
 
@@ -20,51 +20,51 @@ LIMIT_S = 30.0
 BEYOND_THE_LIMIT = """
 import asyncio, sys
 from pathlib import Path
-from codebase_mcp.background.ears import CannotListen, Ears
+from codebase_mcp.background.directory_watcher import CannotWatch, DirectoryWatcher
 Path("/proc/sys/user/max_inotify_watches").write_text("10")
 async def main():
-    ears = Ears(lambda paths: None)
+    watcher = DirectoryWatcher(lambda paths: None)
     try:
-        await ears.listen(sys.argv[1:])
-    except CannotListen as error:
+        await watcher.watch(sys.argv[1:])
+    except CannotWatch as error:
         print(error)
 asyncio.run(main())
 """
 
 
-async def heard(news: list[str], name: str) -> None:
+async def reported(events: list[str], name: str) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while not any(path.endswith(name) for path in news):
-        assert time.monotonic() < deadline, news
+    while not any(path.endswith(name) for path in events):
+        assert time.monotonic() < deadline, events
         await asyncio.sleep(0.01)
 
 
-async def test_directories_that_are_added_are_heard_beside_the_others(tmp_path: Path) -> None:
-    news: list[str] = []
-    ears = Ears(news.extend)
+async def test_added_directories_are_watched_like_the_others(tmp_path: Path) -> None:
+    events: list[str] = []
+    watcher = DirectoryWatcher(events.extend)
     places = [tmp_path / f"d{number}" for number in range(8)]
     for place in places:
         place.mkdir()
     try:
-        await ears.listen([str(places[0])])
+        await watcher.watch([str(places[0])])
         for number, place in enumerate(places[1:], 2):
-            await ears.listen_too([str(place)], [str(one) for one in places[:number]])
+            await watcher.add([str(place)], [str(one) for one in places[:number]])
         for place in places:
             (place / f"{place.name}.py").write_text("x\n")
-            await heard(news, f"{place.name}.py")
+            await reported(events, f"{place.name}.py")
     finally:
-        await ears.close()
+        await watcher.close()
 
 
-async def test_a_directory_that_has_just_gone_is_no_failure(tmp_path: Path) -> None:
-    news: list[str] = []
-    ears = Ears(news.extend)
+async def test_a_directory_that_no_longer_exists_is_skipped(tmp_path: Path) -> None:
+    events: list[str] = []
+    watcher = DirectoryWatcher(events.extend)
     try:
-        await ears.listen([str(tmp_path / "gone"), str(tmp_path)])
+        await watcher.watch([str(tmp_path / "gone"), str(tmp_path)])
         (tmp_path / "a.py").write_text("x\n")
-        await heard(news, "a.py")
+        await reported(events, "a.py")
     finally:
-        await ears.close()
+        await watcher.close()
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="limits are set in a namespace of users")

@@ -1,7 +1,7 @@
-"""What has a listing found so far, and why was the rest left out?
+"""Collects the files of a listing, and why other entries were left out.
 
-Keeps the account of one listing: every entry that no ignore rule of git's left out ends here as
-a file, a failure or a count. Where the entries come from is ``walk.py``'s.
+Every entry that git's ignore rules do not exclude becomes a file, a failure or a count.
+``walk.py`` finds the entries.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
-from codebase_mcp.source.attributes import FILE_NAME, NOTHING, Attributes
+from codebase_mcp.source.attributes import FILE_NAME, UNSET, Attributes
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.extent import Extent, parents
 from codebase_mcp.source.ignore import MAX_IGNORE_BYTES, IgnoreFiles, Rules, parse_rules
+from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Selection
 
@@ -24,20 +24,20 @@ NOT_APPLIED = f"Its rules are not applied, as it exceeds {MAX_IGNORE_BYTES >> 20
 
 
 @dataclass(slots=True)
-class Survey:
-    """The account of one listing; paths are bytes relative to ``root``.
+class ListingBuilder:
+    """Builds one listing; paths are bytes relative to ``root``.
 
-    ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the way from the
-    top of the work tree to the root. ``extent`` is what is asked about. ``pending`` are the
-    directories still to be listed, each by its own rules: the root, and the repositories inside.
-    ``not_applied`` are the locations of ignore and attribute files that are too large.
+    ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the path from the
+    top of the work tree to the root. ``path_filter`` selects paths. ``pending`` are the directories
+    still to be listed, each by its own rules: the root and nested repositories. ``not_applied`` are
+    the locations of ignore and attribute files that are too large.
     """
 
     root: Path
     selection: Selection
     own_rules: IgnoreFiles
     prefix: bytes
-    extent: Extent = field(default_factory=Extent)
+    path_filter: PathFilter = field(default_factory=PathFilter)
     pending: list[bytes] = field(default_factory=lambda: [b""])
     files: dict[str, SourceFile] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -51,14 +51,14 @@ class Survey:
         self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
         for patterns in self.selection.patterns:
             text = os.fsencode("\n".join(patterns.lines))
-            self._patterns.append((way_down(patterns.directory, self.root), parse_rules(text)))
+            self._patterns.append((path_prefix(patterns.directory, self.root), parse_rules(text)))
 
-    def at(self, path: bytes) -> bytes:
-        """Where the operating system finds a path."""
+    def location(self, path: bytes) -> bytes:
+        """The absolute location of a path."""
         return self._start + path
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
-        """Whether ``.mcpignore`` or a pattern of the selection says so of the path itself."""
+        """Whether ``.mcpignore`` or a pattern of the selection ignores the path itself."""
         if self.own_rules.ignores(self.prefix + path, is_dir=is_dir):
             return True
         name = path[path.rfind(b"/") + 1 :]
@@ -66,33 +66,33 @@ class Survey:
             rules.verdict(lead + path, name, is_dir=is_dir) for lead, rules in self._patterns
         )
 
-    def skip(self, reason: str, count: int = 1) -> None:
+    def count_skipped(self, reason: str, count: int = 1) -> None:
         if count:
             self.skipped[reason] += count
 
-    def fail(self, path: bytes, reason: str | OSError) -> None:
+    def add_failure(self, path: bytes, reason: str | OSError) -> None:
         words = reason if isinstance(reason, str) else failure_reason(reason)
-        self.failures.append(FileFailure(shown(path), words))
+        self.failures.append(FileFailure(escape_path(path), words))
 
-    def take(self, path: bytes, status: os.stat_result) -> None:
-        """Sort in one entry, which is not a directory and which no rule left out."""
+    def add(self, path: bytes, status: os.stat_result) -> None:
+        """Add one entry that is not a directory and not ignored."""
         if stat.S_ISLNK(status.st_mode):
-            self.skip("symlink")
+            self.count_skipped("symlink")
         elif not stat.S_ISREG(status.st_mode):
-            self.skip("special")
+            self.count_skipped("special")
         else:
-            self._take_file(path, status)
+            self._add_file(path, status)
 
-    def _take_file(self, raw: bytes, status: os.stat_result) -> None:
-        path = shown(raw)
+    def _add_file(self, raw: bytes, status: os.stat_result) -> None:
+        path = escape_path(raw)
         traits = classify(path)
         folder, _, name = raw.rpartition(b"/")
         if name == FILE_NAME.encode():
             self._with_attributes.add(folder)
         if traits.is_binary:
-            self.skip("binary")
+            self.count_skipped("binary")
         elif path in self.files:
-            self.skip("name_clash")  # names that differ only in how broken bytes are shown
+            self.count_skipped("name_clash")  # names that differ only in undecodable bytes
         elif status.st_size <= self.selection.max_file_bytes:
             self.files[path] = SourceFile(
                 path,
@@ -105,14 +105,14 @@ class Survey:
                 traits.named_as_source,
             )
         elif traits.named_as_source:
-            self.fail(raw, TOO_LARGE)
+            self.add_failure(raw, TOO_LARGE)
         else:
-            self.skip("too_large")
+            self.count_skipped("too_large")
 
     def _apply_attributes(self) -> None:
-        """Let the repository say which files are generated or vendored, and which are not."""
+        """Apply the repository's attributes for generated and vendored files."""
         found = set(self._with_attributes)
-        if self.extent.within(b"") is not None:
+        if self.path_filter.relative_to(b"") is not None:
             found |= {folder for path in self.files for folder in parents(self._raw(path))}
         above = set(parents(self.prefix)) if self.prefix else set()
         top = self._start[: len(self._start) - len(self.prefix)].rstrip(b"/")
@@ -121,41 +121,41 @@ class Survey:
         if not attributes:
             return
         for path, file in self.files.items():
-            said = attributes.of(self.prefix + self._raw(path))
-            if said is not NOTHING:
-                traits = classify(path, said)
+            linguist = attributes.of(self.prefix + self._raw(path))
+            if linguist is not UNSET:
+                traits = classify(path, linguist)
                 self.files[path] = replace(
                     file,
                     kind=traits.kind,
                     named_as_source=traits.named_as_source,
-                    by_hand=said.generated is False,
+                    by_hand=linguist.generated is False,
                 )
-        self._excuse(attributes)
+        self._drop_generated_failures(attributes)
 
-    def _excuse(self, attributes: Attributes) -> None:
-        """That a file is too large is no failure where nobody wrote it."""
+    def _drop_generated_failures(self, attributes: Attributes) -> None:
+        """A generated or vendored file that is too large is skipped, not a failure."""
         for failure in [one for one in self.failures if one.reason == TOO_LARGE]:
-            said = attributes.of(self.prefix + failure.path.encode())
-            if not classify(failure.path, said).named_as_source:
+            linguist = attributes.of(self.prefix + failure.path.encode())
+            if not classify(failure.path, linguist).named_as_source:
                 self.failures.remove(failure)
-                self.skip("too_large")
+                self.count_skipped("too_large")
 
     def _raw(self, path: str) -> bytes:
         return os.fsencode(self.files[path].location)[len(self._start) :]
 
-    def _fail_not_applied(self) -> None:
-        """Name the files whose rules were left out, each once; below the root by its path there."""
-        is_whole = self.extent.within(b"") is None
+    def _add_not_applied(self) -> None:
+        """Report rule files that were not applied, each once; below the root by relative path."""
+        is_whole = self.path_filter.relative_to(b"") is None
         for location in sorted(set(self.not_applied)):
             path = location.removeprefix(self._start)
-            if is_whole or (path != location and self.extent.covers(path)):
-                self.failures = [one for one in self.failures if one.path != shown(path)]
-                self.fail(path, NOT_APPLIED)
+            if is_whole or (path != location and self.path_filter.covers(path)):
+                self.failures = [one for one in self.failures if one.path != escape_path(path)]
+                self.add_failure(path, NOT_APPLIED)
 
     def listing(self) -> Listing:
-        """The account in its final form, sorted by path."""
+        """The finished listing, sorted by path."""
         self._apply_attributes()
-        self._fail_not_applied()
+        self._add_not_applied()
         return Listing(
             self.root,
             tuple(self.files[path] for path in sorted(self.files)),
@@ -164,12 +164,12 @@ class Survey:
         )
 
 
-def way_down(outer: Path, directory: Path) -> bytes:
-    """The way from ``outer`` down to the directory, with a slash at its end if there is one."""
+def path_prefix(outer: Path, directory: Path) -> bytes:
+    """The path from ``outer`` to the directory with a trailing slash; empty if they are equal."""
     relative = os.fsencode(directory.relative_to(outer))
     return b"" if relative == b"." else relative + b"/"
 
 
-def shown(path: bytes) -> str:
-    """A path fit to be stored: bytes that are not UTF-8 stand in it as ``\\xNN``."""
+def escape_path(path: bytes) -> str:
+    """The path as text that can be stored: bytes that are not UTF-8 become ``\\xNN``."""
     return path.decode("utf-8", "backslashreplace")

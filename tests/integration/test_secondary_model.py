@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedding_server import EmbeddingServer
-from tests.integration.test_indexing import found_paths
-from tests.integration.tiers import (
+from tests.integration.secondary_models import (
     OLLAMA,
     UNHEARD_OF,
     nearness,
@@ -21,11 +20,12 @@ from tests.integration.tiers import (
     tier_of_search,
     until_complete,
 )
+from tests.integration.test_indexing import found_paths
 from tests.onnx_models import make_folder
 
 from codebase_mcp.app import App
-from codebase_mcp.background import growing as background
-from codebase_mcp.background.growing import growing
+from codebase_mcp.background import backfill as background
+from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.settings import Settings
 
@@ -48,25 +48,25 @@ async def test_a_repository_is_searched_at_once_and_the_service_is_not_even_aske
     assert state.chunks_total == report.run.chunks_created
 
 
-async def test_in_the_background_the_service_s_vectors_come_and_are_used(
+async def test_the_backfill_adds_vectors_of_the_service_and_searches_use_them(
     tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     files = {"enter.py": "def authenticate(): ...\n", "leave.py": "def say_goodbye(): ...\n"}
     report = await tiered.index(make_repo(files), project_id)
     before = await nearness(tiered, project_id, UNHEARD_OF, "enter.py")
-    async with growing(tiered):
+    async with backfilling(tiered):
         state = await until_complete(tiered, project_id)
     assert (state.chunks_done, state.error) == (report.run.chunks_created, None)
     assert await tier_of_search(tiered, project_id) == "used"
     assert await nearness(tiered, project_id, UNHEARD_OF, "enter.py") > before + 0.2
 
 
-async def test_a_process_without_the_model_searches_with_the_first_tier_alone(
+async def test_a_process_without_the_secondary_model_searches_with_the_primary_one(
     app: App, ollama: Settings, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     async with opened(ollama) as other:
         await other.index(make_repo(), project_id)
-        await other.grower.grow(await project_of(other, project_id))
+        await other.backfill.run(await project_of(other, project_id))
     asked = len(server.requests)
     assert await tier_of_search(app, project_id) is None
     assert (await found_paths(app, project_id, "authenticate"))[0] == "src/auth.py"
@@ -74,7 +74,7 @@ async def test_a_process_without_the_model_searches_with_the_first_tier_alone(
     assert len(server.requests) == asked
 
 
-async def test_while_the_service_is_away_the_second_tier_waits_and_searches_go_on(
+async def test_while_the_service_is_unavailable_the_backfill_waits_and_searches_work(
     ollama: Settings,
     tiered: App,
     server: EmbeddingServer,
@@ -82,7 +82,7 @@ async def test_while_the_service_is_away_the_second_tier_waits_and_searches_go_o
     project_id: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(background, "MIN_PAUSE_S", 0.05)
     root = make_repo({**numbered(20), "login.py": "def authenticate(user): ...\n"})
     await tiered.index(root, project_id)
     project = await project_of(tiered, project_id)
@@ -92,23 +92,23 @@ async def test_while_the_service_is_away_the_second_tier_waits_and_searches_go_o
 
     kept = dict(server.models)
     with pytest.raises(EmbeddingUnavailable):
-        await tiered.grower.grow(project, progress=take_away)
+        await tiered.backfill.run(project, progress=take_away)
     state = await state_of(tiered, project_id)
     assert (state.state, 0 < state.chunks_done < state.chunks_total) == ("waiting", True)
     assert "ollama pull" in (state.error or "")
     assert await tier_of_search(tiered, project_id) == "away"
     assert (await found_paths(tiered, project_id, "authenticate"))[0] == "login.py"
     server.models.update(kept)
-    async with growing(tiered):
+    async with backfilling(tiered):
         state = await until_complete(tiered, project_id)
     assert state.error is None
 
 
-async def test_a_service_that_takes_long_is_not_waited_for(
+async def test_a_search_does_not_wait_for_a_slow_service(
     tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     await tiered.index(make_repo(), project_id)
-    await tiered.grower.grow(await project_of(tiered, project_id))
+    await tiered.backfill.run(await project_of(tiered, project_id))
     server.released.clear()
     asked = len(server.embeddings)
     for _ in range(3):
@@ -119,24 +119,24 @@ async def test_a_service_that_takes_long_is_not_waited_for(
         await asyncio.sleep(0.01)
 
 
-async def test_searches_at_the_same_time_all_get_the_stronger_model_s_vector(
+async def test_concurrent_searches_all_get_a_vector_of_the_secondary_model(
     tiered: App, make_repo: MakeRepo, project_id: str
 ) -> None:
     await tiered.index(make_repo(), project_id)
-    await tiered.grower.grow(await project_of(tiered, project_id))
+    await tiered.backfill.run(await project_of(tiered, project_id))
     await tier_of_search(tiered, project_id)
     searches = (tier_of_search(tiered, project_id, f"authenticate {n}") for n in range(8))
     assert await asyncio.gather(*searches) == ["used"] * 8
 
 
-async def test_a_transformer_in_this_process_is_a_second_tier_too(
+async def test_a_transformer_in_this_process_can_be_the_secondary_model(
     settings: Settings, make_repo: MakeRepo, project_id: str, tmp_path: Path
 ) -> None:
     folder = make_folder(tmp_path / "words")
     files = {"enter.py": "def authenticate(): ...\n", "leave.py": "def delete_file(): ...\n"}
     async with opened(replace(settings, embedding_model=str(folder))) as app:
         assert (await app.index(make_repo(files), project_id)).run.model == "builtin"
-        async with growing(app):
+        async with backfilling(app):
             state = await until_complete(app, project_id)
         assert (state.model, state.chunks_done) == ("onnx/words", 2)
         assert await tier_of_search(app, project_id) == "used"
@@ -145,7 +145,7 @@ async def test_a_transformer_in_this_process_is_a_second_tier_too(
         assert await tier_of_search(app, project_id) == "used"
 
 
-async def test_half_of_the_vectors_put_nobody_at_a_disadvantage(
+async def test_chunks_without_secondary_vectors_are_at_no_disadvantage(
     tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     first = make_repo({"login.py": "def authenticate_user(password): ...\n"}, "first")
@@ -153,7 +153,7 @@ async def test_half_of_the_vectors_put_nobody_at_a_disadvantage(
     one = await tiered.index(first, project_id)
     await tiered.index(second, project_id)
     project = await project_of(tiered, project_id)
-    await tiered.grower.grow(project, [one.run.repository_id])
+    await tiered.backfill.run(project, [one.run.repository_id])
     state = await state_of(tiered, project_id)
     assert (state.chunks_done, state.chunks_total) == (1, 2)
     for query in ("authenticate", "authenticate with a password"):
@@ -162,5 +162,5 @@ async def test_half_of_the_vectors_put_nobody_at_a_disadvantage(
         assert {hit.file_path for hit in found.answer.hits} == {"login.py", "enter.py"}
     alone = await nearness(tiered, project_id, UNHEARD_OF, "enter.py")
     assert await nearness(tiered, project_id, UNHEARD_OF, "login.py") > alone + 0.2
-    await tiered.grower.grow(project)
+    await tiered.backfill.run(project)
     assert await nearness(tiered, project_id, UNHEARD_OF, "enter.py") > alone + 0.2

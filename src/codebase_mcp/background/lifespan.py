@@ -1,6 +1,6 @@
-"""What does a server do while nobody calls? It begins when the product is open.
+"""What does a server do in the background while it is open?
 
-Light to import: what it does is imported when the product is.
+Light to import: the parts that do the work are imported when the app opens.
 """
 
 from __future__ import annotations
@@ -21,58 +21,62 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def beside(
-    settings: Settings, place: int = 0
+def background_lifespan(
+    settings: Settings, process: int = 0
 ) -> Callable[[App], AbstractAsyncContextManager[None]]:
-    """What the process at this place does, of those that answer at one address."""
+    """The background work of one process; ``process`` numbers those that share an address."""
 
     @asynccontextmanager
-    async def going_on(app: App) -> AsyncIterator[None]:
+    async def lifespan(app: App) -> AsyncIterator[None]:
         from codebase_mcp.background.worker import working  # noqa: PLC0415 - not for the handshake
 
         async with AsyncExitStack() as stack:
-            slots = share_of(settings.jobs, place, settings.http_workers)
+            slots = job_slots(settings.jobs, process, settings.http_workers)
             await stack.enter_async_context(working(app, slots))
             if slots:
-                from codebase_mcp.background.growing import growing  # noqa: PLC0415
+                from codebase_mcp.background.backfill import backfilling  # noqa: PLC0415
 
-                await stack.enter_async_context(growing(app))
+                await stack.enter_async_context(backfilling(app))
             if settings.watch:
                 from codebase_mcp.background.watcher import watching  # noqa: PLC0415
 
                 await stack.enter_async_context(watching(app))
             yield
 
-    return going_on
+    return lifespan
 
 
 @asynccontextmanager
-async def opened_early(
+async def warm_start(
     open_app: Callable[[], Awaitable[App]],
     settings: Settings,
     *,
     over_http: bool = False,
     delay_s: float = 0.0,
 ) -> AsyncIterator[None]:
-    """Open the product though nobody has called yet, if there may be something to do.
+    """Open the app before the first call, if it may have work to do.
 
-    Files are to be followed, jobs and a second tier may wait for a server that sees to them, or a
-    client on stdio will soon search.
+    That is the case where files are watched, where jobs or a backfill may be waiting, or where a
+    client on stdio is likely to search soon.
     """
 
-    async def soon() -> None:
+    async def open_soon() -> None:
         await asyncio.sleep(delay_s)
         try:
-            if not (works or settings.watch or await asyncio.to_thread(may_search, settings)):
+            if not (has_jobs or settings.watch or await asyncio.to_thread(has_database, settings)):
                 return
             app = await open_app()
             if not over_http:
-                await search_once(app)
-        except CodebaseError as error:  # the next call tries again, and is told
-            _log.warning("Nothing is done in the background yet: %s", error.message)
+                await warm_up_search(app)
+        except CodebaseError as error:  # the next call tries again and gets the error
+            _log.warning("Background work has not started: %s", error.message)
 
-    works = over_http and settings.jobs > 0 and ("index" in settings.toolsets or _grows(settings))
-    task = asyncio.create_task(soon()) if settings.watch or works or not over_http else None
+    has_jobs = (
+        over_http
+        and settings.jobs > 0
+        and ("index" in settings.toolsets or _has_secondary_model(settings))
+    )
+    task = asyncio.create_task(open_soon()) if settings.watch or has_jobs or not over_http else None
     try:
         yield
     finally:
@@ -81,8 +85,8 @@ async def opened_early(
             await asyncio.wait([task])
 
 
-def may_search(settings: Settings) -> bool:
-    """Whether there is a database already: no server makes one that nobody uses."""
+def has_database(settings: Settings) -> bool:
+    """Whether a database for searches exists; a warm start must not create one."""
     if "code" not in settings.toolsets:
         return False
     from codebase_mcp.database.placement import is_made  # noqa: PLC0415 - not for the handshake
@@ -90,21 +94,21 @@ def may_search(settings: Settings) -> bool:
     return settings.database_url is not None or is_made(settings.data_dir)
 
 
-async def search_once(app: App) -> None:
-    """Search, so that the first question of a client finds connections and tables in memory."""
+async def warm_up_search(app: App) -> None:
+    """Run one search, so that the client's first one finds open connections and cached tables."""
     from codebase_mcp.projects.identity import Identity  # noqa: PLC0415 - not for the handshake
 
     directory = app.settings.project_dir or Path.cwd()
-    with suppress(ProjectNotFound, PermissionDenied, InvalidInput):  # the next call is told
+    with suppress(ProjectNotFound, PermissionDenied, InvalidInput):  # the next call gets the error
         await app.search("where does the program begin", identity=Identity(directory=directory))
 
 
-def _grows(settings: Settings) -> bool:
+def _has_secondary_model(settings: Settings) -> bool:
     from codebase_mcp.wiring import provider_of  # noqa: PLC0415 - not for the handshake
 
     return provider_of(settings) != "static"
 
 
-def share_of(jobs: int, place: int, processes: int) -> int:
-    """How many of the jobs that a server does at once fall to one of its processes."""
-    return jobs // processes + (place < jobs % processes)
+def job_slots(jobs: int, process: int, processes: int) -> int:
+    """How many of a server's concurrent jobs one of its processes runs."""
+    return jobs // processes + (process < jobs % processes)

@@ -1,7 +1,7 @@
-"""When does this process end, and does it surely?
+"""Graceful shutdown of a process.
 
-Told to end, it takes no new calls and lets those under way finish. Whoever told it, a service
-manager or an MCP client, kills it after ten seconds or so; by then it has ended by itself.
+After a request to shut down, new calls are refused and running calls may finish. A service manager
+or an MCP client kills the process after about ten seconds; it exits before that.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Calls may take so long to finish …
+# How long running calls may take to finish …
 DRAIN_S = 8.0
-# … and then what is open is closed; in spite of everything the process ends after this time.
+# … and how long the whole shutdown may take before the process exits by force.
 LIMIT_S = 9.8
-# What a call replied has to pass some queues before it is on its way.
+# A reply passes some queues before it is sent.
 REPLY_S = 0.1
 
 EXIT_FORCED = 130
 
 
-class Ending:
-    """Whether this process was told to end: by a signal, or as its input has ended.
+class Shutdown:
+    """The state of the shutdown, which a signal or the end of the input begins.
 
-    ``drain_s`` is how long calls may take to finish then.
+    ``drain_s`` is how long running calls may take to finish.
     """
 
     def __init__(self, drain_s: float = DRAIN_S) -> None:
@@ -41,22 +41,22 @@ class Ending:
         return self._begun.is_set()
 
     async def wait(self) -> None:
-        """Wait until it begins."""
+        """Wait until the shutdown begins."""
         await self._begun.wait()
 
     def begin(self) -> None:
-        """End now; once begun, there is no way back."""
+        """Begin the shutdown; it cannot be undone."""
         if self.has_begun:
             return
         self._begun.set()
         if self._is_of_process:
-            last_resort = threading.Timer(LIMIT_S, _end_at_once, [b"Ended: the time is up.\n", 1])
+            last_resort = threading.Timer(LIMIT_S, _exit_now, [b"Shutdown timed out.\n", 1])
             last_resort.daemon = True
             last_resort.start()
 
     @contextmanager
-    def of_process(self) -> Iterator[None]:
-        """Begin with SIGTERM or SIGINT; a second SIGINT, or the time limit, ends the process."""
+    def handle_signals(self) -> Iterator[None]:
+        """Begin at SIGTERM or SIGINT; exit at a second SIGINT or at the time limit."""
         before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         self._is_of_process = True
         try:
@@ -67,13 +67,13 @@ class Ending:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self.has_begun and number == signal.SIGINT:
-            # Workers and the embedded database see their parent go, and what a transaction has
-            # not committed is undone: nothing has to be put in order.
-            _end_at_once(b"Ended at once.\n", EXIT_FORCED)
+            # No clean-up is needed: workers and the embedded database notice that their parent is
+            # gone, and open transactions are rolled back.
+            _exit_now(b"Exited at once.\n", EXIT_FORCED)
         self._loop.call_soon_threadsafe(self.begin)
 
 
-def _end_at_once(why: bytes, status: int) -> None:
+def _exit_now(why: bytes, status: int) -> None:
     os.write(2, why)
     os._exit(status)
 

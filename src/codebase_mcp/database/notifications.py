@@ -1,7 +1,7 @@
-"""Did anything happen meanwhile, in any process? PostgreSQL rings, on a session of our own.
+"""How do processes wake each other? By LISTEN and NOTIFY of PostgreSQL, on a separate session.
 
-While it is listened to, the session shows that somebody is there: it shares a lock, which falls
-with its process. Whoever wants to know counts the lock's holders; nothing has to be written.
+While a session listens it holds a shared advisory lock, which is released when its process ends. So
+the number of listeners is the number of holders of that lock, and nothing has to be written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import lock_key
 from codebase_mcp.errors import DatabaseUnavailable
 
-_SQL = load_queries("codebase_mcp.database", "bell.sql")
+_SQL = load_queries("codebase_mcp.database", "notifications.sql")
 
 _log = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ _LONGEST_PAUSE_S = 60.0
 _LEAVE_S = 1.0
 
 
-class Bell:
-    """Wakes whoever waits, when the channel is notified and whenever ``ring`` is called.
+class NotificationListener:
+    """Wakes its waiters when the channel is notified, and when ``wake`` is called.
 
-    ``is_heard`` is False while the session is down, and for good where only a pooler leads to the
-    server: then whoever waits has to look now and then.
+    ``is_connected`` is False while the session is down. Where the server is only reachable through
+    a pooler it stays False, so waiters have to poll.
     """
 
     def __init__(self, database: Database, channel: str, presence: str) -> None:
@@ -41,20 +41,20 @@ class Bell:
         self._channel = channel
         self._presence = presence
         self._next = asyncio.Event()
-        self.is_heard = False
+        self.is_connected = False
 
-    def ring(self) -> None:
-        """Wake everybody who waits now."""
-        rung, self._next = self._next, asyncio.Event()
-        rung.set()
+    def wake(self) -> None:
+        """Wake all current waiters."""
+        event, self._next = self._next, asyncio.Event()
+        event.set()
 
-    def coming(self) -> asyncio.Event:
-        """What is set by the next ring; to be taken before one looks whether there is anything."""
+    def next_event(self) -> asyncio.Event:
+        """The event that the next notification sets; get it before checking for work."""
         return self._next
 
     @asynccontextmanager
-    async def listened_to(self) -> AsyncIterator[None]:
-        """Hear the channel for as long as the block runs."""
+    async def listening(self) -> AsyncIterator[None]:
+        """Listen on the channel while the block runs."""
         listening = asyncio.create_task(self._listen())
         try:
             yield
@@ -67,37 +67,39 @@ class Bell:
         while True:
             with suppress(DatabaseUnavailable):
                 try:
-                    await self._hear()
+                    await self._listen_once()
                 finally:
-                    pause = _FIRST_PAUSE_S if self.is_heard else min(pause * 2, _LONGEST_PAUSE_S)
-                    self.is_heard = False
-            _log.debug("%s is not heard for %.1f s", self._channel, pause)
+                    pause = (
+                        _FIRST_PAUSE_S if self.is_connected else min(pause * 2, _LONGEST_PAUSE_S)
+                    )
+                    self.is_connected = False
+            _log.debug("Not listening on %s; next try in %.1f s", self._channel, pause)
             await asyncio.sleep(pause)
 
-    async def _hear(self) -> None:
-        """Ring until the session breaks.
+    async def _listen_once(self) -> None:
+        """Listen until the session breaks.
 
         Raises:
-            DatabaseUnavailable: it did, or there is none to be had.
+            DatabaseUnavailable: the session broke, or could not be opened.
         """
         async with self._database.own_session() as connection:
             await connection.execute(_SQL["keep_session"])
             key = lock_key(self._database.catalogue_schema, self._presence)
-            await connection.execute(_SQL["be_present"], {"key": key})
+            await connection.execute(_SQL["share_presence_lock"], {"key": key})
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-            self.is_heard = True
-            self.ring()  # for what was missed
+            self.is_connected = True
+            self.wake()  # for notifications that were missed
             try:
                 await self._follow(connection)
-            finally:  # by itself the server takes a moment to see that a session has gone
+            finally:  # the server needs a moment to notice a closed session
                 with suppress(psycopg.Error, TimeoutError):
                     async with asyncio.timeout(_LEAVE_S):
-                        await connection.execute(_SQL["be_absent"], {"key": key})
+                        await connection.execute(_SQL["release_presence_lock"], {"key": key})
 
     async def _follow(self, connection: Connection) -> None:
-        """Ring with each notification.
+        """Wake the waiters at each notification.
 
-        Not by the driver's own way, which wakes up ten times a second: most servers idle all day.
+        The driver's own generator wakes up ten times a second, and most servers idle all day.
 
         Raises:
             psycopg.OperationalError: the session broke.
@@ -111,15 +113,15 @@ class Bell:
                 readable.clear()
                 connection.pgconn.consume_input()
                 while connection.pgconn.notifies() is not None:
-                    self.ring()
+                    self.wake()
         finally:
             loop.remove_reader(socket)
 
 
-async def present(database: Database, presence: str) -> int:
+async def count_listeners(database: Database, presence: str) -> int:
     """How many sessions listen under this name, in all processes."""
     key = lock_key(database.catalogue_schema, presence)
     async with database.catalogue(readonly=True) as tx:
-        row = await tx.fetch_one(_SQL["count_present"], key=key)
+        row = await tx.fetch_one(_SQL["count_listeners"], key=key)
     assert row is not None
     return int(row[0])

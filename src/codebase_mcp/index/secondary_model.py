@@ -1,7 +1,9 @@
-"""Which chunks have no vector of the stronger model yet, and what becomes of those that get one?
+"""Which chunks have no vector of the secondary model yet, and how are new vectors stored?
 
 Every function is one step inside a transaction of the caller. A text gets the vectors of all its
-chunks at once, so what is missing is what has no row: whoever is killed has nothing to remember.
+chunks at once. So what is missing is what has no row, and a killed process leaves no state behind.
+
+The tables are called ``second_tier``, as earlier versions named them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.database.naming import grow_lock
+from codebase_mcp.database.naming import backfill_lock
 from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
@@ -20,18 +22,18 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows, store
 from codebase_mcp.index.prepare import chunk_texts, vector_rows
 
-_SQL = load_queries("codebase_mcp.index", "second_tier.sql")
+_SQL = load_queries("codebase_mcp.index", "secondary_model.sql")
 
-# A vector belongs to the chunk whose row it has, whichever version of the program cut that: so the
-# version that is part of other profiles says nothing here.
+# The version part of a secondary profile. A vector belongs to a row of a chunk, whichever version
+# of the program made that, so the version does not matter here.
 VERSION = "second"
 
-# The texts of so many files are chosen at once; then it is asked again which are the newest.
+# How many texts are selected at once; then the newest are selected again.
 TEXTS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class GrowingText:
+class PendingText:
     """A text whose chunks have no vectors of the model yet."""
 
     blob_id: int
@@ -39,11 +41,11 @@ class GrowingText:
 
 
 @dataclass(frozen=True, slots=True)
-class TierState:
-    """How far the second tier of a project is.
+class SecondaryModelState:
+    """The backfill state of a project's secondary model.
 
-    ``growing`` says that a process adds to it just now, ``waiting`` that none does: ``error`` is
-    why, where it was tried. ``replaces`` is the model that answers until this one is complete.
+    ``growing`` means that a process is adding vectors now, ``waiting`` that none is: ``error`` is
+    the reason if it was tried. ``replaces`` is the model that is used until this one is complete.
     """
 
     model: str
@@ -54,18 +56,18 @@ class TierState:
     replaces: str | None = None
 
 
-async def open_tier(tx: Transaction, profile: Profile) -> Profile:
-    """Make a profile part of the second tier, if it is not; the profile as it is stored."""
+async def open_secondary(tx: Transaction, profile: Profile) -> Profile:
+    """Store a profile as a secondary one, if it is not yet; returns the stored profile."""
     await tx.lock(store.WRITE_LOCK)
     stored = replace(profile, id=await store.store_profile(tx, profile))
     await tx.execute(_SQL["add"], profile_id=stored.id)
-    await tx.execute(_SQL["forget_away"], model=profile.model)
+    await tx.execute(_SQL["forget_unavailable"], model=profile.model)
     return stored
 
 
-async def note_away(tx: Transaction, model: str, error: str) -> None:
-    """A model does not embed just now, and why."""
-    await tx.execute(_SQL["note_away"], model=model, error=error)
+async def note_unavailable(tx: Transaction, model: str, error: str) -> None:
+    """Store why a model is unavailable now."""
+    await tx.execute(_SQL["note_unavailable"], model=model, error=error)
 
 
 async def missing(
@@ -73,8 +75,8 @@ async def missing(
     profile: Profile,
     repositories: Sequence[UUID] | None = None,
     limit: int = TEXTS_AT_ONCE,
-) -> list[GrowingText]:
-    """The next texts that need vectors, those of the newest files first; none where all have."""
+) -> list[PendingText]:
+    """The next texts that need vectors, the newest files first; empty if all have them."""
     wanted = None if repositories is None else list(repositories)
     found = await tx.fetch_all(
         _SQL["missing"], profile_id=profile.id, repositories=wanted, limit=limit
@@ -83,19 +85,19 @@ async def missing(
     if not ids:
         return []
     texts = {
-        blob_id: GrowingText(blob_id, tuple(chunk_texts(text, zip(starts, ends, strict=True))))
+        blob_id: PendingText(blob_id, tuple(chunk_texts(text, zip(starts, ends, strict=True))))
         for blob_id, text, starts, ends in await tx.fetch_all(_SQL["texts"], ids=ids)
     }
     return [texts[blob_id] for blob_id in ids if blob_id in texts]
 
 
 async def write_vectors(tx: Transaction, profile: Profile, vectors: Mapping[int, Vectors]) -> bool:
-    """Store the vectors of some texts; False where the profile is not wanted any more.
+    """Store the vectors of some texts; False if the profile was dropped.
 
-    A text that is gone meanwhile, is cut in another way, or has its vectors already is left out.
+    A text is skipped if it is gone, was split differently meanwhile, or has its vectors already.
     """
     await tx.lock(store.WRITE_LOCK)
-    if await tx.fetch_one(_SQL["is_there"], profile_id=profile.id) is None:
+    if await tx.fetch_one(_SQL["exists"], profile_id=profile.id) is None:
         return False
     stored = await store.stored_blobs(tx, profile.id, vectors)
     fitting = {
@@ -113,37 +115,39 @@ async def write_vectors(tx: Transaction, profile: Profile, vectors: Mapping[int,
 
 
 async def complete(tx: Transaction, profile: Profile) -> None:
-    """Let a profile answer whose vectors are all there, and drop what answered before."""
+    """Use a profile that has all its vectors, and drop the others."""
     await tx.lock(store.WRITE_LOCK)
     await _forget(tx, await tx.fetch_all(_SQL["drop_others"], profile_id=profile.id))
     await tx.execute(_SQL["answer"], profile_id=profile.id)
 
 
 async def drop(tx: Transaction) -> bool:
-    """Delete all vectors of the second tier; was there any part of it?"""
+    """Delete all secondary profiles with their vectors; False if there were none."""
     await tx.lock(store.WRITE_LOCK)
     dropped = await tx.fetch_all(_SQL["drop_all"])
-    await tx.execute(_SQL["forget_all_away"])
+    await tx.execute(_SQL["forget_all_unavailable"])
     await _forget(tx, dropped)
     return bool(dropped)
 
 
-async def tiers(tx: Transaction) -> list[tuple[Profile, bool]]:
-    """The profiles of the second tier, the newest last, and whether each answers searches."""
-    return [(Profile.from_row(row[1:]), row[0]) for row in await tx.fetch_all(_SQL["tiers"])]
+async def load_secondaries(tx: Transaction) -> list[tuple[Profile, bool]]:
+    """The secondary profiles, the newest last, and whether searches use each."""
+    return [
+        (Profile.from_row(row[1:]), row[0]) for row in await tx.fetch_all(_SQL["load_secondaries"])
+    ]
 
 
 async def load_state(
     tx: Transaction, configured: str | None, repositories: Sequence[UUID] | None = None
-) -> TierState | None:
-    """How far the second tier is, of a project or of some repositories; None where there is none.
+) -> SecondaryModelState | None:
+    """The state of a project's secondary model, or of some repositories'; None if there is none.
 
-    ``configured`` is the model that this process would add, whether it has begun or not.
+    ``configured`` is the secondary model of this process, whether its backfill has begun or not.
     """
-    known = await tiers(tx)
+    known = await load_secondaries(tx)
     if not known and configured is None:
         return None
-    away: dict[str, str] = dict(await tx.fetch_all(_SQL["away"]))
+    unavailable: dict[str, str] = dict(await tx.fetch_all(_SQL["unavailable"]))
     own = [one for one in known if configured in (None, one[0].model)]
     model, number, is_answering = configured or "", 0, False
     if own:
@@ -153,20 +157,20 @@ async def load_state(
     [row] = await tx.fetch_all(_SQL["count"], profile_id=number, repositories=wanted)
     total, done = row
     old = next((profile.model for profile, answers in known if answers), None)
-    is_growing = bool(await tx.held([grow_lock()]))
+    is_growing = bool(await tx.held([backfill_lock()]))
     is_complete = done == total
-    return TierState(
+    return SecondaryModelState(
         model,
         done,
         total,
         "complete" if is_complete else "growing" if is_growing else "waiting",
-        None if is_complete else away.get(model),
+        None if is_complete else unavailable.get(model),
         None if is_answering else old,
     )
 
 
 async def chunks_state(tx: Transaction) -> Hashable:
-    """What is other whenever there may be new chunks."""
+    """A value that changes whenever there may be new chunks."""
     return tuple(await tx.fetch_all(_SQL["state"]))
 
 

@@ -1,4 +1,4 @@
-"""How much memory and time do the processes take that share one page of metrics?"""
+"""Memory and CPU time of the processes that share one page of metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST = ("process_start_time_seconds", "process_max_fds")
 
 
 class LiveProcesses(Collector):
-    """The sums over all processes alive; of the start times and the limits the least."""
+    """The sums over all live processes; the minimum of start times and limits."""
 
     def __init__(self, shared: Path) -> None:
         self._shared = shared

@@ -1,7 +1,7 @@
-"""Where did the time go? The steps of a search or an index run, each timed where it happens.
+"""Times the steps of a search or an index run.
 
-A watch belongs to what runs in its block, tasks and threads that start there included. The same
-steps are the spans of a trace.
+A stopwatch applies to the code in its block, including tasks and threads started there. Each step
+is also a span of a trace.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Statements = Sequence[Statement]
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """Statements that travelled together, and how long their answers took."""
+    """Statements sent together, and the time until their results."""
 
     statements: Statements
     seconds: float
 
 
 @dataclass(slots=True)
-class Watch:
-    """What has been timed so far. ``round_trips`` are kept for a search only: they hold values."""
+class Stopwatch:
+    """The times so far. ``round_trips`` are only kept for searches, as they hold values."""
 
     name: str
     on_step: Callable[[str, float], None]
@@ -41,11 +41,11 @@ class Watch:
     round_trips: list[RoundTrip] = field(default_factory=list)
 
     def elapsed_s(self) -> float:
-        """Seconds since the watch began."""
+        """Seconds since the start."""
         return time.perf_counter() - self.started
 
     def add(self, step: str, seconds: float) -> None:
-        """A step has taken so long."""
+        """Add the time of a step."""
         self.seconds[step] += seconds
         self.on_step(step, seconds)
 
@@ -55,16 +55,16 @@ class Watch:
         return ", ".join(f"{name} {duration(seconds)}" for name, seconds in steps)
 
 
-_current: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_current: ContextVar[Stopwatch | None] = ContextVar("watch", default=None)
 _step: ContextVar[Step | None] = ContextVar("step", default=None)
 
 
 @contextmanager
-def watched(
+def stopwatch(
     name: str, on_step: Callable[[str, float], None], *, keeps_statements: bool = False
-) -> Iterator[Watch]:
+) -> Iterator[Stopwatch]:
     """Time the steps of what runs in the block."""
-    watch = Watch(name, on_step, keeps_statements)
+    watch = Stopwatch(name, on_step, keeps_statements)
     token = _current.set(watch)
     try:
         with tracing.span(name):
@@ -74,9 +74,9 @@ def watched(
 
 
 class Step:
-    """One step of what is being watched; nothing where nothing is. For ``with``, async or not.
+    """One timed step, for ``with`` or ``async with``; does nothing without a stopwatch.
 
-    The time of a step within it is that one's alone.
+    The time of an inner step does not count for the outer one.
     """
 
     __slots__ = ("_inner_s", "_name", "_outer", "_span", "_started", "_watch")
@@ -128,13 +128,13 @@ class Step:
 
 
 def step(name: str) -> Step:
-    """A step, timed for as long as the block runs."""
+    """Time the block as a step."""
     return Step(name)
 
 
 @contextmanager
 def round_trip(statements: Statements) -> Iterator[None]:
-    """Statements on their way to PostgreSQL and back."""
+    """Time a round trip to PostgreSQL."""
     started = time.perf_counter()
     try:
         if tracing.is_on():
@@ -155,5 +155,5 @@ def round_trip(statements: Statements) -> Iterator[None]:
 
 
 def duration(seconds: float) -> str:
-    """A time for people: ``480 ms``, ``12.3 s``."""
+    """A duration for people: ``480 ms``, ``12.3 s``."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,12 +1,12 @@
-"""Which part of a tree is asked about: all of it, or some paths? Pure."""
+"""Which paths of a tree are listed: all, or some? Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 
-class Extent:
-    """Some paths of a tree, files or directories with all below them; None is the whole tree.
+class PathFilter:
+    """Selects some paths of a tree, directories with everything below; None selects all.
 
     Paths are bytes relative to the root; ``b""`` is the root itself.
     """
@@ -16,17 +16,17 @@ class Extent:
         self._ways = frozenset(way for path in self._paths or () for way in parents(path))
 
     def covers(self, path: bytes) -> bool:
-        """Whether the path is among those asked about, or below one of them."""
+        """Whether the path is selected, or below a selected one."""
         if self._paths is None or path in self._paths:
             return True
         return any(parent in self._paths for parent in parents(path))
 
-    def leads_on(self, directory: bytes) -> bool:
-        """Whether the directory is covered, or on the way to what is."""
+    def may_contain(self, directory: bytes) -> bool:
+        """Whether the directory is covered, or above a selected path."""
         return directory in self._ways or self.covers(directory)
 
-    def within(self, tree: bytes) -> list[bytes] | None:
-        """The paths asked about below a directory, relative to it; None if it is covered."""
+    def relative_to(self, tree: bytes) -> list[bytes] | None:
+        """The selected paths below a directory, relative to it; None if it is covered."""
         if self._paths is None or self.covers(tree):
             return None
         lead = tree + b"/" if tree else b""
@@ -34,7 +34,7 @@ class Extent:
 
 
 def parents(path: bytes) -> Iterator[bytes]:
-    """The directories above a path, the innermost first; last the root, which is empty."""
+    """The directories above a path, the innermost first; the last is the root, ``b""``."""
     while path:
         path = path[: max(path.rfind(b"/"), 0)]
         yield path

@@ -1,4 +1,4 @@
-"""The second tier grows in the background: in order, broken off and gone on with, beside others."""
+"""The backfill of a secondary model: its order, interruption and concurrency."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedding_server import EmbeddingServer
-from tests.integration.test_indexing import found_paths, later, rows
-from tests.integration.tiers import (
+from tests.integration.secondary_models import (
     OLLAMA,
     OPENAI,
     UNHEARD_OF,
@@ -27,12 +26,13 @@ from tests.integration.tiers import (
     tier_of_search,
     until_complete,
 )
+from tests.integration.test_indexing import found_paths, later, rows
 
 from codebase_mcp.app import App
-from codebase_mcp.background import growing as background
-from codebase_mcp.background.growing import growing
+from codebase_mcp.background import backfill as background
+from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.naming import grow_lock, index_lock
+from codebase_mcp.database.naming import backfill_lock, index_lock
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -56,13 +56,13 @@ async def test_the_newest_files_come_first_then_by_their_path(
                 time=(2_000_000_000 - age) * 10**9,
                 path=f"{name}.py",
             )
-    await tiered.grower.grow(await project_of(tiered, project_id))
+    await tiered.backfill.run(await project_of(tiered, project_id))
     sent = [text.split("number_")[1].split("(")[0] for text in code_texts(server)]
     # Two requests are under way at once, so neighbours may change places.
     assert (set(sent[:2]), set(sent[2:])) == ({"newest", "a_new"}, {"b_new", "older"})
 
 
-async def test_growth_that_was_broken_off_goes_on_and_embeds_nothing_twice(
+async def test_a_cancelled_backfill_continues_and_embeds_nothing_twice(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -78,19 +78,19 @@ async def test_growth_that_was_broken_off_goes_on_and_embeds_nothing_twice(
         if len(code_texts(server)) > 20:
             growth.cancel()
 
-    growth = asyncio.create_task(tiered.grower.grow(project, progress=stop))
+    growth = asyncio.create_task(tiered.backfill.run(project, progress=stop))
     with contextlib.suppress(asyncio.CancelledError):
         await growth
     state = await state_of(tiered, project_id)
     assert (state.state, 0 < state.chunks_done < chunks) == ("waiting", True)
     sent = len(code_texts(server))
-    await tiered.grower.grow(project)
+    await tiered.backfill.run(project)
     assert len(code_texts(server)) - sent == chunks - state.chunks_done
     assert (await state_of(tiered, project_id)).state == "complete"
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
 
 
-async def test_a_killed_process_leaves_what_it_stored_and_another_one_goes_on(
+async def test_a_killed_process_leaves_what_it_stored_and_another_continues(
     ollama: Settings, tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     chunks = (await tiered.index(make_repo(numbered(60)), project_id)).run.chunks_created
@@ -119,7 +119,7 @@ async def test_a_killed_process_leaves_what_it_stored_and_another_one_goes_on(
     while (state := await state_of(tiered, project_id)).state == "growing":
         await asyncio.sleep(0.01)  # the server takes a moment to see that nobody is there
     assert (state.state, state.chunks_done < chunks) == ("waiting", True)
-    await tiered.grower.grow(await project_of(tiered, project_id))
+    await tiered.backfill.run(await project_of(tiered, project_id))
     assert (await state_of(tiered, project_id)).state == "complete"
 
 
@@ -132,7 +132,7 @@ async def test_after_an_edit_only_what_is_new_is_embedded(
 ) -> None:
     root = make_repo({"edited.py": "def go_in(): ...\n", "kept.py": "def stay_outside(): ...\n"})
     await tiered.index(root, project_id)
-    async with growing(tiered):
+    async with backfilling(tiered):
         await until_complete(tiered, project_id)
         asked = len(server.texts)
         later(root / "edited.py", f"def enter_the_house():\n    '''{UNHEARD_OF}'''\n")
@@ -149,7 +149,7 @@ async def test_after_an_edit_only_what_is_new_is_embedded(
     assert (await state_of(tiered, project_id)).state == "complete"
 
 
-async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_place(
+async def test_another_secondary_model_is_added_and_then_replaces_the_first(
     ollama: Settings,
     openai: Settings,
     database: Database,
@@ -160,7 +160,7 @@ async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_pla
     root = make_repo(numbered(20))
     async with opened(ollama) as app:
         chunks = (await app.index(root, project_id)).run.chunks_created
-        await app.grower.grow(await project_of(app, project_id))
+        await app.backfill.run(await project_of(app, project_id))
     server.api_key = "sk-test"
     async with opened(replace(openai, embedding_batch_size=1, ollama_url=server.url)) as app:
         project = await project_of(app, project_id)
@@ -169,7 +169,7 @@ async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_pla
         def stop(_: int) -> None:
             growth.cancel()
 
-        growth = asyncio.create_task(app.grower.grow(project, progress=stop))
+        growth = asyncio.create_task(app.backfill.run(project, progress=stop))
         with contextlib.suppress(asyncio.CancelledError):
             await growth
         state = await state_of(app, project_id)
@@ -178,7 +178,7 @@ async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_pla
         asked = len(server.requests)
         assert await tier_of_search(app, project_id, "number_7_3") == "used"
         assert {r.path for r in server.requests[asked:]} <= {"/api/embed", "/api/tags"}
-        await app.grower.grow(project)
+        await app.backfill.run(project)
         state = await state_of(app, project_id)
         assert (state.state, state.replaces) == ("complete", None)
         await tier_of_search(app, project_id)  # it asks the one that answered the last time, once
@@ -188,19 +188,19 @@ async def test_another_model_grows_beside_the_one_that_answers_and_takes_its_pla
         assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
 
 
-async def test_two_processes_of_different_models_do_not_embed_by_turns(
+async def test_processes_with_different_models_do_not_replace_each_others_vectors(
     ollama: Settings, openai: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
     async with opened(ollama) as one, opened(openai) as other:
         await one.index(make_repo(), project_id)
         project = await project_of(one, project_id)
-        assert await one.grower.grow(project)
-        assert await other.grower.grow(project)
-        assert not await one.grower.grow(project)
+        assert await one.backfill.run(project)
+        assert await other.backfill.run(project)
+        assert not await one.backfill.run(project)
         assert (await state_of(other, project_id)).state == "complete"
 
 
-async def test_one_process_at_a_time_adds_to_a_project(
+async def test_one_process_at_a_time_backfills_a_project(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -212,26 +212,26 @@ async def test_one_process_at_a_time_adds_to_a_project(
     looked = asyncio.Event()
     await tiered.index(make_repo(), project_id)
     project = await project_of(tiered, project_id)
-    async with database.claims() as claims:
-        assert await claims.take(project, grow_lock())
-        take, tries = type(claims).take, []
+    async with database.try_locks() as locks:
+        assert await locks.acquire(project, backfill_lock())
+        acquire, tries = type(locks).acquire, []
 
         async def counted(self: object, *of: object) -> bool:
             tries.append(of)
             if len(tries) == 3:
                 looked.set()
-            return await take(self, *of)  # type: ignore[arg-type]
+            return await acquire(self, *of)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(type(claims), "take", counted)
-        async with growing(tiered):
+        monkeypatch.setattr(type(locks), "acquire", counted)
+        async with backfilling(tiered):
             await looked.wait()
             state = await state_of(tiered, project_id)
             assert (state.state, state.chunks_done) == ("growing", 0)
-            await claims.give(project, grow_lock())
+            await locks.release(project, backfill_lock())
             await until_complete(tiered, project_id)
 
 
-async def test_while_an_index_run_goes_on_nothing_is_embedded(
+async def test_the_backfill_pauses_during_an_index_run(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -242,7 +242,7 @@ async def test_while_an_index_run_goes_on_nothing_is_embedded(
     project = await project_of(tiered, project_id)
     lock = index_lock(report.run.repository_id)
     async with database.session_locks(project, [lock]):
-        growth = asyncio.create_task(tiered.grower.grow(project))
+        growth = asyncio.create_task(tiered.backfill.run(project))
         done, _ = await asyncio.wait([growth], timeout=1.0)
         assert not done
         assert code_texts(server, "hashlib.sha256(password") == []
@@ -250,7 +250,7 @@ async def test_while_an_index_run_goes_on_nothing_is_embedded(
     assert code_texts(server, "hashlib.sha256(password") != []
 
 
-async def test_what_is_removed_takes_its_vectors_with_it(
+async def test_removing_a_file_removes_its_vectors(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -259,7 +259,7 @@ async def test_what_is_removed_takes_its_vectors_with_it(
 ) -> None:
     root = make_repo()
     await tiered.index(root, project_id)
-    await tiered.grower.grow(await project_of(tiered, project_id))
+    await tiered.backfill.run(await project_of(tiered, project_id))
     purged = await tiered.erasure.purge(await tiered.erasure.find(root / "src/auth.py", project_id))
     assert purged.is_complete
     assert purged.before["chunk_vector"] == 2 * purged.before["chunk"]
@@ -267,7 +267,7 @@ async def test_what_is_removed_takes_its_vectors_with_it(
     assert set((await rows(database, project_id)).values()) == {0}
 
 
-async def test_a_rebuild_answers_at_once_and_its_second_tier_grows_anew(
+async def test_a_rebuilt_index_is_searchable_at_once_and_backfilled_again(
     tiered: App,
     database: Database,
     server: EmbeddingServer,
@@ -277,9 +277,9 @@ async def test_a_rebuild_answers_at_once_and_its_second_tier_grows_anew(
     root = make_repo()
     chunks = (await tiered.index(root, project_id)).run.chunks_created
     project = await project_of(tiered, project_id)
-    await tiered.grower.grow(project)
+    await tiered.backfill.run(project)
     await tiered.index(root, project_id, force_reindex=True)
     assert (await rows(database, project_id))["chunk_vector"] == chunks
     assert (await found_paths(tiered, project_id, "authenticate"))[0] == "src/auth.py"
-    await tiered.grower.grow(project)
+    await tiered.backfill.run(project)
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks

@@ -1,4 +1,4 @@
-"""A glance at a tree: what has changed since the last one, by names and times alone."""
+"""A scan at a tree: what has changed since the last one, by names and times alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.source.glance import Glance
 from codebase_mcp.source.selection import Patterns, Selection
+from codebase_mcp.source.tree_scan import TreeScan
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
@@ -34,11 +34,11 @@ def work_tree(root: Path, git: Git) -> Path:
     return root
 
 
-def seen(root: Path, selection: Selection | None = None) -> Glance:
-    glance = Glance(root, selection or Selection())
-    assert glance.look().is_same  # at the first look nothing has changed
-    assert glance.look().is_same
-    return glance
+def seen(root: Path, selection: Selection | None = None) -> TreeScan:
+    scan = TreeScan(root, selection or Selection())
+    assert scan.changes().is_empty  # at the first look nothing has changed
+    assert scan.changes().is_empty
+    return scan
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def seen(root: Path, selection: Selection | None = None) -> Glance:
     ids=lambda value: ",".join(sorted(value)) or "nothing" if isinstance(value, set) else "change",
 )
 @pytest.mark.parametrize("in_git", [False, True], ids=["bare", "git"])
-def test_a_look_finds_what_changed_and_nothing_that_is_left_out(
+def test_a_scan_finds_changes_and_nothing_that_is_ignored(
     root: Path,
     change: Callable[[Path], object],
     expected: set[str],
@@ -69,63 +69,63 @@ def test_a_look_finds_what_changed_and_nothing_that_is_left_out(
 ) -> None:
     if in_git:
         request.getfixturevalue("work_tree")
-    glance = seen(root)
+    scan = seen(root)
 
     change(root)
 
-    sight = glance.look()
-    assert (sight.changed, sight.is_whole) == (expected, False)
-    assert glance.look().is_same
+    changes = scan.changes()
+    assert (changes.changed, changes.needs_full_run) == (expected, False)
+    assert scan.changes().is_empty
 
 
 def test_a_file_that_became_a_link_is_gone(root: Path) -> None:
-    glance = seen(root)
+    scan = seen(root)
     (root / "a.py").unlink()
     (root / "a.py").symlink_to("src/b.py")
 
-    assert glance.look().changed == {"a.py"}
+    assert scan.changes().changed == {"a.py"}
 
 
-def test_a_file_that_git_tracks_though_it_is_ignored_is_seen(work_tree: Path, git: Git) -> None:
+def test_an_ignored_file_that_git_tracks_is_scanned(work_tree: Path, git: Git) -> None:
     git(work_tree, "add", "--force", "out/d.py")
-    glance = seen(work_tree)
-    glance.keep(file.path for file in list_files(work_tree).files)
+    scan = seen(work_tree)
+    scan.track(file.path for file in list_files(work_tree).files)
 
     (work_tree / "out/d.py").write_text("changed\n")
-    assert glance.look().changed == {"out/d.py"}
+    assert scan.changes().changed == {"out/d.py"}
     (work_tree / "out/d.py").unlink()
-    assert glance.look().changed == {"out/d.py"}
+    assert scan.changes().changed == {"out/d.py"}
     (work_tree / "out/d.py").write_text("back\n")
-    assert glance.look().changed == {"out/d.py"}
+    assert scan.changes().changed == {"out/d.py"}
 
 
 @pytest.mark.parametrize(
     "name", [".gitignore", ".mcpignore", "src/.gitignore", ".mcp-context.toml"]
 )
-def test_another_rule_is_a_matter_of_the_whole_tree(root: Path, name: str) -> None:
-    glance = seen(root)
+def test_a_changed_rule_file_needs_a_full_run(root: Path, name: str) -> None:
+    scan = seen(root)
 
     (root / name).write_text("# changed\n")
 
-    sight = glance.look()
-    assert (sight.is_whole, sight.new_rules) == (True, True)
+    changes = scan.changes()
+    assert (changes.needs_full_run, changes.has_new_rules) == (True, True)
 
 
-def test_what_git_has_in_its_index_is_a_matter_of_the_whole_tree(work_tree: Path, git: Git) -> None:
-    glance = seen(work_tree)
+def test_a_change_of_the_git_index_needs_a_full_run(work_tree: Path, git: Git) -> None:
+    scan = seen(work_tree)
 
     git(work_tree, "add", "--force", "out/d.py")
 
-    sight = glance.look()
-    assert (sight.is_whole, sight.new_rules) == (True, False)
+    changes = scan.changes()
+    assert (changes.needs_full_run, changes.has_new_rules) == (True, False)
 
 
 def test_a_rule_above_the_root_counts(work_tree: Path) -> None:
-    glance = seen(work_tree / "src")
+    scan = seen(work_tree / "src")
 
     (work_tree / ".gitignore").write_text("deep/\n")
 
-    assert glance.look().new_rules
+    assert scan.changes().has_new_rules
 
 
 def test_a_repository_inside_has_rules_of_its_own(work_tree: Path, git: Git) -> None:
@@ -133,54 +133,54 @@ def test_a_repository_inside_has_rules_of_its_own(work_tree: Path, git: Git) -> 
     inner.mkdir()
     git(inner, "init")
     (inner / ".gitignore").write_text("secret.py\n")
-    glance = seen(work_tree)
+    scan = seen(work_tree)
 
     (inner / "secret.py").write_text("s\n")
     (inner / "open.log").write_text("o\n")
 
-    assert glance.look().changed == {"inner/open.log"}
+    assert scan.changes().changed == {"inner/open.log"}
 
 
 def test_patterns_of_the_settings_count(root: Path) -> None:
-    glance = seen(root, Selection(patterns=(Patterns(root, ("src/",)),)))
+    scan = seen(root, Selection(patterns=(Patterns(root, ("src/",)),)))
 
     (root / "src/b.py").write_text("changed\n")
 
-    assert glance.look().is_same
+    assert scan.changes().is_empty
 
 
-def test_a_look_at_some_directories_sees_what_changed_there(root: Path) -> None:
-    glance = seen(root)
+def test_a_scan_of_some_directories_finds_changes_there(root: Path) -> None:
+    scan = seen(root)
     (root / "a.py").write_text("changed\n")
     (root / "src/b.py").write_text("changed\n")
     (root / "src/new").mkdir()
     (root / "src/new/f.py").write_text("f\n")
 
-    sight = glance.look([b"src"])
+    changes = scan.changes([b"src"])
 
-    assert sight.changed == {"src/b.py", "src/new/f.py"}
-    assert sight.new_directories == [b"src/new"]
-    assert glance.look().changed == {"a.py"}
+    assert changes.changed == {"src/b.py", "src/new/f.py"}
+    assert changes.new_directories == [b"src/new"]
+    assert scan.changes().changed == {"a.py"}
 
 
-def test_a_root_that_has_gone_is_no_tree_of_deleted_files(root: Path) -> None:
-    glance = seen(root)
+def test_a_missing_root_is_not_a_tree_of_deleted_files(root: Path) -> None:
+    scan = seen(root)
     root.rename(root.with_name("elsewhere"))
 
     with pytest.raises(FileNotFoundError):
-        glance.look()
+        scan.changes()
 
 
-def test_names_that_are_no_utf8_are_seen(root: Path) -> None:
-    glance = seen(root)
+def test_names_that_are_not_utf8_are_scanned(root: Path) -> None:
+    scan = seen(root)
     (root / os.fsdecode(b"caf\xe9.py")).write_text("c\n")
 
-    assert glance.look().changed == {os.fsdecode(b"caf\xe9.py")}
+    assert scan.changes().changed == {os.fsdecode(b"caf\xe9.py")}
 
 
-def test_every_directory_that_may_hold_source_is_named(work_tree: Path) -> None:
+def test_all_directories_that_may_contain_source_are_listed(work_tree: Path) -> None:
     (work_tree / "empty").mkdir()
-    glance = seen(work_tree)
+    scan = seen(work_tree)
 
     places = {str(work_tree / path) for path in ("", "src", "src/deep", "empty")}
-    assert set(glance.directories) == places
+    assert set(scan.directories) == places

@@ -1,0 +1,129 @@
+"""Which paths in these directories have changed? The operating system reports events.
+
+On Linux each directory is watched by itself, so ignored directories cost nothing. macOS and Windows
+watch a whole tree at the cost of one directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from watchfiles._rust_notify import RustNotify
+
+log = logging.getLogger(__name__)
+
+# Events less than a step apart are reported together, but no later than the longest delay.
+STEP_MS = 25
+MAX_DELAY_MS = 100
+
+# New directories get watch threads of their own, up to this many; then one replaces them all.
+_MAX_THREADS = 4
+
+WATCHES_RECURSIVELY = sys.platform in ("darwin", "win32")
+
+LIMITS_HINT = (
+    "raise fs.inotify.max_user_watches (and max_user_instances) with sysctl, or ignore directories"
+    " that hold no source"
+)
+
+
+class CannotWatch(Exception):
+    """The operating system refuses to watch more directories."""
+
+
+class DirectoryWatcher:
+    """Calls ``on_change`` in the event loop with the paths of each group of events."""
+
+    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._threads: list[_WatchThread] = []
+
+    async def watch(self, directories: Sequence[str]) -> None:
+        """Watch these directories, and no others.
+
+        Raises:
+            CannotWatch: there are too many of them.
+        """
+        before, self._threads = self._threads, []
+        try:
+            await self._start(directories)
+        finally:
+            await asyncio.to_thread(_close, before)
+
+    async def add(self, directories: Sequence[str], all_directories: Sequence[str]) -> None:
+        """Watch these directories too; ``all_directories`` includes them.
+
+        Raises:
+            CannotWatch: there are too many of them.
+        """
+        if WATCHES_RECURSIVELY:
+            return
+        if len(self._threads) < _MAX_THREADS:
+            await self._start(directories)
+        else:
+            await self.watch(all_directories)
+
+    async def close(self) -> None:
+        """Stop watching."""
+        threads, self._threads = self._threads, []
+        await asyncio.to_thread(_close, threads)
+
+    async def _start(self, directories: Sequence[str]) -> None:
+        thread = await asyncio.to_thread(_WatchThread, directories, self._report)
+        self._threads.append(thread)
+
+    def _report(self, paths: set[str]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._on_change, paths)
+        except RuntimeError:  # the loop is closed
+            log.debug("Events arrived after the event loop was closed")
+
+
+class _WatchThread:
+    """One set of directories, with the thread that waits for their events."""
+
+    def __init__(self, directories: Sequence[str], report: Callable[[set[str]], None]) -> None:
+        self._notify = _open_notify(directories)
+        self._report = report
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="directory-watcher", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            events = self._notify.watch(MAX_DELAY_MS, STEP_MS, 0, self._stop)
+            if isinstance(events, set):
+                self._report({path for _, path in events})
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._notify.close()
+
+
+def _close(threads: Sequence[_WatchThread]) -> None:
+    for thread in threads:
+        thread.close()
+
+
+def _open_notify(directories: Sequence[str]) -> RustNotify:
+    """Watch directories, except those that are gone or not readable.
+
+    Raises:
+        CannotWatch: there are too many of them.
+    """
+    # Its option to ignore missing permissions also ignores the limits of the system.
+    while True:
+        wanted = [one for one in directories if os.access(one, os.R_OK | os.X_OK)]
+        try:
+            return RustNotify(wanted, False, False, 0, WATCHES_RECURSIVELY, False)
+        except (FileNotFoundError, PermissionError):  # a directory went since the check
+            continue
+        except OSError as error:
+            raise CannotWatch(str(error)) from error
