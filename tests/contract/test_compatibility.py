@@ -33,22 +33,22 @@ DEPARTURES = {
     ("codebase-mcp v1 (003)", "index_repository", "path"): "up to 4,096 characters",
     ("codebase-mcp v1 (003)", "index_repository", "name"): "optional; the directory's name",
     ("codebase-mcp v2.0 (001, 002)", "index_repository", "project_id"): (
-        "omitted: the project you work in, at last the default one"
+        "omitted: the current project, else the default workspace"
     ),
     ("codebase-mcp v2.0 (001, 002)", "search_code", "project_id"): (
-        "omitted: the project you work in, at last the default one"
+        "omitted: the current project, else the default workspace"
     ),
 }
 
 INTRODUCTION = """\
 # Compatibility
 
-How each tool and parameter of the documents that codebase-mcp grew out of is served. Made from
+How each tool and parameter of the original documents of codebase-mcp is supported. Generated from
 `tests/contract/documents.json` and our schemas by `python -m tests.contract.test_compatibility`; a
-test holds it true. Results hold every field that the documents name, and more. How to move over is
-in [migration.md](migration.md).
+test keeps it up to date. Results hold every field that the documents name, and more. How to
+migrate: [migration.md](migration.md).
 
-Names of the documents are accepted in every tool that has the canonical one: {aliases}. Unknown
+A tool with the canonical name of a parameter accepts the other names too: {aliases}. Unknown
 parameters are refused by name.
 """
 

@@ -22,9 +22,7 @@ from codebase_mcp.cli.main import build_parser
 from codebase_mcp.settings import SETTINGS
 
 ROOT = Path(codebase_mcp.__file__).parents[2]
-PAGES = (
-    "clients", "troubleshooting", "production", "multi-project", "workflow-mcp", "platforms",
-)  # fmt: skip
+PAGES = ("clients", "troubleshooting", "production", "projects", "platforms")
 VARIABLES = {name for setting in SETTINGS for name in (setting.variable, setting.also) if name}
 SECRET_FILES = {f"{setting.variable}_FILE" for setting in SETTINGS if setting.is_secret}
 
@@ -196,7 +194,7 @@ def test_pages_name_settings_and_commands_that_exist(name: str) -> None:
         re.findall(r"\b(?:CODEBASE_MCP|DB|OLLAMA|WORKFLOW)_[A-Z_]+\b|\bDATABASE_URL\w*", text)
     )
     assert named <= VARIABLES | SECRET_FILES
-    assert named or name in ("multi-project", "clients")
+    assert named or name == "clients"
     choices = build_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
     commands = set(re.findall(r"`codebase-mcp ([a-z]+(?:-[a-z]+)*)\b", text))
     assert commands <= set(choices or ())
@@ -218,7 +216,7 @@ def test_every_message_in_troubleshooting_is_one_of_the_program() -> None:
 
 def test_messages_in_the_other_pages_are_ones_of_the_program() -> None:
     said = _messages()
-    for name in ("production", "workflow-mcp"):
+    for name in ("production", "projects"):
         prose = re.sub(r"```.*?```", "", page(name), flags=re.DOTALL)
         quoted = re.findall(r'"([^"\n]+)"', re.sub(r"`[^`]*`", "", prose))
         assert quoted

@@ -15,22 +15,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 INTRODUCTION = """\
 # Settings
 
-Made from the table in `src/codebase_mcp/settings_table.py` by `python -m
-tests.unit.test_settings_reference`; a test holds it true.
+Generated from the table in `src/codebase_mcp/settings_table.py` by `python -m
+tests.unit.test_settings_reference`; a test keeps it up to date.
 
 Each setting is an environment variable and a flag of every command, `codebase-mcp serve --port
 8080` or `codebase-mcp --log-level debug index .`; those of a repository are keys of its
-`.mcp-context.toml` as well. The first of these that says something counts: flag, our variable,
-another program's variable (in brackets), `.mcp-context.toml`, default. An empty variable says
-nothing; an empty flag (`--database-url ""`) asks for the default.
+`.mcp-context.toml` as well. The order of precedence is: flag, our variable, another program's
+variable (in brackets), `.mcp-context.toml`, default. An empty variable counts as unset; an empty
+flag (`--database-url ""`) selects the default.
 
-- `codebase-mcp settings [PATH] [--json]` shows every value and where it comes from, without
-  secrets.
-- A value that does not fit stops the program before it starts anything; all of them are named at
-  once, each with its source. A variable `CODEBASE_MCP_…` that is none of these is a warning.
-- Lists are separated by commas, or one a line.
-- Secrets: `…_FILE` names a file that holds the value, as container secrets do. The flags of
-  databases are visible in the list of processes; the variables are better.
+- `codebase-mcp settings [PATH] [--json]` shows every value and its source, without secrets.
+- An invalid value stops the program before it starts anything; all invalid values are reported at
+  once, each with its source. An unknown variable `CODEBASE_MCP_…` is a warning.
+- Lists are separated by commas or newlines.
+- Secrets: `…_FILE` names a file that holds the value, as with container secrets. Database flags are
+  visible in the process list, so prefer the variables.
 """
 
 REPOSITORY = """\
@@ -46,23 +45,22 @@ depth = 100
 branches = ["main", "release/*"]
 ```
 
-The nearest file counts, from the repository's root upward, with all its keys. (Which project is
-meant is another question: [projects.md](projects.md).) It holds from the next index run on: what
-is ignored from then on leaves the index, and `index_repository` answers with
-`repository_settings`.
+The nearest file applies, from the repository's root upward, with all its keys. (How the project is
+chosen: [projects.md](projects.md).) It takes effect with the next index run: files ignored from
+then on leave the index, and `index_repository` answers with `repository_settings`.
 
 - `ignore_patterns` are lines of `.gitignore`, relative to the file. They add to `.gitignore`,
-  `.mcpignore` and the operator's own patterns: what one of them leaves out is out, and `!` takes
-  back only what the same list left out. Written in a variable they are relative to each
-  repository's root.
-- `max_file_bytes` counts where it is lower than the operator's.
-- `include_submodules`, `depth` and `branches` count where the operator says nothing.
+  `.mcpignore` and the operator's own patterns: a file excluded by any of them is excluded, and `!`
+  only reverses patterns of the same list. In a variable they are relative to each repository's
+  root.
+- `max_file_bytes` applies if it is lower than the operator's.
+- `include_submodules`, `depth` and `branches` apply if the operator does not set them.
 
-Such a file comes with a stranger's clone, so it says what of the repository is read and nothing
-else: it cannot name databases, models, addresses, keys or other paths. A value that does not fit
-makes `index_repository` fail, before anything is stored, with all that is wrong. Keys of others
-are left alone; one that looks like ours is a warning. Files above the root count only if they
-belong to the current user or to root.
+Such a file may come with a stranger's clone, so it only says what of the repository is read: it
+cannot set databases, models, addresses, keys or other paths. With an invalid value
+`index_repository` fails before anything is stored, and reports all errors. Keys of other programs
+are ignored; one that looks like ours is a warning. Files above the root apply only if they belong
+to the current user or to root.
 """
 
 
