@@ -61,7 +61,7 @@ async def test_an_index_goes_on_with_its_own_model_and_says_so(
         later(root / "lib/retry.ts", "export const jitter = (ms: number) => ms * Math.random();\n")
         report = await other.index(root, project_id)
         assert (report.run.files_indexed, report.run.model) == (1, "builtin")
-        assert "goes on with the model that made it, builtin" in (report.run.notice or "")
+        assert "keeps the model that made it, builtin" in (report.run.notice or "")
         assert "force_reindex" in (report.run.notice or "")
         assert (await found_paths(other, project_id, "jitter"))[0] == "lib/retry.ts"
 
