@@ -13,15 +13,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, DatabaseFacts, PoolFacts
-from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
     Project,
@@ -32,12 +30,13 @@ from codebase_mcp.database.projects import (
     page_of_projects,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed, NotFound, ProjectNotFound
+from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
+from codebase_mcp.index_runs import IndexRuns
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
 from codebase_mcp.projects.resolution import Resolver
@@ -53,11 +52,8 @@ from codebase_mcp.wiring import chosen_model, database_target, model_access
 
 if TYPE_CHECKING:
     from codebase_mcp.dry_run import DryRun
-    from codebase_mcp.embedding.embedder import Embedder
     from codebase_mcp.erasure import Erasure
     from codebase_mcp.index.backfill import Backfill
-    from codebase_mcp.index.build import Indexer, RunResult
-    from codebase_mcp.index.pool import PreparerPool
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
@@ -93,7 +89,8 @@ class App:
     ) -> None:
         self.settings = settings
         self.models = models
-        self._database = database
+        self.database = database
+        self._runs = IndexRuns(settings, database, models)
         self._nearest = NearestIndexes(database)
         self.memory_indexes = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
         self._searcher = Searcher(
@@ -108,7 +105,7 @@ class App:
         self.freshness = Freshness(
             database,
             self._searcher,
-            self._let_follow,
+            self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
             outdated=Outdated(
                 lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
@@ -123,50 +120,38 @@ class App:
     # What a search does not need is loaded when it is first used: a command pays for every module.
 
     @cached_property
-    def _pool(self) -> PreparerPool:
-        from codebase_mcp.index.pool import PreparerPool  # noqa: PLC0415
-
-        return PreparerPool(self.settings.workers)
-
-    @cached_property
-    def _indexer(self) -> Indexer:
-        from codebase_mcp.index.build import Indexer  # noqa: PLC0415
-
-        return Indexer(self._database, self.models, self._pool)
-
-    @cached_property
     def _misses(self) -> Misses:
         from codebase_mcp.search.misses import Misses  # noqa: PLC0415
 
-        return Misses(self._database, self.models, self._searcher)
+        return Misses(self.database, self.models, self._searcher)
 
     @cached_property
     def backfill(self) -> Backfill:
         """Adds the vectors of the secondary model."""
         from codebase_mcp.index.backfill import Backfill  # noqa: PLC0415
 
-        return Backfill(self._database, self.models)
+        return Backfill(self.database, self.models)
 
     @cached_property
     def erasure(self) -> Erasure:
         """Purges."""
         from codebase_mcp.erasure import Erasure  # noqa: PLC0415
 
-        return Erasure(self._database, self.resolver, self._indexer, self.jobs)
+        return Erasure(self.database, self.resolver, self._runs.indexer, self.jobs)
 
     @cached_property
     def dry_run(self) -> DryRun:
         """Forecasts index runs."""
         from codebase_mcp.dry_run import DryRun  # noqa: PLC0415
 
-        return DryRun(self.settings, self._database, self.resolver, self.models)
+        return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
     def transfers(self) -> Transfers:
         """Exports and imports records, backs up and restores."""
         from codebase_mcp.transfers import Transfers  # noqa: PLC0415
 
-        return Transfers(self._database, self.resolver, self.models)
+        return Transfers(self.database, self.resolver, self.models)
 
     @classmethod
     async def open(
@@ -220,10 +205,9 @@ class App:
         await self._searcher.close()
         await self._nearest.close()
         await self.memory_indexes.close()
-        if "_pool" in vars(self):
-            await asyncio.to_thread(self._pool.close)
+        await self._runs.close()
         await self.models.close()
-        await self._database.close()
+        await self.database.close()
 
     async def index(
         self,
@@ -253,19 +237,17 @@ class App:
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
-        run = await self._indexer.run(
+        run, commits = await self._runs.run(
             project,
             root,
+            repository,
             name=name,
             force=force_reindex,
-            selection=repository.selection,
+            history_depth=history_depth,
             operation_id=operation_id,
             progress=progress,
         )
         self.freshness.forget(project)
-        depth = repository.history_depth if history_depth is None else history_depth
-        run, commits = await self._read_history(project, run, depth)
-        run = await self._follow(project, run, is_rebuilt=force_reindex)
         return IndexReport(run, project, source, repository, commits)
 
     async def update(
@@ -286,63 +268,12 @@ class App:
         """
         root, repository = await self._repository_settings(repo_path)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
-        run = await self._indexer.update(project, root, paths, selection=repository.selection)
-        run, commits = await self._read_history(project, run, repository.history_depth)
-        return IndexReport(await self._follow(project, run), project, source, repository, commits)
-
-    async def _let_follow(
-        self, project: Project, root: Path, paths: Iterable[str] | None
-    ) -> RunResult:
-        """Let the index of a repository follow its tree, at some paths or everywhere.
-
-        Raises:
-            IndexingFailed: only a part of it was stored.
-        """
-        report = await self.update(root, paths or ["."], project.project_id or DEFAULT_ID)
-        if report.run.status == "failed":
-            raise IndexingFailed(report.run.errors[-1])
-        return report.run
+        run, commits = await self._runs.update(project, root, paths, repository)
+        return IndexReport(run, project, source, repository, commits)
 
     async def _repository_settings(self, repo_path: str | Path) -> tuple[Path, RepositorySettings]:
         root = await asyncio.to_thread(resolve_root, str(repo_path))
         return root, await asyncio.to_thread(repository_at, self.settings, root)
-
-    async def _read_history(
-        self, project: Project, run: RunResult, depth: int | None
-    ) -> tuple[RunResult, int]:
-        """Bring the history up to date, and count it; a run that cannot says so and stands."""
-        if run.status == "failed":
-            return run, 0
-        from codebase_mcp.index.history import refresh_history  # noqa: PLC0415 - for runs alone
-
-        try:
-            return run, await refresh_history(
-                self._database, project, run.repository_id, run.root, depth
-            )
-        except (IndexingFailed, DatabaseUnavailable) as error:
-            told = f"The history could not be read: {error.message}"
-            return replace(run, notice=" ".join(filter(None, [run.notice, told]))), 0
-
-    async def _follow(
-        self, project: Project, run: RunResult, *, is_rebuilt: bool = False
-    ) -> RunResult:
-        """Let anchors follow the code; what a run that broke off left is no state to follow."""
-        if run.status == "failed":
-            return run
-        from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415 - for runs alone
-
-        try:
-            async with self._database.transaction(project) as tx:
-                await refresh_anchors(
-                    tx,
-                    run.repository_id,
-                    added=run.added,
-                    changed=run.changed,
-                    is_changed=is_rebuilt or run.files_indexed > 0 or run.files_removed > 0,
-                )
-        except DatabaseUnavailable as error:
-            return replace(run, status="failed", errors=[*run.errors, error.message])
-        return run
 
     async def search(
         self,
@@ -375,7 +306,7 @@ class App:
             if with_notes:
                 from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
 
-                async with self._database.transaction(project, readonly=True) as tx:
+                async with self.database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
         latency_ms = (time.perf_counter() - started) * 1000
         return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_)
@@ -402,18 +333,18 @@ class App:
         project, source = await self.resolver.resolve(project_id, identity)
         async with (
             self.resolver.raise_not_found_if_dropped(project, source),
-            self._database.transaction(project, readonly=readonly) as tx,
+            self.database.transaction(project, readonly=readonly) as tx,
         ):
             yield InProject(tx, project, source, identity.owner)
 
     async def projects(self, chosen: Sequence[Project] | None = None) -> list[ProjectFacts]:
         """Some projects, or all of them, with their repositories."""
         found = []
-        for project in await list_projects(self._database) if chosen is None else chosen:
+        for project in await list_projects(self.database) if chosen is None else chosen:
             with suppress(ProjectNotFound):  # dropped meanwhile
                 async with (
                     self.resolver.raise_not_found_if_dropped(project, "explicit"),
-                    self._database.transaction(project, readonly=True) as tx,
+                    self.database.transaction(project, readonly=True) as tx,
                 ):
                     found.append(ProjectFacts(project, await load_inventory(tx)))
         return found
@@ -423,13 +354,13 @@ class App:
 
         Of repositories inside each other the innermost counts.
         """
-        return await projects_at(self._database, directory)
+        return await projects_at(self.database, directory)
 
     async def list_projects(self, paging: Paging) -> Page[Project]:
         """A page of the projects, newest first."""
         from codebase_mcp.records.page import Cursor  # noqa: PLC0415 - for this alone
 
-        found, total = await page_of_projects(self._database, paging.parameters())
+        found, total = await page_of_projects(self.database, paging.parameters())
         return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
 
     async def health(self, project_id: str | None, identity: Identity = ANONYMOUS) -> Health:
@@ -441,7 +372,7 @@ class App:
         from codebase_mcp.projects.health import examine  # noqa: PLC0415 - for this alone
 
         return await examine(
-            self._database,
+            self.database,
             self.resolver,
             project_id,
             identity,
@@ -449,16 +380,6 @@ class App:
             queue=self.jobs,
             version=PROGRAM_VERSION,
         )
-
-    @property
-    def embedder(self) -> Embedder:
-        """The strongest model that is configured."""
-        return self.models.embedder
-
-    @property
-    def workers(self) -> int:
-        """How many processes prepare what is indexed."""
-        return self.settings.workers
 
     async def remove(
         self,
@@ -477,16 +398,16 @@ class App:
         project, _ = await self.resolver.resolve(project_id, identity)
         match = await self._repository(project, repo_path)
         await self.jobs.stop(project.schema_name, match.id)
-        if not await self._indexer.remove(project, match.id):
+        if not await self._runs.indexer.remove(project, match.id):
             raise _repository_not_found(repo_path, [])
-        async with self._database.transaction(project) as tx:
+        async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, match.id)
         return match.id
 
     async def _repository(self, project: Project, repo_path: str | Path) -> RepositoryFacts:
         """An indexed repository by its directory, which need not exist any more, or its id."""
         wanted = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
-        async with self._database.transaction(project, readonly=True) as tx:
+        async with self.database.transaction(project, readonly=True) as tx:
             known = await load_inventory(tx)
         match = next((r for r in known if r.root in wanted or str(r.id) == str(repo_path)), None)
         if match is None:
@@ -499,19 +420,7 @@ class App:
         Raises:
             ProjectNotFound: no such project.
         """
-        project = await find_project(self._database, project_id)
+        project = await find_project(self.database, project_id)
         await self.jobs.stop(project.schema_name)
-        await drop_project(self._database, project)
+        await drop_project(self.database, project)
         self.resolver.forget(project)
-
-    def pool_facts(self) -> PoolFacts:
-        """How many connections to the database there are, in use, idle and waited for."""
-        return self._database.pool_facts()
-
-    async def database_facts(self) -> DatabaseFacts:
-        """The database's version and whereabouts.
-
-        Raises:
-            DatabaseUnavailable: it is away, too old, or without pgvector.
-        """
-        return await self._database.check()

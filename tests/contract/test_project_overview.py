@@ -124,16 +124,16 @@ async def test_project_get_health_of_what_works(
     assert health == {
         "status": "healthy",
         "database": {
-            "version": (await app.database_facts()).server_version,
+            "version": (await app.database.check()).server_version,
             "embedded": True,
         },
         "embedder": {
             "name": "builtin",
             "provider": "static",
-            "fingerprint": (await app.embedder.identify()).fingerprint,
+            "fingerprint": (await app.models.embedder.identify()).fingerprint,
             "dimension": 256,
         },
-        "workers": app.workers,
+        "workers": app.settings.workers,
         "index": {
             "repositories": 1,
             "files_pending": 0,

@@ -125,7 +125,7 @@ async def test_one_connection_is_enough_for_everybody_at_once(
             asyncio.gather(*(app.remove(root, "busy") for root in roots[6:])),
         )
         assert all(report.answer.hits for report in answers)
-        facts = app.pool_facts()
+        facts = app.database.pool_facts()
     assert (facts.in_use, facts.idle, facts.waiting) == (0, 1, 0)
 
 

@@ -132,7 +132,7 @@ async def test_a_job_queued_while_a_worker_ends_is_run_by_that_worker(
 async def hold_queue(app: App) -> AsyncExitStack:
     """Block checks of the queue until this is closed."""
     held = AsyncExitStack()
-    tx = await held.enter_async_context(app.jobs.database.catalogue())
+    tx = await held.enter_async_context(app.database.catalogue())
     await tx.lock("tend jobs")
     return held
 
@@ -147,7 +147,7 @@ async def allow_one_check(app: App, held: AsyncExitStack) -> AsyncExitStack:
 
 
 async def are_waiting(app: App, count: int) -> bool:
-    async with app.jobs.database.catalogue(readonly=True) as tx:
+    async with app.database.catalogue(readonly=True) as tx:
         row = await tx.fetch_one(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         )

@@ -192,7 +192,7 @@ async def test_two_workers_share_a_queue_and_each_job_is_done_once(
     async with working(app, 1), working(other, 2):
         for job in jobs:
             assert (await ended(app, job)).status == "done"
-    async with app.jobs.database.catalogue(readonly=True) as tx:
+    async with app.database.catalogue(readonly=True) as tx:
         ids = [job.job.id for job in jobs]
         starts = await tx.fetch_all(
             "SELECT job_id FROM procrastinate_events"

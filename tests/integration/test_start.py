@@ -196,7 +196,7 @@ async def test_a_server_on_stdio_has_connected_before_it_is_asked(settings: Sett
         return opened.result()
 
     async with warm_start(open_app, settings), await opened as app:
-        while not app.pool_facts().idle:
+        while not app.database.pool_facts().idle:
             await asyncio.sleep(0.01)
 
 

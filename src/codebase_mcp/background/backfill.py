@@ -32,7 +32,7 @@ class BackfillLoop:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._database = app.jobs.database
+        self._database = app.database
         self._done: dict[str, Hashable] = {}
         self._pause_s = 0.0
 

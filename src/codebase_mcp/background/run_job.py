@@ -65,7 +65,7 @@ class JobRunner:
         """A runner for one process."""
         # The library logs every job in full; we log what users need.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
-        connector = JobsConnector(app.jobs.database)
+        connector = JobsConnector(app.database)
         library = procrastinate.App(connector=connector)
         library.job_manager = OwnJobs(connector)
 

@@ -98,7 +98,7 @@ def _settings_check(settings: Settings) -> Check:
 
 
 async def _database(app: App) -> str:
-    facts = await app.database_facts()
+    facts = await app.database.check()
     kind = f"embedded, in {facts.data_dir}" if facts.embedded else "from DATABASE_URL"
     user = f", runs as {facts.runs_as}" if facts.runs_as else ""
     return f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}, {kind}{user}"

@@ -77,7 +77,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
             )
         project, _, named = await _chosen(app, options, settings)
         with progress_bar(hidden=options.json) as report:
-            async with app.jobs.database.try_locks() as locks:
+            async with app.database.try_locks() as locks:
                 state = await _grown(app, project, named, locks, report)
     if options.json:
         print_json(asdict(state))
@@ -94,7 +94,7 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
     """
     async with await App.open(settings) as app:
         project, _, _ = await _chosen(app, options, settings)
-        async with app.jobs.database.transaction(project) as tx:
+        async with app.database.transaction(project) as tx:
             is_dropped = await secondary_model.drop(tx)
     if not is_dropped:
         raise NotFound(
@@ -157,7 +157,7 @@ async def tier_of(
 ) -> SecondaryModelState | None:
     """How far the second tier is, of a project or of some of its repositories."""
     configured = app.models.embedder.name if app.models.has_second else None
-    async with app.jobs.database.transaction(project, readonly=True) as tx:
+    async with app.database.transaction(project, readonly=True) as tx:
         return await secondary_model.load_state(tx, configured, named)
 
 

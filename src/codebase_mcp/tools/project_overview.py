@@ -237,7 +237,7 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         status=health.status,
         database=DatabaseEntry.model_validate(health.database, from_attributes=True),
         embedder=EmbedderEntry.model_validate(health.embedder, from_attributes=True),
-        workers=app.workers,
+        workers=app.settings.workers,
         index=None if index is None else IndexEntry.model_validate(index, from_attributes=True),
         problems=health.problems,
         notices=health.notices,

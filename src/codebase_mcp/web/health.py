@@ -59,7 +59,7 @@ class HealthEndpoints:
         self._holder = holder
         self._provider = provider
         self._started = time.monotonic()
-        self._database = _Probe(holder, lambda app: app.database_facts(), NO_DATABASE)
+        self._database = _Probe(holder, lambda app: app.database.check(), NO_DATABASE)
         self._embedder = _Probe(holder, _reach_embedder, NO_EMBEDDER)
         self._last: list[str] = []
 
@@ -146,7 +146,7 @@ class _Probe:
 async def _reach_embedder(app: App) -> None:
     from codebase_mcp.embedding.remote import RemoteEmbedder  # noqa: PLC0415 - open by now
 
-    embedder = app.embedder
+    embedder = app.models.embedder
     await (embedder.reach() if isinstance(embedder, RemoteEmbedder) else embedder.identify())
 
 

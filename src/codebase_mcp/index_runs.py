@@ -1,0 +1,145 @@
+"""What does an index run do beside indexing? It reads the history, and lets anchors follow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed
+from codebase_mcp.repository_settings import RepositorySettings, repository_at
+from codebase_mcp.settings import Settings
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.build import Indexer, RunResult
+    from codebase_mcp.index.pool import PreparerPool
+    from codebase_mcp.index.progress import RunProgress
+
+# The modules of index runs are loaded with the first run: a search does not need them.
+
+
+class IndexRuns:
+    """Runs index jobs of this process, each with the repository's history and anchors."""
+
+    def __init__(self, settings: Settings, database: Database, models: Models) -> None:
+        self._settings = settings
+        self._database = database
+        self._models = models
+
+    @cached_property
+    def _pool(self) -> PreparerPool:
+        from codebase_mcp.index.pool import PreparerPool  # noqa: PLC0415
+
+        return PreparerPool(self._settings.workers)
+
+    @cached_property
+    def indexer(self) -> Indexer:
+        """Writes and removes indexes, without history and anchors."""
+        from codebase_mcp.index.build import Indexer  # noqa: PLC0415
+
+        return Indexer(self._database, self._models, self._pool)
+
+    async def close(self) -> None:
+        """Stop worker processes."""
+        if "_pool" in vars(self):
+            await asyncio.to_thread(self._pool.close)
+
+    async def run(
+        self,
+        project: Project,
+        root: Path,
+        repository: RepositorySettings,
+        *,
+        name: str | None,
+        force: bool,
+        history_depth: int | None,
+        operation_id: UUID | None,
+        progress: Callable[[RunProgress], None],
+    ) -> tuple[RunResult, int]:
+        """Index a whole tree; also the number of commits that are stored.
+
+        Raises:
+            DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
+        """
+        run = await self.indexer.run(
+            project,
+            root,
+            name=name,
+            force=force,
+            selection=repository.selection,
+            operation_id=operation_id,
+            progress=progress,
+        )
+        depth = repository.history_depth if history_depth is None else history_depth
+        run, commits = await self._read_history(project, run, depth)
+        return await self._refresh_anchors(project, run, is_rebuilt=force), commits
+
+    async def update(
+        self, project: Project, root: Path, paths: Iterable[str], repository: RepositorySettings
+    ) -> tuple[RunResult, int]:
+        """Index some paths of a tree; also the number of commits that are stored.
+
+        Raises:
+            DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
+        """
+        run = await self.indexer.update(project, root, paths, selection=repository.selection)
+        run, commits = await self._read_history(project, run, repository.history_depth)
+        return await self._refresh_anchors(project, run), commits
+
+    async def bring_up_to_date(
+        self, project: Project, root: Path, paths: Iterable[str] | None
+    ) -> RunResult:
+        """Index some paths of a tree, or all of it, by its own settings.
+
+        Raises:
+            IndexingFailed: only a part was stored.
+        """
+        repository = await asyncio.to_thread(repository_at, self._settings, root)
+        run, _ = await self.update(project, root, paths or ["."], repository)
+        if run.status == "failed":
+            raise IndexingFailed(run.errors[-1])
+        return run
+
+    async def _read_history(
+        self, project: Project, run: RunResult, depth: int | None
+    ) -> tuple[RunResult, int]:
+        """Bring the history up to date, and count it; an error becomes a notice of the run."""
+        if run.status == "failed":
+            return run, 0
+        from codebase_mcp.index.history import refresh_history  # noqa: PLC0415
+
+        try:
+            return run, await refresh_history(
+                self._database, project, run.repository_id, run.root, depth
+            )
+        except (IndexingFailed, DatabaseUnavailable) as error:
+            notice = f"The history could not be read: {error.message}"
+            return replace(run, notice=" ".join(filter(None, [run.notice, notice]))), 0
+
+    async def _refresh_anchors(
+        self, project: Project, run: RunResult, *, is_rebuilt: bool = False
+    ) -> RunResult:
+        """Let anchors follow the code, unless the run failed half way."""
+        if run.status == "failed":
+            return run
+        from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415
+
+        try:
+            async with self._database.transaction(project) as tx:
+                await refresh_anchors(
+                    tx,
+                    run.repository_id,
+                    added=run.added,
+                    changed=run.changed,
+                    is_changed=is_rebuilt or run.files_indexed > 0 or run.files_removed > 0,
+                )
+        except DatabaseUnavailable as error:
+            return replace(run, status="failed", errors=[*run.errors, error.message])
+        return run
