@@ -12,11 +12,12 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-_TYPES: Mapping[str, type] = {
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "array": list,
     "boolean": bool,
     "integer": int,
     "null": type(None),
+    "number": (int, float),
     "object": dict,
     "string": str,
 }

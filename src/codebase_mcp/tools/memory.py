@@ -11,6 +11,7 @@ from pydantic import Field
 
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.fields import (
     Anchors,
     ProjectId,
@@ -23,7 +24,6 @@ from codebase_mcp.tools.fields import (
 from codebase_mcp.tools.observations import (
     Detail,
     ObservationReply,
-    ObservationTypeName,
     observation_reply,
 )
 from codebase_mcp.tools.operations import Operation, check_operation
@@ -75,7 +75,7 @@ class Memory(Arguments):
         ),
     ] = None
     observation_type: Annotated[
-        ObservationTypeName | None,
+        ObservationType | None,
         Field(description="store: a Pattern is one to follow. search: only these."),
     ] = None
     tags: Annotated[

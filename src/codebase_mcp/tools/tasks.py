@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.vocabulary import TaskStatus
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -31,8 +32,6 @@ from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hin
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
     from codebase_mcp.records.tasks import Task, TaskChanges
-
-TaskStatus = Literal["need to be done", "in-progress", "complete"]
 
 MAX_TITLE_CHARS = 200
 MAX_BRANCH_CHARS = 200
@@ -71,12 +70,7 @@ class GetTask(Arguments):
 class ListTasks(Arguments):
     status: Annotated[
         TaskStatus | None,
-        Field(
-            description="Only this status.",
-            json_schema_extra=nullable(
-                type="string", enum=["need to be done", "in-progress", "complete"]
-            ),
-        ),
+        Field(description="Only this status."),
     ] = None
     branch: Annotated[
         str | None,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from codebase_mcp.app import InProject
     from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
 
-Level = Literal["project", "session", "task", "research", "subtask"]
-WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
-
 MAX_TITLE_CHARS = 200
 
 WorkItemId = Annotated[UUID, Field(description="Id of the item (UUID).")]
@@ -52,7 +50,7 @@ Description = Annotated[
 
 class CreateWorkItem(Arguments):
     item_type: Annotated[
-        Level,
+        WorkItemType,
         Field(description="From the highest: project, session, task, research, subtask."),
     ]
     title: Title
@@ -83,21 +81,11 @@ class UpdateWorkItem(Arguments):
 class QueryWorkItems(Arguments):
     status: Annotated[
         WorkItemStatus | None,
-        Field(
-            description="Only this status.",
-            json_schema_extra=nullable(
-                type="string", enum=["planned", "active", "completed", "blocked"]
-            ),
-        ),
+        Field(description="Only this status."),
     ] = None
     item_type: Annotated[
-        Level | None,
-        Field(
-            description="Only this level.",
-            json_schema_extra=nullable(
-                type="string", enum=["project", "session", "task", "research", "subtask"]
-            ),
-        ),
+        WorkItemType | None,
+        Field(description="Only this level."),
     ] = None
     parent_id: Annotated[
         UUID | None,
@@ -124,7 +112,7 @@ class WorkItemPart(BaseModel):
     """A piece of work, and where in the tree it stands."""
 
     id: UUID
-    item_type: Level
+    item_type: WorkItemType
     title: str
     description: str | None
     status: WorkItemStatus

@@ -47,4 +47,3 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace another server of that name")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
-    parser.add_argument("--json", action="store_true", help="print JSON")
