@@ -35,6 +35,9 @@ from codebase_mcp.settings_rules import (
 DEFAULT_TOOLSETS = ("code",)
 TOOLSETS = ("code", "index", "projects", "tasks", "memory", "agents", "entities", "work_items")
 
+DEFAULT_REPLY_CHARS = 2_000
+MAX_REPLY_CHARS = 4_000
+
 _PREFIX = "CODEBASE_MCP_"
 
 
@@ -106,8 +109,8 @@ SETTINGS = (
     Setting(
         "reply_chars",
         "CODEBASE_MCP_REPLY_CHARS",
-        lambda: 2000,
-        whole_number(200, 4000),
+        lambda: DEFAULT_REPLY_CHARS,
+        whole_number(200, MAX_REPLY_CHARS),
         "Characters of a text reply of search_code, where the call names no max_chars.",
     ),
     Setting(

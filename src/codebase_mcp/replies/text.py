@@ -15,14 +15,12 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
 from codebase_mcp.search.help import NO_HINT
+from codebase_mcp.settings_table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
     from codebase_mcp.app import SearchReport
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.hits import Hit
-
-DEFAULT_CHARS = 2_000
-MOST_CHARS = 4_000
 
 # What scores less is no place to read: readers found such code of no use.
 POOR = 0.25
@@ -107,13 +105,13 @@ class Reading:
         return [*self.head, *(line for block in self.blocks for line in block.lines()), *self.tail]
 
 
-def search_text(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> str:
+def search_text(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> str:
     """The text of a search by definition, of at most so many characters."""
     text = "\n".join(read_search(report, max_chars).lines())
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
-def read_search(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> Reading:
+def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> Reading:
     """What is worth reading of a search by definition, in about so many characters."""
     hits = report.answer.hits
     head = _head(report)
@@ -140,7 +138,7 @@ def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     scores = [hit.similarity_score for hit in hits]
     alike = sum(1 for _ in takewhile(lambda score: score >= CLIFF * scores[0], scores))
     with_code = min(alike, MOST_WITH_CODE)
-    scale = max_chars / DEFAULT_CHARS
+    scale = max_chars / DEFAULT_REPLY_CHARS
     plan = []
     for place, score in enumerate(scores[: with_code + MOST_NAMED]):
         if place >= with_code or (score < POOR and place):

@@ -7,11 +7,12 @@ held against the schema that clients see, and all problems are reported at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.problems import problems_in, shown, type_of, types_in
+from codebase_mcp.tools.limits import Rule
+from codebase_mcp.tools.problems import error_value, problems_in, type_of, types_in
 from codebase_mcp.values import require_storable
 
 # Names that clients of the older documents use, accepted in every tool that has the canonical one.
@@ -23,13 +24,6 @@ ALIASES: Mapping[str, str] = {
     "base_branch": "branch_a",
     "target_branch": "branch_b",
 }
-
-Rule = Callable[[Any], Any]
-"""Checks one value, and returns the value to use.
-
-Raises:
-    InvalidInput: it does not fit.
-"""
 
 
 def check_arguments(
@@ -80,7 +74,7 @@ def _canonical(
             problems.append(
                 InvalidInput.of(
                     name,
-                    shown(value),
+                    error_value(value),
                     f"{name} is given twice, under two names and with different values",
                     rule="one value",
                     hint=f"Pass only {name}.",
@@ -108,9 +102,9 @@ def _names_alone(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(name: str, value: Any, rule: Rule | None) -> Any:
-    """The value to use in place of one that the schema allows."""
-    if rule is not None:
-        fitting = rule(value)
+    """The value to use in place of one that the schema allows; null needs no rule."""
+    if rule is not None and value is not None:
+        fitting = rule(value, name)
         if isinstance(value, str):  # NUL is for the rule to judge
             require_storable(name, value.replace("\0", ""))
         return fitting

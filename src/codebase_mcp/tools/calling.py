@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.settings_table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.clients import Replies
@@ -24,7 +25,7 @@ class Form(NamedTuple):
     """How a reply is wanted: see `Caller`."""
 
     replies: Replies = "json"
-    reply_chars: int = 2_000
+    reply_chars: int = DEFAULT_REPLY_CHARS
 
 
 JSON = Form()

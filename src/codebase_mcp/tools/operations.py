@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.arguments import together
-from codebase_mcp.tools.problems import shown
+from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.toolset import Arguments
 
 _OF_ALL = frozenset({"operation", "project_id"})
@@ -47,7 +47,7 @@ def check_operation(operations: Mapping[str, Operation], name: str, arguments: A
     problems += [
         InvalidInput.of(
             field,
-            shown(value),
+            error_value(value),
             f"{field} is no parameter of the operation {name}",
             rule=f"{name} takes: {takes}",
             hint=f"Leave {field} out.",

@@ -33,7 +33,7 @@ from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.discretion import discreet, private_folders
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unforeseen
 from codebase_mcp.tools.running import RunningCalls
-from codebase_mcp.tools.toolset import ToolSpec, hints
+from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
@@ -265,7 +265,7 @@ class ContractTool(Tool):
             return failure(unforeseen(error), replies)
 
 
-def _annotations(told: hints) -> ToolAnnotations:
+def _annotations(told: Hints) -> ToolAnnotations:
     """Hints as the protocol has them; none of our tools reaches out into the world."""
     return ToolAnnotations(
         read_only_hint=told.reads,
