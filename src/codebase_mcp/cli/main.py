@@ -23,8 +23,8 @@ from codebase_mcp.settings import Problem, Settings
 
 _log = logging.getLogger(__name__)
 
-# So many objects a command makes by loading its modules, and they stay: to look for garbage among
-# them again and again takes a tenth of its time.
+# The number of objects that a command creates when it loads its modules. They stay until it ends:
+# to look for garbage among them repeatedly takes a tenth of its time.
 LOADED_OBJECTS = 100_000
 
 EXIT_FAILED = 1
@@ -71,13 +71,13 @@ def run(arguments: Sequence[str]) -> int:
         show_error(error, as_json=options.json)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        warn("Interrupted; what was stored stays.")
+        warn("Interrupted. What was stored so far is kept.")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return EXIT_FAILED
     except Exception as error:
-        show_error(_known(error), as_json=options.json)
+        show_error(_as_known(error), as_json=options.json)
         return EXIT_FAILED
     finally:
         telemetry.end()
@@ -118,16 +118,16 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _known(error: Exception) -> CodebaseError:
-    """The error to show for one that nobody named."""
-    from codebase_mcp.tools.reply import unforeseen  # noqa: PLC0415 - seldom needed
+def _as_known(error: Exception) -> CodebaseError:
+    """The error to show for an unhandled exception."""
+    from codebase_mcp.tools.reply import unexpected  # noqa: PLC0415 - seldom needed
 
     if isinstance(error, FileNotFoundError) and not _has_working_directory():
         return InvalidInput(
-            "The working directory does not exist any more",
-            hint="Change to one that does; CODEBASE_MCP_PROJECT_DIR can name one for the server.",
+            "The working directory no longer exists",
+            hint="Change to an existing one; CODEBASE_MCP_PROJECT_DIR can name one for the server.",
         )
-    return unforeseen(error)
+    return unexpected(error)
 
 
 def _has_working_directory() -> bool:
@@ -157,7 +157,7 @@ def show_error(error: CodebaseError, *, as_json: bool) -> None:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    """What was said, checked together with the context file of the repository that is named."""
+    """The settings, checked together with the context file of the repository that is named."""
     problems: list[Problem] = []
     if getattr(options, "names_repository", False):
         from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - for few commands

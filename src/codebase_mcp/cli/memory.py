@@ -24,7 +24,7 @@ async def list_newest(options: argparse.Namespace, settings: Settings) -> int:
     limit = getattr(options, "limit", "10")
     async with open_desk(options, settings) as desk:
         reply = await desk.ask("memory", operation="timeline", depth_before=limit, depth_after=0)
-    return _show(reply, options, "Nothing is remembered. Add: codebase-mcp memory add TEXT")
+    return _show(reply, options, "No observations. Add one: codebase-mcp memory add TEXT")
 
 
 async def search(options: argparse.Namespace, settings: Settings) -> int:
@@ -38,7 +38,7 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
             tags=options.tag,
             limit=options.limit,
         )
-    return _show(reply, options, "Nothing that is remembered has to do with this.")
+    return _show(reply, options, "No observation matches the query.")
 
 
 async def add(options: argparse.Namespace, settings: Settings) -> int:
@@ -56,7 +56,7 @@ async def add(options: argparse.Namespace, settings: Settings) -> int:
         return print_json(reply)
     _show_one(reply["observations"][0])
     if reply.get("deduplicated"):
-        console.print("  was remembered already", style="dim")
+        console.print("  already stored", style="dim")
     return 0
 
 

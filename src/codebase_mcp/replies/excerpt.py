@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-# Around a matching line so many are shown with it.
+# The number of lines shown before and after a matching line.
 AROUND = 2
 
 # A signature that goes on is shown up to here.

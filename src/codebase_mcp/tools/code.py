@@ -27,7 +27,7 @@ from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_
 from codebase_mcp.tools.text import INDENT, lines_of
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
-# A client that shows progress, or that drops silent calls, hears from us at least so often.
+# The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
 
 
@@ -84,11 +84,11 @@ class IndexReply(Reply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """The run in a line; then what went wrong, and what was decided elsewhere."""
+        """The run in a line; then errors, and the repository's settings."""
         counts = [f"{self.files_indexed} files indexed"]
-        beside = {"unchanged": self.files_unchanged, "removed": self.files_removed}
-        beside |= {f"skipped ({why})": count for why, count in self.files_skipped.items()}
-        counts += [f"{count} {what}" for what, count in beside.items() if count]
+        others = {"unchanged": self.files_unchanged, "removed": self.files_removed}
+        others |= {f"skipped ({why})": count for why, count in self.files_skipped.items()}
+        counts += [f"{count} {what}" for what, count in others.items() if count]
         counts.append(f"{self.chunks_created} new chunks in {self.duration_seconds:.1f} s")
         yield f"{self.status}: {', '.join(counts)}"
         yield from (f"{INDENT}{error}" for error in self.errors)

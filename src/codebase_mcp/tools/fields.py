@@ -229,7 +229,7 @@ class ProjectReply(Reply):
         description="Where the project came from: explicit, config, active, workflow or default.",
     )
 
-    _said_apart: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
+    _not_listed: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
 
     def as_text(self) -> str:
         """The reply for reading, with the project unless the call named it."""

@@ -1,7 +1,7 @@
 """Which parameters does this operation of a tool take?
 
 A tool with operations has one schema, in which only ``operation`` is required; what each of them
-needs and takes is checked here, in the words of the other checks.
+needs and takes is checked here, with the same messages as the other checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Operation:
 
 
 def check_operation(operations: Mapping[str, Operation], name: str, arguments: Arguments) -> None:
-    """See that an operation has what it needs and nothing that it does not know; null is nothing.
+    """See that an operation has what it needs and no other parameter; null counts as absent.
 
     Raises:
         InvalidInput: with the one problem, or with all of them under ``details.fields``.
@@ -48,7 +48,7 @@ def check_operation(operations: Mapping[str, Operation], name: str, arguments: A
         InvalidInput.of(
             field,
             error_value(value),
-            f"{field} is no parameter of the operation {name}",
+            f"{field} is not a parameter of the operation {name}",
             rule=f"{name} takes: {takes}",
             hint=f"Leave {field} out.",
         )

@@ -1,7 +1,7 @@
-"""Where does a value break the schema that clients see, and what is to be said about it?
+"""Where does a value break the schema that clients see, and which message describes it?
 
 A caller may send megabytes that are wrong throughout: breaches are looked for one after the other,
-and only the first of a parameter are told.
+and only the first ones of a parameter are reported.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and how: what a tool may know beside its arguments.
+    """Who calls, and how: what a tool may know in addition to its arguments.
 
     ``given`` are the parameter names as the client wrote them. ``report_progress`` takes what is
     done, the total and a message. ``replies`` is the form that the caller gets, ``reply_chars``

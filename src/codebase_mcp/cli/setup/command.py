@@ -130,7 +130,7 @@ def _chosen(
 def _client(name: str) -> Client:
     known = {client.name: client for client in CLIENTS}
     if name not in known:
-        raise _refusal([f"{name} is no client that is known here; known are {', '.join(known)}"])
+        raise _refusal([f"{name} is not a known client; known clients: {', '.join(known)}"])
     return known[name]
 
 
