@@ -40,18 +40,18 @@ def check_arguments(
     properties: Mapping[str, Any] = schema.get("properties", {})
     problems: list[InvalidInput] = []
     given = _canonical(properties, arguments, problems)
-    problems += problems_in("", _names_alone(schema), given)
+    problems += problems_in("", _only_names(schema), given)
     checked: dict[str, Any] = {}
     for name in [name for name in given if name in properties]:
         rule, value = rules.get(name), coerced(properties[name], given[name])
         wrong = problems_in(name, type_of(properties[name]) if rule else properties[name], value)
         try:
-            checked[name] = value if wrong else _kept(name, value, rule)
+            checked[name] = value if wrong else _checked_value(name, value, rule)
         except InvalidInput as problem:
             wrong = [problem]
         problems += wrong
     if problems:
-        raise together(problems)
+        raise combined(problems)
     return checked
 
 
@@ -95,13 +95,13 @@ def coerced(schema: Mapping[str, Any], value: Any) -> Any:
     return value if isinstance(parsed, str) else parsed
 
 
-def _names_alone(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _only_names(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What a schema says about which parameters there are."""
     names = dict.fromkeys(schema.get("properties", ()), True)
     return {**schema, "properties": names, "additionalProperties": False}
 
 
-def _kept(name: str, value: Any, rule: Rule | None) -> Any:
+def _checked_value(name: str, value: Any, rule: Rule | None) -> Any:
     """The value to use in place of one that the schema allows; null needs no rule."""
     if rule is not None and value is not None:
         fitting = rule(value, name)
@@ -112,7 +112,7 @@ def _kept(name: str, value: Any, rule: Rule | None) -> Any:
     return value
 
 
-def together(problems: list[InvalidInput]) -> InvalidInput:
+def combined(problems: list[InvalidInput]) -> InvalidInput:
     """The one problem, or all of them in one error."""
     if len(problems) == 1:
         return problems[0]

@@ -142,7 +142,7 @@ class RepositoryStatus(BaseModel):
 
     def text_lines(self) -> Iterator[str]:
         """The repository and how far it is."""
-        yield f"{self.root} {self.repository_id}: {_how_far(self)}"
+        yield f"{self.root} {self.repository_id}: {_progress_text(self)}"
         if self.last_run is not None:
             yield from (INDENT + line for line in self.last_run.text_lines())
 
@@ -168,7 +168,7 @@ class IndexingStatusReply(Reply):
 
     def text_lines(self) -> Iterator[str]:
         """How far it is in all, then each repository."""
-        yield f"{self.collection}: {_how_far(self)}"
+        yield f"{self.collection}: {_progress_text(self)}"
         if self.notice:
             yield f"notice: {self.notice}"
         for repository in self.repositories:
@@ -179,7 +179,7 @@ class IndexingStatusReply(Reply):
             yield from lines_of({"second_tier": self.second_tier.model_dump()})
 
 
-def _how_far(now: RepositoryStatus | IndexingStatusReply) -> str:
+def _progress_text(now: RepositoryStatus | IndexingStatusReply) -> str:
     if not now.is_indexing:
         return f"not indexing, {now.files_processed} of {now.files_total} files"
     left = now.estimated_time_remaining

@@ -214,7 +214,7 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
             await set_anchors(here.tx, "observation", identity, places)
         stored = await records.load_observations(here.tx, [identity])
         upkeep = await records.look_after(here.tx, model)
-    await _keep_up(caller, here, model, upkeep)
+    await _maintain(caller, here, model, upkeep)
     reply = _observations(here, stored, arguments.detail)
     reply.deduplicated = not is_new
     return reply
@@ -234,7 +234,7 @@ async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
     async with caller.enter(arguments.project_id, readonly=True) as here:
         found = await search_observations(here.tx, question, filters, limit=arguments.limit)
         upkeep = await look_after(here.tx, question.model)
-    await _keep_up(caller, here, question.model, upkeep)
+    await _maintain(caller, here, question.model, upkeep)
     return _observations(here, found, arguments.detail)
 
 
@@ -285,8 +285,8 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
     )
 
 
-async def _keep_up(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
-    """What a memory needs now and then, in transactions of its own, after the reply is known."""
+async def _maintain(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
+    """Occasional maintenance, in transactions of its own, after the reply is known."""
     from codebase_mcp.records import memory as records  # noqa: PLC0415
 
     project_id = here.project.project_id or DEFAULT_ID

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.arguments import together
+from codebase_mcp.tools.arguments import combined
 from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.toolset import Arguments
 
@@ -56,4 +56,4 @@ def check_operation(operations: Mapping[str, Operation], name: str, arguments: A
         if field not in _OF_ALL and field not in operation.parameters
     ]
     if problems:
-        raise together(problems)
+        raise combined(problems)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.tools.clients import Replies
-from codebase_mcp.tools.schemas import in_one_piece
+from codebase_mcp.tools.schemas import without_references
 from codebase_mcp.tools.text import error_text, lines_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Reply(BaseModel):
 
 def output_schema(model: type[Reply]) -> dict[str, Any]:
     """A reply's JSON Schema: an object without required fields at its root."""
-    schema = in_one_piece(model.model_json_schema(mode="serialization"))
+    schema = without_references(model.model_json_schema(mode="serialization"))
     schema.pop("required", None)
     return schema
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.limits import Rule, rules_of
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.schemas import in_one_piece, in_short
+from codebase_mcp.tools.schemas import listed_form, without_references
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -112,7 +112,7 @@ class Toolset:
 
 @cache
 def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    schema = in_one_piece(arguments.model_json_schema())
+    schema = without_references(arguments.model_json_schema())
     schema.pop("description", None)
     return schema
 
@@ -121,4 +121,4 @@ def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
 def _listed_schema(arguments: type[Arguments]) -> dict[str, Any]:
     # Where defaults are not published, null is another thing than leaving a parameter out.
     has_defaults = "json_schema_extra" not in arguments.model_config
-    return in_short(_input_schema(arguments), keep_null=not has_defaults)
+    return listed_form(_input_schema(arguments), keep_null=not has_defaults)
