@@ -24,7 +24,7 @@ from codebase_mcp.telemetry import metrics
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
 
 HERE = Path(__file__).parents[1]
 QUESTIONS = ("where are failed requests retried", "read an ignore file", "StaticEmbedder")
@@ -40,7 +40,7 @@ async def do_nothing(_: Caller, __: Nothing) -> Reply:
     return Reply()
 
 
-EMPTY = ToolSpec("nothing", "Nothing", Nothing, do_nothing, Reply, hints(reads=True))
+EMPTY = ToolSpec("nothing", "Nothing", Nothing, do_nothing, Reply, Hints(reads=True))
 
 
 async def compare(name: str, call: Call, *, rounds: int, calls: int) -> None:

@@ -1,7 +1,7 @@
 """What does a repository's ``.mcp-context.toml`` say about itself, and what holds then?
 
-Such a file comes with a stranger's clone. So it only says what of the repository is read: no
-address, model, key or path elsewhere, and never more than the operator allows.
+Such a file comes with a clone and is not trusted. It only says which files of the repository are
+read: no address, model, key or path elsewhere, and never more than the operator allows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from codebase_mcp.settings import (
     Problem,
     Setting,
     Settings,
+    invalid_settings,
     nearest,
     problem,
-    wrong_settings,
 )
 from codebase_mcp.source.selection import Patterns, Selection
 
@@ -49,7 +49,7 @@ _ELSEWHERE = {
 class RepositorySettings:
     """What holds for one repository.
 
-    ``selection`` is what of it is listed. ``sources`` says where each value was said;
+    ``selection`` is what of it is listed. ``sources`` says where each value was set;
     ``context`` is the file of the repository, ``applied`` what that file decides.
     """
 
@@ -66,35 +66,35 @@ class RepositorySettings:
 
     @property
     def history_depth(self) -> int | None:
-        """How many commits a run keeps that is told no number; None where nobody said it."""
+        """How many commits a run keeps by default; None where that is not set."""
         return self.git_depth or None
 
     def described(self) -> dict[str, Any]:
-        """What the context file decides, for who asks for an index; empty if it decides nothing."""
+        """What the context file decides, as a reply shows it; empty if it decides nothing."""
         if not self.applied and not self.warnings:
             return {}
-        said = {n: list(v) if isinstance(v, tuple) else v for n, v in self.applied.items()}
-        told = {"warnings": list(self.warnings)} if self.warnings else {}
-        return {"file": self.context, **said, **told}
+        applied = {n: list(v) if isinstance(v, tuple) else v for n, v in self.applied.items()}
+        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
+        return {"file": self.context, **applied, **warnings}
 
 
 @dataclass(slots=True)
-class Reading:
+class ContextValues:
     """What a context file says, by the names of the settings, and what is wrong with it."""
 
     file: str
-    said: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    values: dict[str, tuple[str, Any]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def read_context(context: ContextText) -> Reading:
+def read_context(context: ContextText) -> ContextValues:
     """The settings in a context file."""
-    reading = Reading(path_text(context.path))
+    reading = ContextValues(path_text(context.path))
     try:
         content = read_toml(context)
     except InvalidInput as error:
-        reading.problems.append(_said_by(context, error) | {"field": reading.file})
+        reading.problems.append(_as_problem(context, error) | {"field": reading.file})
         return reading
     for setting in ROWS:
         _read_row(setting, content, reading)
@@ -118,7 +118,7 @@ def problems_in(directory: Path, *, names_project: bool = True) -> list[Problem]
         try:
             project_in(context)
         except InvalidInput as error:
-            problems.append(_said_by(context, error))
+            problems.append(_as_problem(context, error))
     return problems
 
 
@@ -137,23 +137,25 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
     Raises:
         InvalidInput: values in the file that do not fit, all of them.
     """
-    reading = Reading("") if context is None else read_context(context)
+    reading = ContextValues("") if context is None else read_context(context)
     if reading.problems:
-        raise wrong_settings(reading.problems, then="call it again")
+        raise invalid_settings(reading.problems, then="call it again")
     values = {s.name: getattr(settings, s.name) for s in ROWS}
     sources = {s.name: settings.sources.get(s.name, DEFAULT) for s in ROWS}
     applied = {}
     for setting in ROWS:
-        if setting.name not in reading.said:
+        if setting.name not in reading.values:
             continue
-        key, theirs = reading.said[setting.name]
+        key, theirs = reading.values[setting.name]
         ours, source = values[setting.name], f"{reading.file}: {key}"
         if setting.joined is not None:
             values[setting.name] = setting.joined(ours, theirs)
         elif sources[setting.name] == DEFAULT:
             values[setting.name] = theirs
         if values[setting.name] == ours != theirs:
-            reading.warnings.append(f"{source} = {theirs!r} has no effect: {ours!r} is set for all")
+            reading.warnings.append(
+                f"{source} = {theirs!r} has no effect: the server sets {ours!r}"
+            )
             continue
         both = ours and values[setting.name] not in (ours, theirs)
         sources[setting.name] = f"{sources[setting.name]}, {source}" if both else source
@@ -177,19 +179,19 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
 
 
 def choice_of(settings: Settings) -> str:
-    """What our settings say about what of a tree is listed, as text to be compared."""
+    """Our settings for which files of a tree are listed, as text to compare."""
     ours = (settings.max_file_bytes, settings.include_submodules, *sorted(settings.ignore_patterns))
     return repr(ours)
 
 
-def _said_by(context: ContextText, error: InvalidInput) -> Problem:
+def _as_problem(context: ContextText, error: InvalidInput) -> Problem:
     file = path_text(context.path)
     field, value = error.details["field"], error.details["value"]
     message = error.message.removeprefix(f"{file}: ")
     return {"field": f"{file}: {field}", "value": str(value or ""), "constraint": message}
 
 
-def _read_row(setting: Setting, content: Mapping[str, Any], reading: Reading) -> None:
+def _read_row(setting: Setting, content: Mapping[str, Any], reading: ContextValues) -> None:
     for key in setting.keys:
         value = _at(content, key)
         if value is _MISSING:
@@ -200,7 +202,7 @@ def _read_row(setting: Setting, content: Mapping[str, Any], reading: Reading) ->
         except ValueError as error:
             reading.problems.append(problem(setting, source, value, str(error)))
             continue
-        other, known = reading.said.setdefault(setting.name, (key, parsed))
+        other, known = reading.values.setdefault(setting.name, (key, parsed))
         if known != parsed:
             rule = f"must not differ from {other}"
             reading.problems.append(problem(setting, source, value, rule))
@@ -214,7 +216,7 @@ def _at(content: Mapping[str, Any], key: str) -> Any:
 
 
 def _misnamed(content: Mapping[str, Any], file: str) -> Iterator[str]:
-    """Warnings of keys that look like ours and say nothing; what else is there is others'."""
+    """Warnings about keys that look like ours and have no effect. Other keys are ignored."""
     if "git" in content and not isinstance(content["git"], Mapping):
         yield f"{file}: git must be a table, [git]"
     for table in sorted(_TABLES):
@@ -227,4 +229,4 @@ def _misnamed(content: Mapping[str, Any], file: str) -> Iterator[str]:
             if name.lower().replace("-", "_") in _ELSEWHERE:
                 yield f"{file}: {key} has no effect: a repository cannot set it"
             elif question := nearest(key, _KNOWN):
-                yield f"{file}: {key} is no setting{question}"
+                yield f"{file}: {key} is not a setting{question}"

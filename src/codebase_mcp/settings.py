@@ -1,4 +1,4 @@
-"""What did the user ask for? One table of settings; nothing else reads the environment.
+"""Which values do the settings have? Nothing else reads the environment.
 
 Loading is pure but for files that variables like ``DATABASE_URL_FILE`` name: it looks at names and
 values, never at services, and reports every wrong value at once with its source.
@@ -20,7 +20,7 @@ from codebase_mcp.settings_table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS, Se
 __all__ = ["DEFAULT_TOOLSETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
 Problem = dict[str, str]
-"""What is wrong with a value: where it was said, what it is, and the rule."""
+"""What is wrong with a value: its source, the value and the rule."""
 
 DEFAULT = "default"
 HIDDEN = "…"
@@ -33,8 +33,8 @@ _MAX_VALUE_CHARS = 200
 class Settings:
     """Every setting with its value; see `SETTINGS` for names, defaults and help.
 
-    ``sources`` says of each where it was said: a flag, a variable, or ``default``. ``warnings``
-    are what looks like a mistake but stops nothing.
+    ``sources`` says where each was set: a flag, a variable, or ``default``. ``warnings`` are
+    about probable mistakes that stop nothing.
     """
 
     data_dir: Path
@@ -93,8 +93,8 @@ class Settings:
     ) -> Settings:
         """Settings from command-line flags, then the environment, then defaults.
 
-        ``flags`` go by the settings' names; an empty one means the default, whatever the
-        environment says. ``others`` is what is wrong elsewhere, so that all is said at once.
+        ``flags`` are by the settings' names; an empty one means the default, whatever the
+        environment says. ``others`` are problems found elsewhere, to report all at once.
 
         Raises:
             InvalidInput: values that do not fit, all of them, each with where it came from.
@@ -105,20 +105,20 @@ class Settings:
         problems: list[Problem] = []
         for setting in SETTINGS:
             try:
-                said = _said(setting, environment, flags.get(setting.name))
-                values[setting.name] = said.value(setting)
-                sources[setting.name] = said.source
-            except _Wrong as wrong:
-                problems.append(wrong.problem)
+                raw = _raw_value(setting, environment, flags.get(setting.name))
+                values[setting.name] = raw.value(setting)
+                sources[setting.name] = raw.source
+            except _Invalid as invalid:
+                problems.append(invalid.problem)
         problems += _contradictions(values, sources)
-        warnings = [*_unknown(environment), *_idle(values, sources)]
+        warnings = [*_unknown_variables(environment), *_without_effect(values, sources)]
         problems += others
         if problems:
-            raise wrong_settings(problems)
+            raise invalid_settings(problems)
         return cls(**values, sources=sources, warnings=tuple(warnings))
 
     def chosen(self) -> dict[str, str]:
-        """The settings that somebody set, with their values fit to be shown."""
+        """The settings that are not defaults, with their values fit to be shown."""
         return {
             setting.name: text_of(setting, getattr(self, setting.name))
             for setting in SETTINGS
@@ -127,11 +127,11 @@ class Settings:
 
     @property
     def provider(self) -> str:
-        """Who embeds what is new; Ollama where its address is all that was said."""
+        """The embedding provider; Ollama where only its address was set."""
         return self.embedding_provider or ("ollama" if self.ollama_url else "static")
 
     def secrets(self) -> list[str]:
-        """What no log may show: what is secret, and addresses with a user or a password."""
+        """Values that no log may show: secrets, and addresses with a user or a password."""
         values = ((setting, getattr(self, setting.name)) for setting in SETTINGS)
         return [
             value
@@ -165,11 +165,11 @@ def without_credentials(text: str) -> str:
     return re.sub(r"(?<=//)\S*@|(?<!\S)(?!\S*//)\S*:\S*@", f"{HIDDEN}@", text)
 
 
-def wrong_settings(problems: list[Problem], then: str = "start again") -> InvalidInput:
+def invalid_settings(problems: list[Problem], then: str = "start again") -> InvalidInput:
     """One error for all values that do not fit."""
     listed = "; ".join(f"{p['field']}={p['value']!r}: {p['constraint']}" for p in problems)
     return InvalidInput(
-        f"Wrong settings: {listed}",
+        f"Invalid settings: {listed}",
         hint=f"Correct or unset them, then {then}.",
         details={"fields": problems},
     )
@@ -187,9 +187,9 @@ def keep_caches_in(data_dir: Path) -> None:
 
 
 def share_metrics_in(folder: Path | None) -> None:
-    """Let processes that we start keep their numbers here; with None nobody shares any.
+    """Let the processes that we start share their metrics in this folder; None shares none.
 
-    It has to be said before prometheus-client is imported.
+    Call it before prometheus-client is imported.
     """
     os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     if folder is not None:
@@ -215,7 +215,7 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
-class _Wrong(Exception):
+class _Invalid(Exception):
     """A value that does not fit."""
 
     def __init__(self, problem: Problem) -> None:
@@ -223,8 +223,8 @@ class _Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What was said of a setting, and where; an empty text where nothing was."""
+class _RawValue:
+    """The text of a setting's value, and where it was set; empty where it was not."""
 
     source: str = DEFAULT
     text: str = ""
@@ -236,24 +236,24 @@ class _Said:
         try:
             return setting.rule.parse(text)
         except ValueError as error:
-            raise _Wrong(problem(setting, self.source, self.text, str(error))) from None
+            raise _Invalid(problem(setting, self.source, self.text, str(error))) from None
 
 
-def _said(setting: Setting, environment: Mapping[str, str], flag: str | None) -> _Said:
-    """The strongest that was said of a setting: by a flag, our variable, a file, another's."""
+def _raw_value(setting: Setting, environment: Mapping[str, str], flag: str | None) -> _RawValue:
+    """The value of a setting: from a flag, our variable, a file, or another program's variable."""
     if flag is not None:
-        return _Said(setting.flag, flag)
+        return _RawValue(setting.flag, flag)
     text = environment.get(setting.variable, "")
     path = setting.is_secret and environment.get(setting.file_variable, "").strip()
     if path:
         if text.strip():
             rule = f"must not be set together with {setting.variable}"
-            raise _Wrong({"field": setting.file_variable, "value": path, "constraint": rule})
-        return _Said(setting.file_variable, _secret_in(setting.file_variable, path))
+            raise _Invalid({"field": setting.file_variable, "value": path, "constraint": rule})
+        return _RawValue(setting.file_variable, _secret_in(setting.file_variable, path))
     for variable in (setting.variable, setting.also):
         if variable and environment.get(variable, "").strip():
-            return _Said(variable, environment[variable])
-    return _Said()
+            return _RawValue(variable, environment[variable])
+    return _RawValue()
 
 
 def _secret_in(variable: str, path: str) -> str:
@@ -263,10 +263,10 @@ def _secret_in(variable: str, path: str) -> str:
             text = file.read(_MAX_SECRET_BYTES).strip()
         rule = "" if text else "must name a file that is not empty"
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         text, rule = "", f"must name a file that can be read ({reason})"
     if rule:
-        raise _Wrong({"field": variable, "value": path, "constraint": rule})
+        raise _Invalid({"field": variable, "value": path, "constraint": rule})
     return text
 
 
@@ -279,9 +279,9 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
         source = sources["embedding_provider"]
         found.append({"field": source, "value": "openai", "constraint": rule})
     speaks_stdio = values.get("transport", "http") != "http"
-    said_both = {"http_workers", "transport"} <= {n for n, s in sources.items() if s != DEFAULT}
+    both_set = {"http_workers", "transport"} <= {n for n, s in sources.items() if s != DEFAULT}
     is_flag = sources.get("http_workers", "").startswith("--")
-    if values.get("http_workers", 1) > 1 and speaks_stdio and (said_both or is_flag):
+    if values.get("http_workers", 1) > 1 and speaks_stdio and (both_set or is_flag):
         # A variable alone may be meant for another command of the same container.
         rule = "must be 1 unless the transport is http: stdio belongs to one process"
         source, value = sources["http_workers"], str(values["http_workers"])
@@ -289,8 +289,8 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
     return found
 
 
-def _idle(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
-    """Warnings of what was said and has no effect."""
+def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
+    """Warnings about values that have no effect."""
     found = []
     if values.get("transport") == "stdio":
         found += [
@@ -304,11 +304,11 @@ def _idle(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _unknown(environment: Mapping[str, str]) -> list[str]:
-    """Warnings of variables that look like ours and are not."""
+def _unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Warnings about variables that look like ours and are not."""
     known = {v for s in SETTINGS for v in (s.variable, s.also, s.file_variable) if v}
     return [
-        f"{name} is no setting" + nearest(name, known)
+        f"{name} is not a setting" + nearest(name, known)
         for name in sorted(environment)
         if name.startswith("CODEBASE_MCP_") and name not in known
     ]

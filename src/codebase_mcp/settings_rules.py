@@ -22,7 +22,7 @@ class Rule:
     """What a value must be: ``words`` follow "must be"; ``read`` refuses with a ValueError.
 
     ``metavar`` stands for the value in the help. ``toml`` is the type of the value in a context
-    file, whose values are typed: there the text "true" is no yes. Where a value is
+    file, whose values are typed: there the text "true" is not a boolean. Where a value is
     ``verbatim``, the spaces around it belong to it.
     """
 
@@ -60,7 +60,7 @@ class Rule:
         return self.parse(str(value).lower() if self.toml is bool else str(value))
 
     def _typed(self) -> str:
-        return {list: "a list of texts", bool: "true or false"}.get(self.toml, self.words)
+        return {list: "a list of strings", bool: "true or false"}.get(self.toml, self.words)
 
 
 def whole_number(low: int, high: int) -> Rule:
@@ -75,7 +75,7 @@ def whole_number(low: int, high: int) -> Rule:
 
 
 def above_zero(unit: str, high: int) -> Rule:
-    """A time of so many units, which may have a fraction."""
+    """A time in this unit, which may have a fraction."""
 
     def read(text: str) -> float:
         value = float(text)
@@ -83,7 +83,7 @@ def above_zero(unit: str, high: int) -> Rule:
             raise ValueError
         return value
 
-    return Rule(f"a number of {unit} above 0, {high} at most", read, "N")
+    return Rule(f"a number of {unit} above 0 and at most {high}", read, "N")
 
 
 def one_of(*choices: str) -> Rule:
@@ -167,8 +167,8 @@ def _branches(text: str) -> tuple[str, ...]:
     return names
 
 
-TEXT = Rule("a text", str)
-PREFIX = Rule("a text, or none", lambda text: "" if text == "none" else text, verbatim=True)
+TEXT = Rule("text", str)
+PREFIX = Rule("text, or none", lambda text: "" if text == "none" else text, verbatim=True)
 PATH = Rule("a path", _path, "PATH")
 YES_OR_NO = Rule("true or false", _yes_or_no, "true|false", bool)
 LIST = Rule("a list, separated by commas", listed, "LIST", list)
@@ -176,10 +176,10 @@ HOST = Rule("an address or a name, without scheme and port", _host, "HOST")
 HTTP_URL = Rule("an address that begins with http:// or https://", _http_url, "URL")
 DATABASE_URL = Rule("an address that begins with postgresql://", _database_url, "URL")
 PATTERNS = Rule(
-    f"a list of patterns as in .gitignore, {MAX_PATTERNS} at most",
+    f"a list of patterns as in .gitignore, at most {MAX_PATTERNS}",
     _patterns,
     "LIST",
     list,
     verbatim=True,
 )
-BRANCHES = Rule("a list of branches' names, which may hold *", _branches, "LIST", list)
+BRANCHES = Rule("a list of branch names, which may contain *", _branches, "LIST", list)

@@ -35,6 +35,9 @@ from codebase_mcp.settings_rules import (
 DEFAULT_TOOLSETS = ("code",)
 TOOLSETS = ("code", "index", "projects", "tasks", "memory", "agents", "entities", "work_items")
 
+DEFAULT_REPLY_CHARS = 2_000
+MAX_REPLY_CHARS = 4_000
+
 _PREFIX = "CODEBASE_MCP_"
 
 
@@ -48,7 +51,7 @@ class Setting:
     rule: Rule
     help: str
     also: str = ""
-    """Another program's variable that says the same, where ours is not set."""
+    """Another program's variable with the same meaning, used where ours is not set."""
     section: str = "Program"
     is_secret: bool = False
     """Never shown: it may hold a password or a key."""
@@ -56,7 +59,7 @@ class Setting:
     keys: tuple[str, ...] = ()
     """What a `.mcp-context.toml` calls it, if it concerns a repository; the first is preferred."""
     joined: Callable[[Any, Any], Any] | None = None
-    """Makes one of our value and the file's; without it the file counts where we say nothing."""
+    """Combines our value and the file's; without it, the file counts where ours is the default."""
     default_words: str = ""
     """The default, where it depends on the machine."""
 
@@ -86,7 +89,7 @@ SETTINGS = (
         "CODEBASE_MCP_DATA_DIR",
         lambda: user_data_path("codebase-mcp", appauthor=False),
         PATH,
-        "Folder for all data: the embedded database and its log.",
+        "Folder for all data, such as the embedded database and its log.",
         default_words="the user's data folder",
     ),
     Setting(
@@ -106,8 +109,8 @@ SETTINGS = (
     Setting(
         "reply_chars",
         "CODEBASE_MCP_REPLY_CHARS",
-        lambda: 2000,
-        whole_number(200, 4000),
+        lambda: DEFAULT_REPLY_CHARS,
+        whole_number(200, MAX_REPLY_CHARS),
         "Characters of a text reply of search_code, where the call names no max_chars.",
     ),
     Setting(
@@ -115,7 +118,7 @@ SETTINGS = (
         "CODEBASE_MCP_PROJECT_DIR",
         lambda: None,
         PATH,
-        "Directory that the client works in, if it is not the one the server was started in.",
+        "Directory that the client works in, if the server was started in another.",
         also="CLAUDE_PROJECT_DIR",
         default_words="the working directory",
     ),
@@ -131,14 +134,14 @@ SETTINGS = (
         "CODEBASE_MCP_LOG_LEVEL",
         lambda: "WARNING",
         one_of("DEBUG", "INFO", "WARNING", "ERROR"),
-        "How much is logged to standard error.",
+        "Lowest level that is logged to standard error.",
     ),
     Setting(
         "log_format",
         "CODEBASE_MCP_LOG_FORMAT",
         lambda: "text",
         one_of("text", "json"),
-        "How it is logged: text for people, json for programs, an object a line.",
+        "Format of the log: text for people, or json with one object per line.",
     ),
     Setting(
         "otlp_endpoint",
@@ -162,7 +165,7 @@ SETTINGS = (
         "DIRECT_DATABASE_URL",
         lambda: None,
         DATABASE_URL,
-        "The same database past a pooler, for the locks that need a session of their own.",
+        "The same database without a pooler, for locks that need their own session.",
         section="Database",
         is_secret=True,
     ),
@@ -187,7 +190,7 @@ SETTINGS = (
         "CODEBASE_MCP_IDLE_MINUTES",
         lambda: 5.0,
         above_zero("minutes", 1440),
-        "The embedded database stops so long after its last user has gone.",
+        "Minutes after its last use until the embedded database stops.",
         section="Database",
     ),
     Setting(
@@ -195,7 +198,7 @@ SETTINGS = (
         "CODEBASE_MCP_EMBEDDING_PROVIDER",
         lambda: None,
         one_of("static", "onnx", "ollama", "openai"),
-        "Who embeds: static alone, or beside the built-in model one of the others.",
+        "Provider of embeddings: static alone, or another in addition to the built-in model.",
         section="Embedding",
         default_words="ollama where OLLAMA_BASE_URL is set, onnx for a folder with a network,"
         " else static",
@@ -215,7 +218,7 @@ SETTINGS = (
         "OLLAMA_BASE_URL",
         lambda: None,
         HTTP_URL,
-        "Address of an Ollama.",
+        "Address of an Ollama server.",
         section="Embedding",
         default_words="http://127.0.0.1:11434",
     ),
@@ -234,7 +237,7 @@ SETTINGS = (
         "CODEBASE_MCP_OPENAI_API_KEY",
         lambda: None,
         TEXT,
-        "Key for it. No flag, as other users of the machine see flags.",
+        "API key for it. It has no flag, because other users of the machine can see flags.",
         also="OPENAI_API_KEY",
         section="Embedding",
         is_secret=True,
@@ -288,7 +291,7 @@ SETTINGS = (
         "CODEBASE_MCP_JOBS",
         lambda: 1,
         whole_number(0, 64),
-        "Background jobs that a server does at once; 0 leaves them to codebase-mcp worker.",
+        "Background jobs that a server runs at once; 0 leaves them to codebase-mcp worker.",
         section="Indexing",
     ),
     Setting(
@@ -296,7 +299,7 @@ SETTINGS = (
         "CODEBASE_MCP_CHECK_MS",
         lambda: 150,
         whole_number(0, 60_000),
-        "Milliseconds that a search may spend on bringing the index up to date; 0 never looks.",
+        "Milliseconds that a search may spend on updating the index first; 0 never checks.",
         section="Indexing",
     ),
     Setting(
@@ -304,7 +307,7 @@ SETTINGS = (
         "CODEBASE_MCP_SEARCH_MEMORY_MB",
         lambda: 512,
         whole_number(0, 1_048_576),
-        "Megabytes that a server may hold of the indexes it searches; 0 always asks the database.",
+        "Megabytes of indexes that a server may keep in memory; 0 always asks the database.",
         section="Indexing",
     ),
     Setting(
@@ -312,7 +315,7 @@ SETTINGS = (
         "CODEBASE_MCP_WATCH",
         lambda: False,
         YES_OR_NO,
-        "Follow the files of all indexed repositories while the server runs.",
+        "Watch the files of all indexed repositories while the server runs.",
         section="Indexing",
     ),
     Setting(
@@ -376,7 +379,7 @@ SETTINGS = (
         "CODEBASE_MCP_HTTP_CONNECTIONS",
         lambda: 1000,
         whole_number(1, 100_000),
-        "Connections that each of them holds open; at most half of the descriptors it may have.",
+        "Connections that each of them keeps open; at most half of its file descriptors.",
         section="Server",
     ),
     Setting(
@@ -384,7 +387,7 @@ SETTINGS = (
         "CODEBASE_MCP_HTTP_TIMEOUT",
         lambda: 30.0,
         above_zero("seconds", 3600),
-        "Seconds that a client may take to send a request's head, its body, and to read on.",
+        "Seconds that a client may take to send a request's headers or body, or to read.",
         section="Server",
     ),
     Setting(
@@ -392,7 +395,7 @@ SETTINGS = (
         "CODEBASE_MCP_PROJECT",
         lambda: None,
         PROJECT,
-        "Project of every call that names none; comes before a .mcp-context.toml.",
+        "Project of calls that name none; takes precedence over a .mcp-context.toml.",
         section="Repository",
         keys=("project", "project_id", "collection", "project.id"),
         default_words="as docs/projects.md says",
@@ -402,7 +405,7 @@ SETTINGS = (
         "CODEBASE_MCP_IGNORE_PATTERNS",
         lambda: (),
         PATTERNS,
-        "Files and directories left out, beside what ignore files say; both lists count.",
+        "Files and directories to exclude, in addition to ignore files and the other list.",
         section="Repository",
         keys=("git.ignore_patterns", "ignore_patterns"),
         joined=lambda ours, theirs: (*theirs, *ours),
@@ -431,7 +434,7 @@ SETTINGS = (
         "CODEBASE_MCP_GIT_DEPTH",
         lambda: 0,
         whole_number(1, 10_000),
-        "Commits of history to keep, where neither index --history nor index_codebase says it.",
+        "Commits of history to keep, unless index --history or index_codebase sets it.",
         section="Repository",
         keys=("git.depth",),
         default_words="as many as the run before; the first keeps none",

@@ -221,12 +221,12 @@ async def test_a_bound_agent_that_has_rested_is_idle_in_an_active_session(
         (
             {"operation": "get_state", "agent_name": "a", "success": True},
             "success",
-            "success is no parameter of the operation get_state",
+            "success is not a parameter of the operation get_state",
         ),
         (
             {"operation": "track_execution", "agent_name": "a", "session_id": "s"},
             "session_id",
-            "session_id is no parameter of the operation track_execution",
+            "session_id is not a parameter of the operation track_execution",
         ),
     ],
 )

@@ -193,7 +193,7 @@ async def test_a_parameter_of_another_operation_is_refused(
     error = await call.error("memory", **arguments)
     assert error["code"] == "VALIDATION_ERROR"
     operation = arguments["operation"]
-    assert error["message"] == f"{field} is no parameter of the operation {operation}"
+    assert error["message"] == f"{field} is not a parameter of the operation {operation}"
     assert (error["details"]["field"], error["details"]["constraint"]) == (field, takes)
 
 

@@ -223,7 +223,7 @@ async def test_a_project_that_does_not_exist_is_not_found(call: Caller, operatio
 
 async def test_project_takes_only_what_its_operation_knows(call: Caller) -> None:
     error = await call.error("project", operation="get_stats", limit=5)
-    assert error["message"] == "limit is no parameter of the operation get_stats"
+    assert error["message"] == "limit is not a parameter of the operation get_stats"
     error = await call.error("project", operation="delete")
     assert error["details"]["field"] == "operation"
     error = await call.error("project")

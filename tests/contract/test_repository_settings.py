@@ -53,7 +53,7 @@ async def test_patterns_of_the_file_hold_from_the_next_run_on(
     assert second["repository_settings"] == {
         "file": str(context),
         "ignore_patterns": ["gen/"],
-        "warnings": [f"{context}: git.depht is no setting; did you mean git.depth?"],
+        "warnings": [f"{context}: git.depht is not a setting; did you mean git.depth?"],
     }
     assert await paths(call, "wade in water", project_id) == []
     assert await paths(call, "hoot at night", project_id) == ["src/owl.py"]

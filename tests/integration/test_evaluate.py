@@ -161,7 +161,7 @@ def test_mined_queries_are_saved_edited_and_asked(
     assert told(shell("mined.jsonl", "--json"))["queries"] == 1
     again = shell("--mine", "commits", "--save", "mined.jsonl")
     assert again.returncode == 1
-    assert "mined.jsonl is there already" in again.stderr
+    assert "mined.jsonl already exists" in again.stderr
     assert (tmp_path / "mined.jsonl").read_text().splitlines() == lines[:1]
 
 

@@ -94,7 +94,7 @@ async def test_a_url_is_indexed_followed_and_forgotten(
     app: App, settings: Settings, server: GitServer, shell: Callable[..., Any], project_id: str
 ) -> None:
     url, bare = server.url("org/repo", f"me:{SECRET}@"), server.url("org/repo")
-    with pytest.raises(InvalidInput, match="was not fetched yet"):
+    with pytest.raises(InvalidInput, match="has not been fetched yet"):
         cloned_source(Namespace(path=url), settings)
     first = shell("index", url)
     assert (first["status"], first["files_indexed"]) == ("success", 2)

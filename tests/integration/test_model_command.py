@@ -54,12 +54,12 @@ async def test_the_secondary_model_is_backfilled_shown_and_dropped(
     grown = json.loads(await shell("model", "grow", root, *of, "--json"))
     assert (grown["state"], grown["chunks_done"]) == ("complete", waiting["chunks_total"])
     assert "chunks, complete" in await shell("model", "grow", *of)
-    assert "second tier: ollama/nomic-embed-text" in await shell("model", *of)
-    assert "second tier: ollama/nomic-embed-text" in await shell("status", *of, alone=True)
+    assert "secondary model: ollama/nomic-embed-text" in await shell("model", *of)
+    assert "secondary model: ollama/nomic-embed-text" in await shell("status", *of, alone=True)
 
-    assert "dropped" in await shell("model", "drop", *of, alone=True)
+    assert "Deleted" in await shell("model", "drop", *of, alone=True)
     assert json.loads(await shell("model", *of, "--json", alone=True))["second_tier"] is None
-    with pytest.raises(NotFound, match="no second tier"):
+    with pytest.raises(NotFound, match="no vectors of a secondary model"):
         await shell("model", "drop", *of)
 
 
@@ -68,7 +68,7 @@ async def test_growing_fails_with_a_way_out(
 ) -> None:
     root, of = str(make_repo()), ("--project", project_id)
     await shell("index", root, *of)
-    with pytest.raises(InvalidInput, match="No stronger embedding model") as caught:
+    with pytest.raises(InvalidInput, match="No secondary embedding model") as caught:
         await shell("model", "grow", *of, alone=True)
     assert "OLLAMA_BASE_URL" in (caught.value.hint or "")
     with pytest.raises(NotFound) as unknown:

@@ -80,7 +80,7 @@ def test_memory_is_added_and_found(shell: Shell, project: str) -> None:
     added = shell("memory", "add", text, "--type", "Decision", "--tag", "ops", "--project", project)
     assert "#ops" in added.stdout
     again = shell("memory", "add", text, "--project", project)
-    assert "remembered already" in again.stdout
+    assert "already stored" in again.stdout
     found = shell("memory", "search", "where are sessions kept", "--project", project)
     assert text in found.stdout
     assert text in shell("memory", "--project", project).stdout

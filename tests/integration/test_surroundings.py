@@ -29,7 +29,7 @@ def test_a_working_directory_that_is_gone_is_told_in_words(
 ) -> None:
     ended = in_a_directory_that_is_gone(settings, tmp_path, *arguments)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("Error: The working directory does not exist any more\nHint: ")
+    assert ended.stderr.startswith("Error: The working directory no longer exists\nHint: ")
     assert "Traceback" not in ended.stderr
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, get_args
 
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tokens import STOP_WORDS, split_word, stem, words_of
-from codebase_mcp.tools.observations import ObservationTypeName
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "memory"
 
@@ -56,7 +56,7 @@ def test_every_observation_could_be_stored_as_it_is() -> None:
         assert observation["content"].strip() == observation["content"] != ""
         assert 1 <= len(observation["tags"]) <= 4, observation["id"]
     types = {observation["type"] for observation in OBSERVATIONS}
-    assert types == set(get_args(ObservationTypeName))
+    assert types == set(get_args(ObservationType))
 
 
 def test_every_question_has_answers_that_exist() -> None:

@@ -207,7 +207,7 @@ def test_a_secret_is_read_from_the_file_that_a_variable_names(
 
 @pytest.mark.parametrize(
     ("content", "rule"),
-    [(None, "No such file"), (b"\n", "not empty"), (b"\xff\xfe", "it is no text")],
+    [(None, "No such file"), (b"\n", "not empty"), (b"\xff\xfe", "it is not text")],
 )
 def test_a_file_of_a_secret_that_says_nothing_is_named(
     content: bytes | None, rule: str, tmp_path: Path
@@ -300,9 +300,9 @@ def test_other_commands_of_a_container_run_with_its_variables() -> None:
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("CODEBASE_MCP_PROT", "is no setting; did you mean CODEBASE_MCP_PORT?"),
-        ("CODEBASE_MCP_TOOLSET", "is no setting; did you mean CODEBASE_MCP_TOOLSETS?"),
-        ("CODEBASE_MCP_XYZZY_PLUGH_FROTZ", "is no setting"),
+        ("CODEBASE_MCP_PROT", "is not a setting; did you mean CODEBASE_MCP_PORT?"),
+        ("CODEBASE_MCP_TOOLSET", "is not a setting; did you mean CODEBASE_MCP_TOOLSETS?"),
+        ("CODEBASE_MCP_XYZZY_PLUGH_FROTZ", "is not a setting"),
     ],
 )
 def test_a_variable_that_looks_like_ours_and_is_none_is_a_warning(name: str, warning: str) -> None:

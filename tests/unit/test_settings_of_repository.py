@@ -123,7 +123,7 @@ def test_an_answer_can_say_what_the_file_decided() -> None:
     assert json.loads(json.dumps(described)) == {
         "file": FILE,
         "ignore_patterns": ["x"],
-        "warnings": [f"{FILE}: git.depht is no setting; did you mean git.depth?"],
+        "warnings": [f"{FILE}: git.depht is not a setting; did you mean git.depth?"],
     }
     assert holds('project = "my-app"').described() == {}
 
@@ -134,13 +134,13 @@ def test_an_answer_can_say_what_the_file_decided() -> None:
         ("[git]\ndepth = 0", "git.depth", "0", "must be a whole number from 1 to 10000"),
         ('[git]\ndepth = "5"', "git.depth", "5", "must be a whole number from 1 to 10000"),
         ("[git]\ndepth = true", "git.depth", "True", "must be a whole number from 1 to 10000"),
-        ('[git]\nbranches = "main"', "git.branches", "main", "must be a list of texts"),
-        ("[git]\nbranches = [1]", "git.branches", "[1]", "must be a list of texts"),
+        ('[git]\nbranches = "main"', "git.branches", "main", "must be a list of strings"),
+        ("[git]\nbranches = [1]", "git.branches", "[1]", "must be a list of strings"),
         (
             '[git]\nbranches = ["--exec=x"]',
             "git.branches",
             "['--exec=x']",
-            "must be a list of branches' names, which may hold *",
+            "must be a list of branch names, which may contain *",
         ),
         (
             'include_submodules = "yes"',
@@ -152,7 +152,7 @@ def test_an_answer_can_say_what_the_file_decided() -> None:
             'ignore_patterns = ["a\\nb"]',
             "ignore_patterns",
             "['a\\nb']",
-            "must be a list of texts, without line breaks",
+            "must be a list of strings, without line breaks",
         ),
         (
             "max_file_bytes = 1.5",

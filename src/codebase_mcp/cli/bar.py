@@ -1,4 +1,4 @@
-"""How is a person at a terminal shown how far a run is?"""
+"""How does a person at a terminal see the progress of a run?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from codebase_mcp.index.progress import RunProgress
 
 @contextmanager
 def shown_bar() -> Iterator[Callable[[RunProgress], None]]:
-    """A bar on standard error if that is a terminal, and what to tell it."""
+    """A bar on standard error if that is a terminal, and the function that updates it."""
     console = Terminal(stderr=True)
     with Bar(
         SpinnerColumn(),

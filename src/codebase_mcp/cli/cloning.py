@@ -1,4 +1,4 @@
-"""Where is what shall be indexed? A directory as it is, or a URL's clone, brought up to date."""
+"""What is to be indexed? A directory as it is, or the updated clone of a URL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Source:
 
 
 def check_flags(options: argparse.Namespace) -> None:
-    """Refuse what was said and cannot be meant.
+    """Refuse options that do not fit together.
 
     Raises:
         InvalidInput: flags contradict each other, or what is to be indexed.
@@ -92,7 +92,7 @@ async def find_source(
         clone = await asyncio.shield(work)
     except asyncio.CancelledError:
         transfer.stop()
-        await asyncio.wait([work])  # what was begun is being removed
+        await asyncio.wait([work])  # until the partial clone is removed
         work.exception()
         raise
     return Source(clone.root, clone.name, remote, clone)
@@ -112,7 +112,7 @@ def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
         raise InvalidInput.of(
             "path",
             remote.url,
-            f"{remote.url} was not fetched yet, so that nothing is known of its files",
+            f"{remote.url} has not been fetched yet, so its files are unknown",
             rule="a directory, or a URL that was indexed before",
             hint="Index it without --dry-run, or clone it yourself and name the directory.",
         )

@@ -1,4 +1,4 @@
-"""Does everything work here? One canary goes the whole way: database, model, index, search."""
+"""Does everything work here? A small test index goes through database, model, index and search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def feed_canary(bird, seeds):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step of the way: whether it works, what was found, and the way out if it does not."""
+    """One step: whether it works, what was found, and a hint if it does not work."""
 
     name: str
     ok: bool
@@ -51,7 +51,7 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
         )
     else:
         async with app:
-            checks += await _way(app)
+            checks += await _steps(app)
     if options.json:
         print_json([asdict(check) for check in checks])
     else:
@@ -65,15 +65,15 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-async def _way(app: App) -> list[Check]:
+async def _steps(app: App) -> list[Check]:
     checks = []
-    steps: list[tuple[str, Callable[[], Awaitable[str]]]] = [
+    checked: list[tuple[str, Callable[[], Awaitable[str]]]] = [
         ("database", lambda: _database(app)),
         ("model", lambda: _model(app)),
         ("index", lambda: _index(app)),
         ("search", lambda: _search(app)),
     ]
-    for name, step in steps:
+    for name, step in checked:
         started = time.perf_counter()
         try:
             found, hint, ok = await step(), None, True
@@ -92,7 +92,7 @@ def _hint(error: CodebaseError) -> str | None:
 def _settings_check(settings: Settings) -> Check:
     chosen = settings.chosen()
     shown = " ".join(f"{settings.sources[name]}={value}" for name, value in chosen.items())
-    found = shown or "all as they are by default"
+    found = shown or "all have their defaults"
     hint = "; ".join(settings.warnings) or None
     return Check("settings", ok=True, found=found, duration_s=0, hint=hint)
 
@@ -111,7 +111,9 @@ async def _model(app: App) -> str:
         await embed(text) for text in ("user login", "authenticate", "matrix inverse")
     ]
     if not login @ authenticate > login @ matrix:
-        raise InternalError("The model knows no meaning: 'user login' is not near 'authenticate'")
+        raise InternalError(
+            "The model is unusable: it does not see that 'user login' is near 'authenticate'"
+        )
     return f"{model.facts.name}, {model.facts.dimension} dimensions"
 
 
@@ -124,7 +126,7 @@ async def _index(app: App) -> str:
         finally:
             await app.drop_project(CANARY_PROJECT)
     if report.run.status != "success" or not found.answer.hits:
-        raise InternalError("The canary was indexed, but the search does not find it")
+        raise InternalError("The canary was indexed, but the search did not find it")
     return f"{report.run.chunks_created} chunk of a canary indexed and found"
 
 

@@ -15,7 +15,7 @@ from codebase_mcp.cli.evaluation_report import as_json, show
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.output import print_json, say
-from codebase_mcp.cli.searching import patient
+from codebase_mcp.cli.searching import with_check_limit
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import IndexingFailed, InvalidInput
@@ -46,8 +46,8 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What was asked for, checked."""
+class _Options:
+    """The options, checked."""
 
     count: int
     seed: int
@@ -57,40 +57,40 @@ class _Wish:
 
 
 async def evaluate(options: argparse.Namespace, settings: Settings) -> int:
-    """Measure and show; the exit status is 0 however bad the answers are."""
-    wish = _checked(options)
+    """Measure and show; the exit status does not depend on the answers."""
+    wanted = _checked(options)
     root = resolve_root(str(Path(options.path).expanduser().absolute()))
     selection = repository_at(settings, root).selection
     corpus = await asyncio.to_thread(Corpus.of, root, selection)
-    questions = await asyncio.to_thread(_questions, options, wish, corpus)
+    questions = await asyncio.to_thread(_questions, options, wanted, corpus)
     if options.save:
         return _save(options, questions)
-    async with open_shell(patient(settings)) as shell:
-        evaluation = await _evaluated(shell, corpus, questions, wish, hidden=options.json)
+    async with open_shell(with_check_limit(settings)) as shell:
+        evaluation = await _evaluated(shell, corpus, questions, wanted, hidden=options.json)
     if options.json:
         print_json(as_json(evaluation))
     else:
-        show(evaluation, wish.worst, Terminal())
+        show(evaluation, wanted.worst, Terminal())
     return 0
 
 
-def _checked(options: argparse.Namespace) -> _Wish:
+def _checked(options: argparse.Namespace) -> _Options:
     if (options.file is None) == (options.mine is None):
         both = "FILE and --mine contradict each other" if options.file else "Name a FILE or --mine"
         raise InvalidInput.of("file", options.file, both, rule="a FILE or --mine")
     if options.save and options.mine is None:
-        message = "--save writes mined queries: it goes with --mine"
+        message = "--save writes mined queries and needs --mine"
         raise InvalidInput.of("save", options.save, message, rule="with --mine")
     if options.save and Path(options.save).exists():
         raise InvalidInput.of(
             "save",
             options.save,
-            f"{options.save} is there already, perhaps edited",
+            f"{options.save} already exists and may have been edited",
             rule="a new file",
             hint="Name another file, or delete this one.",
         )
     numbers = {name: _number(name, getattr(options, name)) for name in _NUMBERS}
-    return _Wish(**numbers, project_id=check_project_id(options.project))
+    return _Options(**numbers, project_id=check_project_id(options.project))
 
 
 def _number(name: str, text: str) -> int:
@@ -102,10 +102,10 @@ def _number(name: str, text: str) -> int:
     return number
 
 
-def _questions(options: argparse.Namespace, wish: _Wish, corpus: Corpus) -> list[Question]:
+def _questions(options: argparse.Namespace, wanted: _Options, corpus: Corpus) -> list[Question]:
     """The queries, all of whose targets are there."""
     if options.mine:
-        return mine(corpus, options.mine, wish.count, wish.seed).questions
+        return mine(corpus, options.mine, wanted.count, wanted.seed).questions
     with opened(options.file) as file:
         content = file.read()
     name = "standard input" if options.file == "-" else options.file
@@ -134,24 +134,24 @@ def _save(options: argparse.Namespace, questions: Sequence[Question]) -> int:
 
 
 async def _evaluated(
-    shell: Shell, corpus: Corpus, questions: Sequence[Question], wish: _Wish, *, hidden: bool
+    shell: Shell, corpus: Corpus, questions: Sequence[Question], wanted: _Options, *, hidden: bool
 ) -> Evaluation:
     app = await shell.app()
     with progress_bar(hidden=hidden) as progress:
         report = await app.index(
-            corpus.root, wish.project_id, progress=progress, identity=shell.identity
+            corpus.root, wanted.project_id, progress=progress, identity=shell.identity
         )
     if report.run.status == "failed":
         raise IndexingFailed("; ".join(report.run.errors[-1:]) or "The index run failed")
     indexed = await _indexed(app, corpus, report)
     with progress_bar(hidden=hidden) as progress:
-        answers = await _ask(shell, questions, report, wish.limit, progress)
-    found = await asyncio.to_thread(_grep, questions, indexed, wish.limit)
+        answers = await _ask(shell, questions, report, wanted.limit, progress)
+    found = await asyncio.to_thread(_grep, questions, indexed, wanted.limit)
     return Evaluation(
         root=corpus.root,
         project_id=report.project.project_id,
         files=len(indexed.files),
-        limit=wish.limit,
+        limit=wanted.limit,
         outcomes=[
             _outcome(question, listed, grepped, indexed)
             for question, listed, grepped in zip(questions, answers, found, strict=True)

@@ -1,24 +1,14 @@
-"""The options of ``codebase-mcp eval``. Nothing but argparse is imported."""
+"""The command ``codebase-mcp eval``."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any
+from codebase_mcp.cli.command import Command
+from codebase_mcp.cli.flags import SettingsParser
 
 SOURCES = ("commits", "docstrings", "all")
 
 
-def add_eval_command(commands: Any, lazily: Callable[[str, str], Any]) -> None:
-    """How good is search on one's own repository and queries?"""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "eval",
-        help="Measure search on your own repository and queries, beside grep",
-        description="Ask the queries of a file, or queries mined from the repository itself, and "
-        "tell how good the answers are and what they cost to read, beside grep's. "
-        "The repository is indexed first, or what changed in it.",
-    )
-    parser.set_defaults(command=lazily("evaluate", "evaluate"), names_repository=True)
+def _eval_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "file",
         nargs="?",
@@ -46,5 +36,16 @@ def add_eval_command(commands: Any, lazily: Callable[[str, str], Any]) -> None:
     parser.add_argument(
         "--worst", default="5", metavar="N", help="queries to show that did worst (5)"
     )
-    parser.add_argument("--project", help="project workspace (the default one)")
-    parser.add_argument("--json", action="store_true", help="print JSON, every query included")
+
+
+EVAL = Command(
+    "eval",
+    "Measure search quality on your own repository and queries, compared with grep",
+    "evaluate:evaluate",
+    _eval_options,
+    description="Run the queries of a file, or queries mined from the repository itself, and "
+    "report how good the answers are and how many tokens they cost to read, compared with grep. "
+    "The repository is indexed first.",
+    json="print JSON, every query included",
+    defaults={"names_repository": True},
+)

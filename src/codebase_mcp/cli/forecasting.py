@@ -24,7 +24,7 @@ MAX_FAILURES_SHOWN = 20
 
 
 async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
-    """Tell what a run would do; nothing is written, not even where nothing is yet."""
+    """Show what a run would do; nothing is written."""
     source = cloned_source(options, settings)
     async with await App.open(settings) as app:
         found = await app.dry_run.of(
@@ -95,10 +95,10 @@ def _show(found: IndexForecast, console: Terminal) -> None:
         f"about {_size(forecast.database_bytes)} more in the database"
     )
     if found.second_tier:
-        words = f"{found.second_tier} embeds them later, in the background: that is not counted"
+        words = f"{found.second_tier} embeds them later in the background, in addition"
         console.print(words, style="dim")
     if forecast.needs_rebuild:
-        words = "Another version of this program made the index: it needs --force, which counts all"
+        words = "Another version of this program made the index: with --force, all files count"
         console.print(words, style="yellow")
     console.print(f"languages: {_counts(forecast.languages)}", style="dim")
     console.print(f"kinds: {_counts(forecast.kinds)}", style="dim")
@@ -117,7 +117,7 @@ def _show(found: IndexForecast, console: Terminal) -> None:
     if len(forecast.failures) > MAX_FAILURES_SHOWN:
         rest = len(forecast.failures) - MAX_FAILURES_SHOWN
         console.print(f"… and {rest} more (--json lists all)")
-    console.print("Nothing was written. Leave out more with .mcpignore.", style="dim")
+    console.print("Nothing was written. Exclude more files with .mcpignore.", style="dim")
 
 
 def _table(title: str, shares: Sequence[Share]) -> Table:

@@ -20,7 +20,7 @@ async def project_here(app: App, options: argparse.Namespace, identity: Identity
     """
     named: str | None = options.project
     meant = await app.resolver.choose(named, identity)
-    if meant.source != "default" and not options.index and not _is_attended(options):
+    if meant.source != "default" and not options.index and not _is_interactive(options):
         return named
     directory = (identity.directory or Path.cwd()).resolve()
     holding = await app.projects_at(directory)
@@ -37,15 +37,15 @@ async def project_here(app: App, options: argparse.Namespace, identity: Identity
     return names[0]
 
 
-def _is_attended(options: argparse.Namespace) -> bool:
-    """Whether somebody can be asked."""
+def _is_interactive(options: argparse.Namespace) -> bool:
+    """Whether a person can be asked."""
     return not options.json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _is_wanted(directory: Path, options: argparse.Namespace) -> bool:
     """Ask a person whether to index the repository that they stand in."""
     top = work_tree_of(directory)
-    if top is None or not _is_attended(options):
+    if top is None or not _is_interactive(options):
         return False
     ask(f"{top} is not indexed yet. Index it now? [Y/n]")
     try:

@@ -1,4 +1,4 @@
-"""How is a hint for agents, who call tools, said to somebody at a shell, who types commands?
+"""How is a hint for agents, who call tools, worded for a person at a shell, who types commands?
 
 Errors are worded once, for agents. Every tool is a command and every parameter of it a flag, so a
 hint for the shell has the one in place of the other.

@@ -61,7 +61,7 @@ async def index(
 
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
-    """Let a worker do it, one that is there or else a new one."""
+    """Queue a job; a worker is started if none is running."""
     from codebase_mcp.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
@@ -89,7 +89,7 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
         }
         return print_json(content)
     console = Terminal()
-    console.print(f"Job {job.id} waits to index {job.root}")
+    console.print(f"Job {job.id} is queued to index {job.root}")
     if not started.has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
     return 0
@@ -97,7 +97,7 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
 
 @contextmanager
 def progress_bar(*, hidden: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """A bar on standard error for as long as a run goes on, and what to tell it."""
+    """A progress bar on standard error, and the function that updates it."""
     if hidden:
         yield lambda _: None
         return

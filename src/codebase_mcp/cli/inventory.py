@@ -50,7 +50,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         _show(repository, console, states.get(repository.id))
     _show_indexing(indexing, console)
     if tier is not None:
-        console.print(f"second tier: {in_words(tier)}", style="dim")
+        console.print(f"secondary model: {in_words(tier)}", style="dim")
     for notice in notices:
         console.print(in_commands(notice), style="yellow")
     return 0

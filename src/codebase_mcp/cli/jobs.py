@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from codebase_mcp.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import console, day
+from codebase_mcp.cli.showing import console, local_time
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.queue import NO_WORKER, IndexJob
 from codebase_mcp.settings import Settings
@@ -73,7 +73,7 @@ def _show(known: list[IndexJob]) -> None:
             job.project_id or "(default)",
             job.root,
             _status(job),
-            day(since.isoformat()),
+            local_time(since.isoformat()),
         )
     console.print(table)
     for job in known:

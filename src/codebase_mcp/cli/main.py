@@ -11,38 +11,27 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from codebase_mcp import telemetry
-from codebase_mcp.cli.database_commands import add_database_commands
-from codebase_mcp.cli.evaluate_arguments import add_eval_command
-from codebase_mcp.cli.flags import (
-    SEE_ALSO,
-    SettingsParser,
-    command_first,
-    flags_in,
-    show_settings,
-)
-from codebase_mcp.cli.job_commands import add_job_commands
-from codebase_mcp.cli.model_arguments import add_model_command
+from codebase_mcp.cli.commands import SERVE, all_commands, listing
+from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
-from codebase_mcp.cli.record_commands import Subparsers, add_record_commands
-from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.settings import Problem, Settings
 
 _log = logging.getLogger(__name__)
 
-# So many objects a command makes by loading its modules, and they stay: to look for garbage among
-# them again and again takes a tenth of its time.
+# The number of objects that a command creates when it loads its modules. They stay until it ends:
+# to look for garbage among them repeatedly takes a tenth of its time.
 LOADED_OBJECTS = 100_000
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-Command = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]
+Run = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]
+"""The function of a command; its result is the exit status."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     ordered = command_first(arguments)
     if tool_commands.is_tool(ordered):
         options = tool_commands.parse(ordered)
-        command: Command = tool_commands.call
+        command: Run = tool_commands.call
     else:
         options = build_parser(only=next(iter(ordered), "serve")).parse_args(arguments)
         command = options.command
@@ -82,147 +71,41 @@ def run(arguments: Sequence[str]) -> int:
         show_error(error, as_json=options.json)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        warn("Interrupted; what was stored stays.")
+        warn("Interrupted. What was stored so far is kept.")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return EXIT_FAILED
     except Exception as error:
-        show_error(_known(error), as_json=options.json)
+        show_error(_as_known(error), as_json=options.json)
         return EXIT_FAILED
     finally:
         telemetry.end()
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """All commands but the tools', which `tool_commands` makes from their schemas.
+    """The parser of all commands but the tools', which `tool_commands` makes from their schemas.
 
-    With ``only``, no other parser than that command's is made, if there is one of that name.
+    With ``only``, it has that command alone if there is one of this name: each parser takes a
+    millisecond to make.
     """
     parser = SettingsParser(
         prog="codebase-mcp",
-        description="Code search for AI coding agents. Without a command it serves MCP on stdio.",
-        epilog="Every MCP tool is also a command: codebase-mcp search_code --query '…'. "
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description="Code search for AI coding agents. Without a command it serves MCP on stdio.\n"
+        + listing(),
+        epilog="Every MCP tool is also a command: codebase-mcp search_code --query '…'.\n"
         + SEE_ALSO,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    parser.set_defaults(command=_lazily("serve", "serve"), json=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    _add_commands(commands if only is None else _Only(commands, only))
-    return parser if only is None or only in commands.choices else build_parser()
-
-
-class _Only:
-    """Takes one command of all: each of the others' parsers would take a millisecond to make."""
-
-    def __init__(self, commands: Subparsers, name: str) -> None:
-        self._commands = commands
-        self._name = name
-
-    def add_parser(self, name: str, **options: Any) -> Any:
-        """The parser of the one command; nothing in the place of any other."""
-        return self._commands.add_parser(name, **options) if name == self._name else _Ignored()
-
-
-class _Ignored:
-    """Stands for the parser of a command that is not asked for: whatever it is told is lost."""
-
-    def __getattr__(self, _: str) -> Callable[..., _Ignored]:
-        return lambda *_, **__: self
-
-
-def _add_commands(commands: Subparsers) -> None:
-    serve = _command(
-        commands, "serve", _lazily("serve", "serve"), "Serve MCP, on stdio unless told otherwise"
-    )
-    show_settings(serve, usage="%(prog)s [SETTINGS]")
-    serve.set_defaults(json=False)
-
-    index = _command(
-        commands,
-        "index",
-        _lazily("early_start", "index"),
-        "Index a repository, or what changed in it",
-    )
-    _add_index_options(index)
-    _project_options(index)
-    add_job_commands(commands, _lazily)
-    watch = _command(
-        commands,
-        "watch",
-        _lazily("watch", "watch"),
-        "Let the index follow the files, as they change",
-    )
-    watch.add_argument(
-        "paths", nargs="*", metavar="PATH", help="directories (all repositories of the project)"
-    )
-    watch.add_argument(
-        "--poll", action="store_true", help="look at the files again and again (network drives)"
-    )
-    _project_options(watch)
-
-    search = _command(commands, "search", _lazily("searching", "search"), "Search the indexed code")
-    search.add_argument("query", nargs="+", help="a question, or a symbol's name")
-    search.add_argument("--limit", default="10", help="results at most (10)")
-    search.add_argument("--file-type", help="only files with this extension")
-    search.add_argument("--directory", help="only files below this directory")
-    search.add_argument("--context", dest="context_lines", default="0", help="lines around (0)")
-    search.add_argument(
-        "--index",
-        action="store_true",
-        help="index the repository here first, if it is not yet; on a terminal search asks",
-    )
-    search.add_argument("--explain", action="store_true", help="show what made each rank")
-    _project_options(search)
-
-    status = _command(
-        commands,
-        "status",
-        _lazily("inventory", "status"),
-        "Show what is indexed, and how fresh it is",
-    )
-    _project_options(status)
-    projects = _command(
-        commands,
-        "projects",
-        _lazily("inventory", "projects"),
-        "List projects and their repositories",
-    )
-    _project_options(projects)
-    remove = _command(commands, "remove", _lazily("indexing", "remove"), "Forget a repository")
-    remove.add_argument(
-        "path", help="its directory, which need not exist any more, its URL, or its id"
-    )
-    _project_options(remove)
-    add_eval_command(commands, _lazily)
-    add_model_command(commands, _lazily)
-    add_record_commands(commands, _lazily)
-    add_database_commands(commands, _lazily)
-    trust = _command(
-        commands, "trust", _lazily("trust", "trust"), "Let a .mcp-context.toml name its project"
-    )
-    trust.add_argument("directory", nargs="?", default=".", help="where to look for it, upward (.)")
-    trust.add_argument("--json", action="store_true", help="print JSON")
-    settings = _command(
-        commands,
-        "settings",
-        _lazily("settings_command", "settings_command"),
-        "Show every setting, its value and where that comes from",
-    )
-    show_settings(settings, usage="%(prog)s [PATH] [--json] [SETTINGS]")
-    settings.add_argument(
-        "path", nargs="?", default=".", help="a repository, whose .mcp-context.toml counts too (.)"
-    )
-    settings.add_argument("--json", action="store_true", help="print JSON")
-    settings.set_defaults(names_repository=True)
-    doctor = _command(
-        commands, "doctor", _lazily("doctor", "doctor"), "Check the whole way with a small canary"
-    )
-    _project_options(doctor)
-    setup = _command(
-        commands, "setup", _lazily("setup.command", "setup"), "Let agents know this server"
-    )
-    add_setup_arguments(setup)
+    parser.set_defaults(command=SERVE.call, json=False)
+    # The description lists them, by group.
+    commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", help=argparse.SUPPRESS)
+    chosen = [command for command in all_commands() if command.name == only]
+    for command in chosen or all_commands():
+        command.add_to(commands)
+    return parser
 
 
 class _Version(argparse.Action):
@@ -235,35 +118,16 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _add_index_options(index: SettingsParser) -> None:
-    index.add_argument("path", help="directory of the repository, or the URL of a git repository")
-    index.add_argument(
-        "--force", action="store_true", help="rebuild everything, with the configured model"
-    )
-    index.add_argument("--name", help="display name (the directory's, or org/name of a URL)")
-    index.add_argument("--dry-run", action="store_true", help="only tell what it would do and cost")
-    index.add_argument("--branch", metavar="NAME", help="of a URL: branch or tag (the default one)")
-    index.add_argument("--depth", metavar="N", help="of a URL: commits to fetch (1)")
-    index.add_argument("--full", action="store_true", help="of a URL: fetch the whole history")
-    index.add_argument(
-        "--history", metavar="N", help="commits of history to keep from now on, 0 for none"
-    )
-    index.set_defaults(names_repository=True)
-    index.add_argument(
-        "--background", action="store_true", help="only ask for it: a server or a worker does it"
-    )
-
-
-def _known(error: Exception) -> CodebaseError:
-    """The error to show for one that nobody named."""
-    from codebase_mcp.tools.reply import unforeseen  # noqa: PLC0415 - seldom needed
+def _as_known(error: Exception) -> CodebaseError:
+    """The error to show for an unhandled exception."""
+    from codebase_mcp.tools.reply import unexpected  # noqa: PLC0415 - seldom needed
 
     if isinstance(error, FileNotFoundError) and not _has_working_directory():
         return InvalidInput(
-            "The working directory does not exist any more",
-            hint="Change to one that does; CODEBASE_MCP_PROJECT_DIR can name one for the server.",
+            "The working directory no longer exists",
+            hint="Change to an existing one; CODEBASE_MCP_PROJECT_DIR can name one for the server.",
         )
-    return unforeseen(error)
+    return unexpected(error)
 
 
 def _has_working_directory() -> bool:
@@ -292,18 +156,8 @@ def show_error(error: CodebaseError, *, as_json: bool) -> None:
         warn(f"Hint:  {shape['hint']}")
 
 
-def _lazily(module: str, function: str) -> Command:
-    """A command whose module is imported when it runs."""
-
-    async def command(options: argparse.Namespace, settings: Settings) -> int:
-        run_command: Command = getattr(import_module(f"codebase_mcp.cli.{module}"), function)
-        return await run_command(options, settings)
-
-    return command
-
-
 def _settings(options: argparse.Namespace) -> Settings:
-    """What was said, checked together with the context file of the repository that is named."""
+    """The settings, checked together with the context file of the repository that is named."""
     problems: list[Problem] = []
     if getattr(options, "names_repository", False):
         from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - for few commands
@@ -313,17 +167,6 @@ def _settings(options: argparse.Namespace) -> Settings:
         if not is_remote(options.path):
             problems = problems_in(Path(options.path), names_project=not is_named)
     return Settings.load(others=problems, **flags_in(options))
-
-
-def _command(commands: Subparsers, name: str, command: Command, summary: str) -> SettingsParser:
-    parser: SettingsParser = commands.add_parser(name, help=summary, description=summary + ".")
-    parser.set_defaults(command=command)
-    return parser
-
-
-def _project_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", help="project workspace (the default one)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 if __name__ == "__main__":

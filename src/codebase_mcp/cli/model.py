@@ -1,4 +1,4 @@
-"""See which embedding models a project has, and let the stronger one's vectors grow."""
+"""Show which embedding models a project has, and backfill the secondary model's vectors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings import Settings
 from codebase_mcp.tools.rules import check_project_id
 
-# How often it is looked how far another process is.
+# The interval at which the progress of another process is read.
 _POLL_S = 1.0
 
 
 async def model(options: argparse.Namespace, settings: Settings) -> int:
-    """The models of both tiers, that of each repository, and how far the second tier is."""
+    """The primary and secondary models, that of each repository, and the state of the backfill."""
     async with await App.open(settings) as app:
         project, repositories, _ = await _chosen(app, options, settings)
         state = await tier_of(app, project)
@@ -47,8 +47,8 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         return print_json(content)
     console = Terminal()
-    console.print(f"first tier:  {content['first_tier']}")
-    console.print(f"second tier: {in_words(state)}")
+    console.print(f"primary model:   {content['first_tier']}")
+    console.print(f"secondary model: {in_words(state)}")
     if repositories:
         table = Table(Column("repository", overflow="fold"), "indexed with", box=None)
         for repository in repositories:
@@ -60,18 +60,18 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def grow(options: argparse.Namespace, settings: Settings) -> int:
-    """Add the stronger model's vectors until none is missing, or wait until another process has.
+    """Backfill the secondary model's vectors, or wait until another process has done it.
 
     Raises:
-        InvalidInput: no stronger model is configured.
-        EmbeddingUnavailable: it is away.
+        InvalidInput: no secondary model is configured.
+        EmbeddingUnavailable: its provider does not answer.
     """
     from codebase_mcp.cli.indexing import progress_bar  # noqa: PLC0415 - clones are not for status
 
     async with await App.open(settings) as app:
         if not app.models.has_second:
             raise InvalidInput(
-                "No stronger embedding model is configured",
+                "No secondary embedding model is configured",
                 hint="Set OLLAMA_BASE_URL, CODEBASE_MCP_EMBEDDING_PROVIDER or"
                 " CODEBASE_MCP_EMBEDDING_MODEL; docs/embedding.md says how.",
             )
@@ -87,7 +87,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def drop(options: argparse.Namespace, settings: Settings) -> int:
-    """Delete the stronger models' vectors of a project.
+    """Delete the vectors of secondary models of a project.
 
     Raises:
         NotFound: it has none.
@@ -98,18 +98,18 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
             is_dropped = await secondary_model.drop(tx)
     if not is_dropped:
         raise NotFound(
-            "The project has no second tier",
+            "The project has no vectors of a secondary model",
             hint="codebase-mcp model shows which models it has.",
         )
     if options.json:
         print_json({"status": "dropped"}, indent=None)
     else:
-        Terminal().print("The second tier is dropped; searches use the first alone")
+        Terminal().print("Deleted the secondary model's vectors. Searches use the primary model.")
     return 0
 
 
 def in_words(state: SecondaryModelState | None) -> str:
-    """How far the second tier is."""
+    """The state of the backfill, for people."""
     if state is None:
         return "none"
     words = f"{state.model}, {state.chunks_done:,} of {state.chunks_total:,} chunks, {state.state}"
@@ -125,7 +125,7 @@ async def _grown(
     locks: ProjectTryLocks,
     report: Any,
 ) -> SecondaryModelState:
-    """How far it is when nothing is left to do."""
+    """Backfill, and return the final state."""
     name = app.models.embedder.name
     while not await locks.acquire(project, backfill_lock()):
         state = await tier_of(app, project, named)
@@ -155,7 +155,7 @@ async def _grown(
 async def tier_of(
     app: App, project: Project, named: Sequence[UUID] | None = None
 ) -> SecondaryModelState | None:
-    """How far the second tier is, of a project or of some of its repositories."""
+    """The state of the backfill of a project, or of some of its repositories."""
     configured = app.models.embedder.name if app.models.has_second else None
     async with app.database.transaction(project, readonly=True) as tx:
         return await secondary_model.load_state(tx, configured, named)

@@ -1,4 +1,4 @@
-"""What a person or a program is told in a line; none of it steers the terminal that it ends in."""
+"""Lines for a person or a program; control characters in them never reach the terminal."""
 
 from __future__ import annotations
 

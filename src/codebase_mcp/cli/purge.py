@@ -72,24 +72,25 @@ def _described(target: Target) -> str:
 
 
 def _confirm(what: str, options: argparse.Namespace) -> None:
-    """Ask a person; a program has to say that it means it.
+    """Ask a person for confirmation; a program passes ``--yes``.
 
     Raises:
-        InvalidInput: nobody is there to ask, or whoever is does not want it.
+        InvalidInput: there is no terminal to ask at, or the answer is not yes.
     """
     if options.yes:
         return
     if not sys.stdin.isatty():
         raise InvalidInput(
-            f"This erases {what}: nobody is there to confirm it", hint="Pass --yes to mean it."
+            f"This erases {what} and needs confirmation",
+            hint="Pass --yes to confirm.",
         )
-    ask(f"Erase {what}, for good? [yes/no]")
+    ask(f"Erase {what} permanently? [yes/no]")
     if sys.stdin.readline().strip().lower() != "yes":
         raise InvalidInput("Nothing was erased", hint="Answer yes, or pass --yes.")
 
 
 def _selection(settings: Settings, root: Path) -> Selection:
-    """What the settings leave out at a place; a broken file of settings there must not hinder."""
+    """What the settings leave out at a place; an invalid context file there is ignored."""
     try:
         return repository_at(settings, root).selection
     except InvalidInput:
@@ -119,9 +120,9 @@ def _show(what: str, purged: Purged) -> None:
     console.print(table)
     empty = sum(not before for before in purged.before.values())
     if empty:
-        console.print(f"{counted(empty, 'more table')} had nothing of it", style="dim")
+        console.print(f"{counted(empty, 'more table')} had no rows", style="dim")
     if purged.kept:
-        console.print("The same text stays, as other files show it:", style="yellow")
+        console.print("The same text is kept for other files that contain it:", style="yellow")
         for path in purged.kept[:MAX_SHOWN]:
             console.print(f"  {path}")
         if len(purged.kept) > MAX_SHOWN:

@@ -1,142 +1,187 @@
-"""The options of the commands that people keep their records with.
-
-Nothing but argparse is imported: what a command needs is loaded when it runs.
-"""
+"""Which commands are there for the records of a project: tasks, memory, work items?"""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any
+from typing import get_args
 
-Subparsers = Any  # argparse keeps the type to itself
-Lazily = Callable[[str, str], Any]
+from codebase_mcp.cli.command import Command
+from codebase_mcp.cli.flags import SettingsParser
+from codebase_mcp.records.vocabulary import (
+    ObservationType,
+    TaskStatus,
+    WorkItemStatus,
+    WorkItemType,
+)
 
-TASK_STATUSES = ("need to be done", "in-progress", "complete")
-WORK_ITEM_STATUSES = ("planned", "active", "completed", "blocked")
-LEVELS = ("project", "session", "task", "research", "subtask")
-OBSERVATION_TYPES = ("Decision", "Execution", "Summary", "Insight", "Pattern")
-
-
-def add_record_commands(commands: Subparsers, lazily: Lazily) -> None:
-    """Tasks, memory, work items; export and import of them all."""
-    _add_tasks(commands, lazily)
-    _add_memory(commands, lazily)
-    _add_work_items(commands, lazily)
-    _add_transfer(commands, lazily)
+TASK_STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
+WORK_ITEM_STATUSES: tuple[WorkItemStatus, ...] = get_args(WorkItemStatus)
+WORK_ITEM_TYPES: tuple[WorkItemType, ...] = get_args(WorkItemType)
+OBSERVATION_TYPES: tuple[ObservationType, ...] = get_args(ObservationType)
 
 
-def _add_tasks(commands: Subparsers, lazily: Lazily) -> None:
-    group = _group(commands, "tasks", "List, add and change tasks", lazily("tasks", "list_tasks"))
-    listing = _verb(group, "list", lazily("tasks", "list_tasks"), "List tasks, newest first")
-    listing.add_argument("--status", choices=TASK_STATUSES)
-    listing.add_argument("--branch", help="only tasks of branches that begin so")
-    _limit(listing, "20")
-    add = _verb(group, "add", lazily("tasks", "add_task"), "Add a task")
-    add.add_argument("title", nargs="+")
-    for name in ("description", "notes"):
-        add.add_argument(f"--{name}")
-    add.add_argument("--reference", action="append", metavar="PATH", help="a planning document")
-    _file(add)
-    show = _verb(group, "show", lazily("tasks", "show_task"), "Show a task with its history")
-    show.add_argument("id", help="its id, or the first digits of it")
-    update = _verb(group, "update", lazily("tasks", "update_task"), "Change a task")
-    update.add_argument("id", help="its id, or the first digits of it")
-    update.add_argument("--status", choices=TASK_STATUSES)
-    for name in ("title", "description", "notes", "branch", "commit"):
-        update.add_argument(f"--{name}")
-    _file(update)
-    for verb, status in (("start", "in-progress"), ("done", "complete")):
-        done = _verb(group, verb, lazily("tasks", "update_task"), f"Set a task to {status}")
-        done.add_argument("id", help="its id, or the first digits of it")
-        done.set_defaults(status=status)
+def _id(parser: SettingsParser) -> None:
+    parser.add_argument("id", help="its id, or the first digits of it")
 
 
-def _add_memory(commands: Subparsers, lazily: Lazily) -> None:
-    summary = "Search and add what was decided, done and learned"
-    group = _group(commands, "memory", summary, lazily("memory", "list_newest"))
-    newest = _verb(group, "list", lazily("memory", "list_newest"), "List the newest observations")
-    _limit(newest, "10")
-    search = _verb(group, "search", lazily("memory", "search"), "Search by meaning and by words")
-    search.add_argument("query", nargs="+")
-    search.add_argument("--type", choices=OBSERVATION_TYPES)
-    search.add_argument("--tag", action="append", help="only with this tag; may be repeated")
-    _limit(search, "10")
-    add = _verb(group, "add", lazily("memory", "add"), "Add an observation")
-    add.add_argument("content", nargs="+")
-    add.add_argument("--type", choices=OBSERVATION_TYPES, default="Insight")
-    add.add_argument("--tag", action="append")
-    _file(add)
-    show = _verb(group, "show", lazily("memory", "show"), "Show an observation, whole")
-    show.add_argument("id", help="its id, or the first digits of it")
+def _limit(parser: SettingsParser, default: str) -> None:
+    parser.add_argument("--limit", default=default, help=f"maximum number ({default})")
 
 
-def _add_work_items(commands: Subparsers, lazily: Lazily) -> None:
-    summary = "Show the tree of work, add to it and change it"
-    group = _group(commands, "work-items", summary, lazily("work_items", "show_tree"))
-    tree = _verb(group, "tree", lazily("work_items", "show_tree"), "Show the tree, or a part of it")
-    tree.add_argument("id", nargs="?", help="an item's id, or the first digits of it")
-    listing = _verb(group, "list", lazily("work_items", "list_items"), "List items, newest first")
-    listing.add_argument("--status", choices=WORK_ITEM_STATUSES)
-    listing.add_argument("--type", choices=LEVELS)
-    _limit(listing, "50")
-    add = _verb(group, "add", lazily("work_items", "add_item"), "Add an item")
-    add.add_argument("type", choices=LEVELS)
-    add.add_argument("title", nargs="+")
-    add.add_argument("--parent", metavar="ID", help="the item above, or the first digits of its id")
-    add.add_argument("--description")
-    add.add_argument("--status", choices=WORK_ITEM_STATUSES)
-    _file(add)
-    update = _verb(group, "update", lazily("work_items", "update_item"), "Change an item")
-    update.add_argument("id", help="its id, or the first digits of it")
-    update.add_argument("--status", choices=WORK_ITEM_STATUSES)
-    for name in ("title", "description"):
-        update.add_argument(f"--{name}")
-    _file(update)
-
-
-def _add_transfer(commands: Subparsers, lazily: Lazily) -> None:
-    text = "Write a project's records as JSON Lines"
-    export = commands.add_parser("export", help=text, description=text + ".")
-    export.add_argument("--output", metavar="FILE", help="where to (standard output)")
-    export.set_defaults(command=lazily("transfer", "export_records"))
-    _shared(export)
-    text = "Read such a file into a project, all of it or nothing"
-    taking = commands.add_parser("import", help=text, description=text + ".")
-    taking.add_argument("file", help="the file, or - for standard input")
-    taking.add_argument("--dry-run", action="store_true", help="check it, store nothing")
-    taking.set_defaults(command=lazily("transfer", "import_records"))
-    _shared(taking)
-
-
-def _group(commands: Subparsers, name: str, summary: str, command: Any) -> Any:
-    parser = commands.add_parser(name, help=summary, description=summary + ".")
-    parser.set_defaults(command=command)
-    _shared(parser)
-    return parser.add_subparsers(metavar="ACTION")
-
-
-def _verb(group: Any, name: str, command: Any, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = group.add_parser(
-        name, help=summary, description=summary + "."
-    )
-    parser.set_defaults(command=command)
-    _shared(parser, again=True)
-    return parser
-
-
-def _shared(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
-    # Said before the action or after it; what is not said after it must not undo what was before.
-    missing: dict[str, Any] = {"default": argparse.SUPPRESS} if again else {}
-    parser.add_argument("--project", help="project workspace (the one you work in)", **missing)
-    parser.add_argument("--json", action="store_true", help="print JSON", **missing)
-
-
-def _limit(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument("--limit", default=default, help=f"how many at most ({default})")
-
-
-def _file(parser: argparse.ArgumentParser) -> None:
+def _anchor(parser: SettingsParser) -> None:
     parser.add_argument(
-        "--at", action="append", metavar="FILE[:SYMBOL]", help="a place in the code it is about"
+        "--at",
+        action="append",
+        metavar="FILE[:SYMBOL]",
+        help="a place in the code that it is about; may be repeated",
     )
+
+
+def _new_task(parser: SettingsParser) -> None:
+    parser.add_argument("title", nargs="+", help="what to do, in short")
+    parser.add_argument("--description", help="what to do, and how to check the result")
+    parser.add_argument("--notes", help="findings and decisions")
+    parser.add_argument(
+        "--reference",
+        action="append",
+        metavar="PATH",
+        help="a planning document; may be repeated",
+    )
+    _anchor(parser)
+
+
+def _task_filters(parser: SettingsParser) -> None:
+    parser.add_argument("--status", choices=TASK_STATUSES, help="only tasks with this status")
+    parser.add_argument("--branch", help="only tasks of branches whose names begin with this")
+    _limit(parser, "20")
+
+
+def _task_changes(parser: SettingsParser) -> None:
+    _id(parser)
+    parser.add_argument("--status", choices=TASK_STATUSES, help="the new status")
+    parser.add_argument("--title", help="the new title")
+    for name in ("description", "notes"):
+        parser.add_argument(f"--{name}", help=f"the new {name}; an empty text removes the old")
+    parser.add_argument("--branch", help="a Git branch to link; an empty text unlinks it")
+    parser.add_argument("--commit", help="a full commit hash to link; an empty text unlinks it")
+    _anchor(parser)
+
+
+def _set_status(action: str, status: TaskStatus) -> Command:
+    """An action that sets one status."""
+    summary = f"Set a task to {status}"
+    return Command(action, summary, "tasks:update_task", _id, defaults={"status": status})
+
+
+TASKS = Command(
+    "tasks",
+    "List, add and change tasks",
+    "tasks:list_tasks",
+    actions=(
+        Command("list", "List tasks, newest first", "tasks:list_tasks", _task_filters),
+        Command("add", "Add a task", "tasks:add_task", _new_task),
+        Command("show", "Show a task with its history", "tasks:show_task", _id),
+        Command("update", "Change a task", "tasks:update_task", _task_changes),
+        _set_status("start", "in-progress"),
+        _set_status("done", "complete"),
+    ),
+)
+
+
+def _newest_observations(parser: SettingsParser) -> None:
+    _limit(parser, "10")
+
+
+def _observation_query(parser: SettingsParser) -> None:
+    parser.add_argument("query", nargs="+", help="a question or words")
+    parser.add_argument("--type", choices=OBSERVATION_TYPES, help="only this type")
+    parser.add_argument("--tag", action="append", help="only with this tag; may be repeated")
+    _limit(parser, "10")
+
+
+def _new_observation(parser: SettingsParser) -> None:
+    parser.add_argument("content", nargs="+", help="the text to remember")
+    parser.add_argument(
+        "--type", choices=OBSERVATION_TYPES, default="Insight", help="its type (Insight)"
+    )
+    parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
+    _anchor(parser)
+
+
+MEMORY = Command(
+    "memory",
+    "Search and add decisions, results and findings",
+    "memory:list_newest",
+    actions=(
+        Command("list", "List the newest observations", "memory:list_newest", _newest_observations),
+        Command("search", "Search by meaning and by words", "memory:search", _observation_query),
+        Command("add", "Add an observation", "memory:add", _new_observation),
+        Command("show", "Show a whole observation", "memory:show", _id),
+    ),
+)
+
+
+def _subtree(parser: SettingsParser) -> None:
+    parser.add_argument("id", nargs="?", help="an item's id, or the first digits of it")
+
+
+def _item_filters(parser: SettingsParser) -> None:
+    parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="only this status")
+    parser.add_argument("--type", choices=WORK_ITEM_TYPES, help="only this type")
+    _limit(parser, "50")
+
+
+def _new_item(parser: SettingsParser) -> None:
+    parser.add_argument("type", choices=WORK_ITEM_TYPES, help="its level in the tree")
+    parser.add_argument("title", nargs="+", help="what to do, in short")
+    parser.add_argument(
+        "--parent", metavar="ID", help="the item above, or the first digits of its id"
+    )
+    parser.add_argument("--description", help="what belongs to it, and how to check the result")
+    parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="its status (planned)")
+    _anchor(parser)
+
+
+def _item_changes(parser: SettingsParser) -> None:
+    _id(parser)
+    parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="the new status")
+    parser.add_argument("--title", help="the new title")
+    parser.add_argument("--description", help="the new description")
+    _anchor(parser)
+
+
+WORK_ITEMS = Command(
+    "work-items",
+    "Show the tree of work items, add to it and change it",
+    "work_items:show_tree",
+    actions=(
+        Command("tree", "Show the tree, or a part of it", "work_items:show_tree", _subtree),
+        Command("list", "List items, newest first", "work_items:list_items", _item_filters),
+        Command("add", "Add an item", "work_items:add_item", _new_item),
+        Command("update", "Change an item", "work_items:update_item", _item_changes),
+    ),
+)
+
+
+def _export_options(parser: SettingsParser) -> None:
+    parser.add_argument("--output", metavar="FILE", help="where to write (standard output)")
+
+
+def _import_options(parser: SettingsParser) -> None:
+    parser.add_argument("file", help="the exported file, or - for standard input")
+    parser.add_argument("--dry-run", action="store_true", help="check the file, store nothing")
+
+
+EXPORT = Command(
+    "export",
+    "Write a project's records as JSON Lines",
+    "transfer:export_records",
+    _export_options,
+)
+IMPORT = Command(
+    "import",
+    "Read exported records into a project: all of them, or none",
+    "transfer:import_records",
+    _import_options,
+)
+
+RECORD_COMMANDS = (TASKS, MEMORY, WORK_ITEMS, EXPORT, IMPORT)

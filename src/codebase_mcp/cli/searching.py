@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from codebase_mcp.app import SearchReport
     from codebase_mcp.cli.calling import Shell
     from codebase_mcp.cli.terminal import Terminal
-    from codebase_mcp.replies.text import Block, Reading
+    from codebase_mcp.replies.text import Block, SearchText
 
 # What a person should know about an index that is not ready.
 NOTES = {
-    "indexing": "An index run is going on: {} files to go.",
+    "indexing": "An index run is in progress: {} files to go.",
     "incomplete": "The index is incomplete: {} files to go. Run: codebase-mcp index PATH",
     "stale": "{} files have changed and are not indexed yet. Run: codebase-mcp index PATH",
-    "unchecked": "Whether files have changed since they were indexed is not known.",
-    "outdated": "An earlier version of this program made the index. Words and names answer; "
-    "meaning does when the index has been made anew, in the background.",
+    "unchecked": "It is unknown whether files have changed since they were indexed.",
+    "outdated": "An earlier version of this program made the index. Until it is rebuilt in the "
+    "background, only words and names are searched.",
 }
 
-# One command has more time to look than one search of many.
+# A command may spend more time on checking files than one of many searches.
 CHECK_MS = 2_000
 
 _LIMIT = whole_number(1, 50)
@@ -42,7 +42,7 @@ _LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text
 
 async def search(options: argparse.Namespace, settings: Settings) -> int:
     """Search and show; the exit status is 0 also when nothing is found."""
-    async with open_shell(patient(settings)) as shell:
+    async with open_shell(with_check_limit(settings)) as shell:
         project = await project_here(await shell.app(), options, shell.identity)
         if options.json:
             print_json(await _as_json(shell, options, project))
@@ -96,20 +96,20 @@ async def _report(shell: Shell, options: argparse.Namespace, project: str | None
     return await app.search(query, project, request, identity=shell.identity, with_help=True)
 
 
-def patient(settings: Settings) -> Settings:
-    """The settings with the time that one command takes for looking, unless somebody set it."""
+def with_check_limit(settings: Settings) -> Settings:
+    """The settings with the time limit of a command for checking files, unless one was set."""
     is_set = settings.sources.get("check_ms", DEFAULT) != DEFAULT
     return settings if is_set else replace(settings, check_ms=CHECK_MS)
 
 
-def show(reading: Reading, report: SearchReport, console: Terminal) -> None:
-    """Print what a reader gets for a person: in colours, cut to the width, paths to click on."""
+def show(text: SearchText, report: SearchReport, console: Terminal) -> None:
+    """Print the text of a search for a person: in colour, cut to the width, with linked paths."""
     roots = {str(one.repository_id): one.root for one in report.answer.snapshots}
-    for line in reading.head:
+    for line in text.head:
         console.print(line, style="yellow")
-    for block in reading.blocks:
+    for block in text.blocks:
         _show_block(block, roots[str(block.hit.repository_id)], console)
-    for line in reading.tail:
+    for line in text.tail:
         console.print(line, style="dim", no_wrap=True, overflow="ellipsis")
     console.print(f"{report.latency_ms:.0f} ms", style="dim")
 
@@ -136,5 +136,5 @@ def _show_block(block: Block, root: str, console: Terminal) -> None:
         code.rstrip()
         margin = Text(f"{block.margin(line)}  ", "dim")
         console.print(Text.assemble(margin, code), no_wrap=True, overflow="ellipsis")
-    for text in block.beside:
-        console.print(text, style="dim", no_wrap=True, overflow="ellipsis")
+    for detail in block.details:
+        console.print(detail, style="dim", no_wrap=True, overflow="ellipsis")

@@ -19,12 +19,12 @@ from codebase_mcp.web.shutdown import Shutdown
 if TYPE_CHECKING:
     from socket import socket
 
-# A client waits for the answer to its first message, not for what we do beside.
+# The answer to a client's first message goes before background work.
 _AFTER_HANDSHAKE_S = 0.3
 
 
 async def serve(options: argparse.Namespace, settings: Settings) -> int:
-    """Serve until the input closes or the process is told to end.
+    """Serve until the input closes or the process is stopped.
 
     Raises:
         InvalidInput: the address cannot be bound, or the settings do not go together.

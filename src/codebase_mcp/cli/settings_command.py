@@ -1,4 +1,4 @@
-"""Show every setting, its value, and where that was said."""
+"""Show every setting, its value and its source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, path_tex
 from codebase_mcp.repository_settings import RepositorySettings, repository_at
 from codebase_mcp.settings import DEFAULT, SETTINGS, Setting, Settings, text_of
 
-# Wide enough for a path a line where nobody's window sets the limit.
+# Wide enough for one path per line where there is no terminal window.
 _FILE_COLUMNS = 200
 
 
@@ -103,7 +103,7 @@ def _print(rows: list[_Row], repository: RepositorySettings) -> None:
         table = Table(title=section, title_justify="left", box=None, padding=(0, 2, 0, 0))
         table.add_column("variable", no_wrap=True)
         table.add_column("value", overflow="fold")
-        table.add_column("said by", overflow="fold")
+        table.add_column("source", overflow="fold")
         for row in rows:
             if row.setting.section == section:
                 style = "dim" if row.source == DEFAULT else ""

@@ -26,36 +26,38 @@ _COLOURS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """The tools, for one command and in the project that it names."""
+class ProjectTools:
+    """Calls the tools for one command, in the project that it names."""
 
     shell: Shell
     project: str | None
 
-    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """A tool's reply; what is None was not given."""
-        return await self.tell(tool, {k: v for k, v in arguments.items() if v is not None})
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """A tool's reply; arguments that are None are left out."""
+        return await self.call_with(tool, {k: v for k, v in arguments.items() if v is not None})
 
-    async def tell(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A tool's reply, where None has a meaning."""
+    async def call_with(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A tool's reply; None is passed on."""
         given = arguments if self.project is None else {**arguments, "project_id": self.project}
         return await self.shell.call(tool, given)
 
     async def find(self, kind: Shown, beginning: str) -> str:
-        """The whole id of the record whose id begins so."""
+        """The whole id of the record whose id has this beginning."""
         app, project_id = await self.shell.app(), check_project_id(self.project)
         async with app.enter(project_id, self.shell.identity, readonly=True) as here:
             return str(await whole_id(here.tx, kind, beginning))
 
 
 @asynccontextmanager
-async def open_desk(options: argparse.Namespace, settings: Settings) -> AsyncIterator[Desk]:
-    """A desk for one command."""
+async def open_tools(
+    options: argparse.Namespace, settings: Settings
+) -> AsyncIterator[ProjectTools]:
+    """The tools, opened for one command."""
     async with open_shell(settings) as shell:
-        yield Desk(shell, options.project)
+        yield ProjectTools(shell, options.project)
 
 
-def places(given: list[str] | None) -> list[dict[str, str]] | None:
+def anchors_from(given: list[str] | None) -> list[dict[str, str]] | None:
     """``src/a.py:Session.close`` as an anchor."""
     if given is None:
         return None
@@ -71,13 +73,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def short(identity: str) -> str:
-    """As much of an id as people need to tell records apart."""
+def short_id(identity: str) -> str:
+    """The first digits of an id, enough to distinguish records."""
     return identity[:8]
 
 
-def day(time: str | None) -> str:
-    """A time as people write it, in their own zone."""
+def local_time(time: str | None) -> str:
+    """A time in the local time zone."""
     if time is None:
         return ""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")

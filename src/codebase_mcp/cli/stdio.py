@@ -31,21 +31,21 @@ _STDIN = 0
 
 
 async def serve_stdio(server: FastMCP[None], holder: AppHolder, shutdown: Shutdown) -> None:
-    """Serve until the input ends, or the process is told to end."""
+    """Serve until the input ends, or the process is stopped."""
     relay = StdinRelay(shutdown)
     relay.put_in_place()
     closing = asyncio.create_task(_close_input(relay, holder, shutdown))
     try:
         await _serve(server, relay)
     except* BrokenPipeError:
-        pass  # the client has gone, and with it whoever would read a reply
+        pass  # the client has gone, so no one reads a reply
     finally:
         closing.cancel()
         shutdown.begin()
 
 
 async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
-    """What FastMCP does on stdio; by itself it lets nobody else reply."""
+    """What FastMCP does on stdio, except that the relay can reply too."""
     token = set_transport("stdio")
     try:
         async with server._lifespan_manager(), stdio_server() as (messages, replies):

@@ -10,12 +10,12 @@ from rich.text import Text
 
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import (
+    anchors_from,
     coloured,
     console,
-    day,
-    open_desk,
-    places,
-    short,
+    local_time,
+    open_tools,
+    short_id,
     show_anchors,
 )
 from codebase_mcp.settings import Settings
@@ -24,8 +24,8 @@ from codebase_mcp.settings import Settings
 async def list_tasks(options: argparse.Namespace, settings: Settings) -> int:
     """A table of tasks, newest first."""
     wanted = {name: getattr(options, name, None) for name in ("status", "branch", "limit")}
-    async with open_desk(options, settings) as desk:
-        reply = await desk.ask("list_tasks", **wanted)
+    async with open_tools(options, settings) as tools:
+        reply = await tools.call("list_tasks", **wanted)
     if options.json:
         return print_json(reply)
     tasks = reply["tasks"]
@@ -35,11 +35,11 @@ async def list_tasks(options: argparse.Namespace, settings: Settings) -> int:
     table = Table("id", "status", Column("title", overflow="fold"), "branch", "changed", box=None)
     for task in tasks:
         table.add_row(
-            short(task["id"]),
+            short_id(task["id"]),
             coloured(task["status"]),
             Text(task["title"]),
             Text(task["branch"] or ""),
-            day(task["updated_at"]),
+            local_time(task["updated_at"]),
         )
     console.print(table)
     if reply["total_count"] > len(tasks):
@@ -49,22 +49,22 @@ async def list_tasks(options: argparse.Namespace, settings: Settings) -> int:
 
 async def add_task(options: argparse.Namespace, settings: Settings) -> int:
     """Add one and show it."""
-    async with open_desk(options, settings) as desk:
-        reply = await desk.ask(
+    async with open_tools(options, settings) as tools:
+        reply = await tools.call(
             "create_task",
             title=" ".join(options.title),
             description=options.description,
             notes=options.notes,
             planning_references=options.reference,
-            anchors=places(options.at),
+            anchors=anchors_from(options.at),
         )
     return _show(reply, options)
 
 
 async def show_task(options: argparse.Namespace, settings: Settings) -> int:
     """One task, whole."""
-    async with open_desk(options, settings) as desk:
-        reply = await desk.ask("get_task", task_id=await desk.find("task", options.id))
+    async with open_tools(options, settings) as tools:
+        reply = await tools.call("get_task", task_id=await tools.find("task", options.id))
     return _show(reply, options)
 
 
@@ -75,12 +75,12 @@ async def update_task(options: argparse.Namespace, settings: Settings) -> int:
         value = getattr(options, name, None)
         if value is not None:
             given[name] = value if value or name in ("status", "title") else None
-    anchors = places(getattr(options, "at", None))
+    anchors = anchors_from(getattr(options, "at", None))
     if anchors is not None:
         given["anchors"] = anchors
-    async with open_desk(options, settings) as desk:
-        given["task_id"] = await desk.find("task", options.id)
-        reply = await desk.tell("update_task", given)
+    async with open_tools(options, settings) as tools:
+        given["task_id"] = await tools.find("task", options.id)
+        reply = await tools.call_with("update_task", given)
     return _show(reply, options)
 
 
@@ -88,7 +88,7 @@ def _show(task: dict[str, Any], options: argparse.Namespace) -> int:
     if options.json:
         return print_json(task)
     console.print(Text.assemble((task["title"], "bold"), "  ", coloured(task["status"])))
-    console.print(f"  {task['id']}  created {day(task['created_at'])}", style="dim")
+    console.print(f"  {task['id']}  created {local_time(task['created_at'])}", style="dim")
     for name in ("branch", "commit", "description", "notes"):
         if task[name]:
             console.print(Text(f"  {name}: {task[name]}"))
@@ -96,7 +96,7 @@ def _show(task: dict[str, Any], options: argparse.Namespace) -> int:
         console.print(Text(f"  see {reference}"))
     show_anchors(task["anchors"])
     for event in task.get("history") or ():
-        line = Text(f"  {day(event['at'])}  {event['field']}: {_change(event)}")
+        line = Text(f"  {local_time(event['at'])}  {event['field']}: {_change(event)}")
         console.print(line, style="dim")
     return 0
 

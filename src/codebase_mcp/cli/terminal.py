@@ -1,4 +1,4 @@
-"""How a person is shown more than a line: tables, colours, code."""
+"""How are tables, colours and code shown to a person?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codebase_mcp.printable import printable
 
 
 class Terminal(Console):
-    """A console for text that strangers wrote: nothing of it is markup or steers the terminal."""
+    """A console for untrusted text: none of it is markup or a control sequence."""
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from codebase_mcp.cli.commands import all_commands
 from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings import Settings
@@ -13,14 +14,10 @@ from codebase_mcp.tools.names import MODULES, tool_named
 
 
 def is_tool(arguments: Sequence[str]) -> bool:
-    """Whether these arguments call a tool."""
-    if not arguments or arguments[0] not in MODULES:
-        return False
-    return arguments[0] not in _SHARED_NAMES or _names_operation(arguments)
-
-
-# Commands whose names are tools' too: --operation tells them apart.
-_SHARED_NAMES = frozenset({"memory"})
+    """Whether these arguments call a tool; ``--operation`` tells it from a command of its name."""
+    name = next(iter(arguments), "")
+    is_command = any(command.name == name for command in all_commands())
+    return name in MODULES and (not is_command or _names_operation(arguments))
 
 
 def _names_operation(arguments: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
     """Write every record as a line; a file appears only when it is whole."""
     project_id = check_project_id(options.project)
     identity = identity_here(settings)
-    count = -1  # the header is none
+    count = -1  # the header is not a record
     async with await App.open(settings) as app:
         if not options.output:
             async for line in app.transfers.export_records(project_id, identity):
@@ -53,7 +53,7 @@ async def import_records(options: argparse.Namespace, settings: Settings) -> int
     say(f"{'Would import' if options.dry_run else 'Imported'}: {what}")
     same = sum(imported.unchanged.values())
     if same:
-        say(f"{same} were here already")
+        say(f"{same} already existed")
     return 0
 
 

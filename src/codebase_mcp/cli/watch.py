@@ -1,4 +1,4 @@
-"""Let the index follow the files, in the foreground: one line an update."""
+"""Update the index when files change, in the foreground: one line per update."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from codebase_mcp.web.shutdown import Shutdown
 
 
 async def watch(options: argparse.Namespace, settings: Settings) -> int:
-    """Follow the directories that are named, or all of a project, until told to end."""
+    """Watch the named directories, or all of a project, until stopped."""
     shutdown = Shutdown()
     printer = _Printer(as_json=options.json)
     with shutdown.handle_signals():
@@ -46,9 +46,9 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
             )
             printer.begin(roots)
             following = asyncio.create_task(watcher.run())
-            told = asyncio.create_task(shutdown.wait())
-            await asyncio.wait([following, told], return_when=asyncio.FIRST_COMPLETED)
-            for task in (told, following):
+            stopping = asyncio.create_task(shutdown.wait())
+            await asyncio.wait([following, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for task in (stopping, following):
                 task.cancel()
             await asyncio.wait([following])
             if not following.cancelled():
@@ -81,7 +81,7 @@ async def _find(
 
 
 class _Printer:
-    """Says on standard error what was updated; as JSON on standard output."""
+    """Prints each update on standard error, or as JSON on standard output."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -96,7 +96,7 @@ class _Printer:
     def on_taken_elsewhere(self, root: Path) -> None:
         """Another process follows it."""
         if not self._as_json:
-            self._print(f"{root} is watched by another process; when that ends, by this one", "dim")
+            self._print(f"{root} is watched by another process until that ends", "dim")
 
     def on_update(self, followed: IndexUpdate) -> None:
         """One update, or the failure of one."""
@@ -106,7 +106,7 @@ class _Printer:
         when = f"{datetime.now().astimezone():%H:%M:%S}  {followed.root.name or followed.root}  "
         run = followed.run
         if run is None:
-            message = followed.error.message if followed.error else "nothing known"
+            message = followed.error.message if followed.error else "unknown reason"
             self._print(f"{when}not updated: {message}", "yellow")
             return
         self._print(

@@ -12,13 +12,13 @@ from rich.tree import Tree
 
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import (
-    Desk,
+    ProjectTools,
+    anchors_from,
     coloured,
     console,
-    day,
-    open_desk,
-    places,
-    short,
+    local_time,
+    open_tools,
+    short_id,
     show_anchors,
 )
 from codebase_mcp.records.work_items import root_ids
@@ -32,9 +32,9 @@ MAX_ROOTS = 100
 async def show_tree(options: argparse.Namespace, settings: Settings) -> int:
     """One item with all below it, or all roots with theirs."""
     beginning = getattr(options, "id", None)
-    async with open_desk(options, settings) as desk:
-        roots = [await desk.find("work_item", beginning)] if beginning else await _roots(desk)
-        replies = [await desk.ask("get_work_item_hierarchy", work_item_id=root) for root in roots]
+    async with open_tools(options, settings) as tools:
+        roots = [await tools.find("work_item", beginning)] if beginning else await _roots(tools)
+        replies = [await tools.call("get_work_item_hierarchy", work_item_id=root) for root in roots]
     if options.json:
         return print_json({"trees": replies})
     if not replies:
@@ -50,8 +50,8 @@ async def show_tree(options: argparse.Namespace, settings: Settings) -> int:
 
 async def list_items(options: argparse.Namespace, settings: Settings) -> int:
     """A table of items, newest first."""
-    async with open_desk(options, settings) as desk:
-        reply = await desk.ask(
+    async with open_tools(options, settings) as tools:
+        reply = await tools.call(
             "query_work_items",
             status=options.status,
             item_type=options.type,
@@ -62,11 +62,11 @@ async def list_items(options: argparse.Namespace, settings: Settings) -> int:
     table = Table("id", "type", "status", Column("title", overflow="fold"), "changed", box=None)
     for item in reply["work_items"]:
         table.add_row(
-            short(item["id"]),
+            short_id(item["id"]),
             item["item_type"],
             coloured(item["status"]),
             Text(item["title"]),
-            day(item["updated_at"]),
+            local_time(item["updated_at"]),
         )
     console.print(table)
     console.print(f"{len(reply['work_items'])} of {reply['total']}", style="dim")
@@ -75,37 +75,37 @@ async def list_items(options: argparse.Namespace, settings: Settings) -> int:
 
 async def add_item(options: argparse.Namespace, settings: Settings) -> int:
     """Add one and show it."""
-    async with open_desk(options, settings) as desk:
-        reply = await desk.ask(
+    async with open_tools(options, settings) as tools:
+        reply = await tools.call(
             "create_work_item",
             item_type=options.type,
             title=" ".join(options.title),
             description=options.description,
             status=options.status,
-            parent_id=options.parent and await desk.find("work_item", options.parent),
-            anchors=places(options.at),
+            parent_id=options.parent and await tools.find("work_item", options.parent),
+            anchors=anchors_from(options.at),
         )
     return _show(reply, options)
 
 
 async def update_item(options: argparse.Namespace, settings: Settings) -> int:
     """Change what is given."""
-    async with open_desk(options, settings) as desk:
-        reply = await desk.ask(
+    async with open_tools(options, settings) as tools:
+        reply = await tools.call(
             "update_work_item",
-            work_item_id=await desk.find("work_item", options.id),
+            work_item_id=await tools.find("work_item", options.id),
             title=options.title,
             description=options.description,
             status=options.status,
-            anchors=places(options.at),
+            anchors=anchors_from(options.at),
         )
     return _show(reply, options)
 
 
-async def _roots(desk: Desk) -> list[str]:
+async def _roots(tools: ProjectTools) -> list[str]:
     """The ids of the items without a parent, oldest first."""
-    app, project_id = await desk.shell.app(), check_project_id(desk.project)
-    async with app.enter(project_id, desk.shell.identity, readonly=True) as here:
+    app, project_id = await tools.shell.app(), check_project_id(tools.project)
+    async with app.enter(project_id, tools.shell.identity, readonly=True) as here:
         return [str(root) for root in await root_ids(here.tx, MAX_ROOTS)]
 
 
@@ -126,7 +126,7 @@ def _label(item: dict[str, Any]) -> Text:
         item["title"],
         "  ",
         coloured(item["status"]),
-        (f"  {item['item_type']} {short(item['id'])}", "dim"),
+        (f"  {item['item_type']} {short_id(item['id'])}", "dim"),
     )
 
 
@@ -134,7 +134,7 @@ def _show(item: dict[str, Any], options: argparse.Namespace) -> int:
     if options.json:
         return print_json(item)
     console.print(_label(item))
-    console.print(f"  {item['id']}  created {day(item['created_at'])}", style="dim")
+    console.print(f"  {item['id']}  created {local_time(item['created_at'])}", style="dim")
     if item["description"]:
         console.print(Text(f"  {item['description']}"))
     show_anchors(item["anchors"])

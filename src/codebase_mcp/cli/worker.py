@@ -1,4 +1,4 @@
-"""Do background jobs in a process of its own."""
+"""Run background jobs in a process of its own."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _CONCURRENCY = whole_number(1, 64)
 
 
 async def worker(options: argparse.Namespace, settings: Settings) -> int:
-    """Do jobs until told to end, or until none is left; the one that runs then is given back.
+    """Run jobs until stopped, or until none is left. A running job returns to the queue.
 
     Raises:
-        InvalidInput: the number of jobs at once is none.
+        InvalidInput: ``--concurrency`` is invalid.
     """
-    # What a worker does is all that it has to say.
+    # The log of its jobs is a worker's only output.
     logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
     shutdown = Shutdown()
     with shutdown.handle_signals():
         async with await App.open(settings) as app, _backfilling(app, once=options.once):
             worker = Worker(app, _concurrency(options.concurrency, settings))
             working = asyncio.create_task(worker.run(once=options.once))
-            told = asyncio.create_task(shutdown.wait())
-            await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
-            told.cancel()
+            stopping = asyncio.create_task(shutdown.wait())
+            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
             if not working.done():
                 worker.stop_waiting()
                 working.cancel()
@@ -44,7 +44,7 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _backfilling(app: App, *, once: bool) -> AbstractAsyncContextManager[None]:
-    """What a worker does beside jobs, unless it is to end with them."""
+    """The backfill, which a worker runs in addition to jobs unless ``once``."""
     return nullcontext() if once else backfilling(app)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from uuid import UUID, uuid4
 
 from codebase_mcp.counting import Lexicon, term_table
@@ -28,11 +28,10 @@ from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
 from codebase_mcp.records.recall import passages
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tokens import TOKENS_VERSION
 
 _SQL = load_queries("codebase_mcp.records", "memory.sql")
-
-ObservationType = Literal["Decision", "Execution", "Summary", "Insight", "Pattern"]
 
 MAX_TAGS = 20
 

@@ -16,9 +16,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.records.anchors import MAX_ANCHORS, AnchorState, RecordKind
-from codebase_mcp.records.memory import ObservationType
-from codebase_mcp.records.tasks import TaskStatus
-from codebase_mcp.records.work_items import Level, WorkItemStatus
+from codebase_mcp.records.vocabulary import (
+    ObservationType,
+    TaskStatus,
+    WorkItemStatus,
+    WorkItemType,
+)
 from codebase_mcp.values import require_storable
 
 FORMAT = "codebase-mcp-records"
@@ -162,7 +165,7 @@ class EntityLine(Line):
 class WorkItemLine(Line):
     kind: Literal["work_item"]
     id: UUID
-    item_type: Level
+    item_type: WorkItemType
     title: Title
     description: Annotated[str, Field(max_length=2_000)] | None = None
     status: WorkItemStatus

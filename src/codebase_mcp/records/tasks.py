@@ -19,6 +19,7 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import NotFound
 from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
+from codebase_mcp.records.vocabulary import TaskStatus
 
 _SQL = load_queries("codebase_mcp.records", "tasks.sql")
 
@@ -31,8 +32,6 @@ def _showing(found: LiteralString) -> LiteralString:
 _ONE = _showing(_SQL["one_task"])
 _NEWEST = _showing(_SQL["newest_tasks"])
 _NEWEST_OF_BRANCH = _showing(_SQL["newest_tasks_of_branch"])
-
-TaskStatus = Literal["need to be done", "in-progress", "complete"]
 
 
 @dataclass(frozen=True, slots=True)

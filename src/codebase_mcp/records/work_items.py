@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import TypedDict, get_args
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
@@ -18,14 +18,12 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
 from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
+from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
 
 _SQL = load_queries("codebase_mcp.records", "work_items.sql")
 
-Level = Literal["project", "session", "task", "research", "subtask"]
-WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
-
 # From the highest to the lowest.
-LEVELS: tuple[Level, ...] = ("project", "session", "task", "research", "subtask")
+LEVELS: tuple[WorkItemType, ...] = get_args(WorkItemType)
 
 # A larger part of a tree is not useful in one reply.
 MAX_DESCENDANTS = 1_000
@@ -36,7 +34,7 @@ class WorkItem:
     """A work item; ``path`` are the ids from the root to itself."""
 
     id: UUID
-    item_type: Level
+    item_type: WorkItemType
     title: str
     description: str | None
     status: WorkItemStatus
@@ -67,7 +65,7 @@ class Wanted:
     """Which items are asked for; of a parent its children, or with ``below`` all below it."""
 
     status: WorkItemStatus | None = None
-    item_type: Level | None = None
+    item_type: WorkItemType | None = None
     parent_id: UUID | None = None
     below: bool = False
 
@@ -88,7 +86,7 @@ class Hierarchy:
 
 async def create_work_item(
     tx: Transaction,
-    item_type: Level,
+    item_type: WorkItemType,
     title: str,
     *,
     description: str | None = None,
@@ -234,8 +232,10 @@ def _not_found(message: str, field: str, item_id: UUID) -> NotFound:
     )
 
 
-def _not_above(parent_id: UUID, parent_type: Level, item_type: Level) -> CodebaseError:
-    """The error for an item that may not be below this parent."""
+def _not_above(
+    parent_id: UUID, parent_type: WorkItemType, item_type: WorkItemType
+) -> CodebaseError:
+    """Why an item cannot stand below this parent, and what can be done about it."""
     above = LEVELS[: LEVELS.index(item_type)]
     below = LEVELS[LEVELS.index(parent_type) + 1 :]
     ways = [f"take a parent_id of type {' or '.join(above)}"] if above else ["omit parent_id"]

@@ -1,1 +1,1 @@
-"""What does a reader get, and what does it cost?"""
+"""How are results written for a reader, within a budget of characters?"""

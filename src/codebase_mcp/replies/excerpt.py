@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from codebase_mcp.search.comments import description_lines
 
-# Around a matching line so many are shown with it.
+# The number of lines shown before and after a matching line.
 AROUND = 2
 
 # A signature that goes on is shown up to here.

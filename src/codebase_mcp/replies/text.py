@@ -15,37 +15,35 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
 from codebase_mcp.search.help import NO_HINT
+from codebase_mcp.settings_table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
     from codebase_mcp.app import SearchReport
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.hits import Hit
 
-DEFAULT_CHARS = 2_000
-MOST_CHARS = 4_000
+# A result that scores less is shown without code: readers found such code of no use.
+MIN_CODE_SCORE = 0.25
+# Below this share of the first one's score, results get one line each.
+SIMILAR_SHARE = 0.6
+# A first result with this score, and a sharp drop after it, is shown in full.
+CONFIDENT = 0.7
 
-# What scores less is no place to read: readers found such code of no use.
-POOR = 0.25
-# Below this share of the first one's score there is a cliff: what follows gets a line each.
-CLIFF = 0.6
-# An answer that is that sure, with a cliff behind it, is shown as far as it goes.
-SURE = 0.7
+# How many results of similar scores are shown with code, and how many without.
+MAX_WITH_CODE = 2
+MAX_NAMED = 5
 
-# How many results come with code where several are about as good, and how many without.
-MOST_WITH_CODE = 2
-MOST_NAMED = 5
+# A further place that scores less is left out, as is one without a name.
+MIN_PLACE_SCORE = 0.05
 
-# A further place that scores less says nothing, nor does one without a name.
-LEAST_PLACE = 0.05
-
-# A definition of so many lines is shown whole where it is the one that was meant.
-WHOLE_LINES = 30
+# The most lines of a definition that is shown in full.
+MAX_DEFINITION_LINES = 30
 
 _NOTES = {
-    "indexing": "Index: a run is going on, {} not searchable yet.",
-    "incomplete": "Index: the last run broke off, {} missing.",
+    "indexing": "Index: a run is in progress, {} not searchable yet.",
+    "incomplete": "Index: the last run was interrupted, {} missing.",
     "stale": "Index: {} changed since.",
-    "outdated": "Index: made by an earlier version; words and names answer until it is made anew.",
+    "outdated": "Index: of an earlier version; until it is rebuilt, only words and names count.",
     "absent": "No repository here has that repository_id.",
 }
 
@@ -61,7 +59,7 @@ class _Share:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One result as it is shown: its heading, lines of code with their numbers, what is beside it.
+    """One result as it is shown: its heading, lines of code with their numbers, details.
 
     Of the code, lines that are left out stand as one without a number.
     """
@@ -70,7 +68,7 @@ class Block:
     hit: Hit
     path: str
     code: tuple[tuple[int | None, str], ...]
-    beside: tuple[str, ...]
+    details: tuple[str, ...]
 
     @property
     def heading(self) -> str:
@@ -91,12 +89,12 @@ class Block:
             f"{self.margin(line)}{'   ' if line is None else '  '}{text}".rstrip()
             for line, text in self.code
         ]
-        return [self.heading, *code, *self.beside]
+        return [self.heading, *code, *self.details]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a reader gets: what limits the answer, the results, what to do next."""
+class SearchText:
+    """The text of a search: what limits the answer, the results, what to do next."""
 
     head: tuple[str, ...]
     blocks: tuple[Block, ...]
@@ -107,61 +105,61 @@ class Reading:
         return [*self.head, *(line for block in self.blocks for line in block.lines()), *self.tail]
 
 
-def search_text(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> str:
-    """The text of a search by definition, of at most so many characters."""
+def search_text(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> str:
+    """The text of a search by definition, of at most ``max_chars`` characters."""
     text = "\n".join(read_search(report, max_chars).lines())
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
-def read_search(report: SearchReport, max_chars: int = DEFAULT_CHARS) -> Reading:
-    """What is worth reading of a search by definition, in about so many characters."""
+def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> SearchText:
+    """What is worth reading of a search by definition, in about ``max_chars`` characters."""
     hits = report.answer.hits
     head = _head(report)
     if not hits:
-        return Reading((*head, *_help(report)), (), ())
+        return SearchText((*head, *_help(report)), (), ())
     roots = {one.repository_id: one.root for one in report.answer.snapshots}
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
         root = f"{roots[hit.repository_id]}/" if len(roots) > 1 else ""
         path = printable_line(root + hit.file_path)
         notes = report.notes[number - 1] if report.notes else ()
-        blocks.append(Block(number, hit, path, _code(hit, share), _beside(hit, share, notes)))
+        blocks.append(Block(number, hit, path, _code(hit, share), _details(hit, share, notes)))
     tail = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
     shown = _fitting(head, blocks, tail, max_chars)
     left = report.answer.file_count - shown
-    if left > 0 and (len(blocks) == 1 or blocks[1].code):  # behind a cliff nobody looks for more
+    if left > 0 and (len(blocks) == 1 or blocks[1].code):
         files = "1 more file" if left == 1 else f"{left} more files"
         tail.append(f"[{files}: limit, max_chars, directory]")
-    return Reading(tuple(head), tuple(blocks[:shown]), tuple(tail))
+    return SearchText(tuple(head), tuple(blocks[:shown]), tuple(tail))
 
 
 def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     """How much of the reply each result gets; what comes after those gets nothing."""
     scores = [hit.similarity_score for hit in hits]
-    alike = sum(1 for _ in takewhile(lambda score: score >= CLIFF * scores[0], scores))
-    with_code = min(alike, MOST_WITH_CODE)
-    scale = max_chars / DEFAULT_CHARS
+    alike = sum(1 for _ in takewhile(lambda score: score >= SIMILAR_SHARE * scores[0], scores))
+    with_code = min(alike, MAX_WITH_CODE)
+    scale = max_chars / DEFAULT_REPLY_CHARS
     plan = []
-    for place, score in enumerate(scores[: with_code + MOST_NAMED]):
-        if place >= with_code or (score < POOR and place):
+    for place, score in enumerate(scores[: with_code + MAX_NAMED]):
+        if place >= with_code or (score < MIN_CODE_SCORE and place):
             plan.append(_Share(0, 0, 2 if place <= with_code + 1 else 0))
         elif place:
             lines = 7 if hits[place].matching_lines else 0
             plan.append(_Share(round(lines * scale), round(200 * scale), 3))
-        elif with_code == 1 and score >= SURE:
-            plan.append(_Share(round(WHOLE_LINES * scale), round(760 * scale), 4))
+        elif with_code == 1 and score >= CONFIDENT:
+            plan.append(_Share(round(MAX_DEFINITION_LINES * scale), round(760 * scale), 4))
         else:
             plan.append(_Share(round(14 * scale), round(520 * scale), 4))
     return plan
 
 
-def _beside(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
-    """The other places of a file, and what was asked for beside the place."""
+def _details(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
+    """The other places of a file, and what else was asked for."""
     lines = []
     places = [
         f"{place.start_line}-{place.end_line}{_name(place.symbol)} {place.score:.2f}"
         for place in hit.more_in_file[: share.places]
-        if place.symbol and place.score >= LEAST_PLACE
+        if place.symbol and place.score >= MIN_PLACE_SCORE
     ]
     if places:
         lines.append(f"   also {', '.join(places)}")
@@ -233,7 +231,7 @@ def _head(report: SearchReport) -> list[str]:
 
 def _help(report: SearchReport) -> list[str]:
     """Why nothing was found, and what to ask instead."""
-    told = report.help
-    if told is None:
-        return ["Nothing in the code has to do with this."]
-    return [f"Nothing found. {told.hint}", *told.reasons]
+    help_ = report.help
+    if help_ is None:
+        return ["No code matches this query."]
+    return [f"Nothing found. {help_.hint}", *help_.reasons]

@@ -9,11 +9,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from codebase_mcp.tools.fields import ProjectId, ProjectReply, nullable
+from codebase_mcp.tools.fields import ProjectId, ProjectReply
 from codebase_mcp.tools.operations import Operation, check_operation
-from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import INDENT, joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -35,22 +35,18 @@ class Agent(Arguments):
     ]
     agent_name: Annotated[
         str,
-        Field(min_length=1, max_length=100, description="Unique in the project."),
+        text(100),
+        Field(description="Unique in the project."),
     ]
     project_id: ProjectId = None
     session_id: Annotated[
         str | None,
-        Field(
-            description="create_session: the open one unless given.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
-        ),
+        text(MAX_SESSION_ID_CHARS),
+        Field(description="create_session: the open one unless given."),
     ] = None
     tool_name: Annotated[
         str | None,
-        Field(
-            description="track_execution: the tool used.",
-            json_schema_extra=nullable(type="string", maxLength=200),
-        ),
+        Field(max_length=200, description="track_execution: the tool used."),
     ] = None
     success: Annotated[
         bool | None,
@@ -58,24 +54,15 @@ class Agent(Arguments):
     ] = None
     duration_ms: Annotated[
         float | None,
-        Field(
-            description="track_execution.",
-            json_schema_extra=nullable(type="number", minimum=0),
-        ),
+        Field(ge=0, description="track_execution."),
     ] = None
     summary: Annotated[
         str | None,
-        Field(
-            description="track_execution: what was done.",
-            json_schema_extra=nullable(type="string", maxLength=5_000),
-        ),
+        Field(max_length=5_000, description="track_execution: what was done."),
     ] = None
     error: Annotated[
         str | None,
-        Field(
-            description="track_execution: what went wrong.",
-            json_schema_extra=nullable(type="string", maxLength=5_000),
-        ),
+        Field(max_length=5_000, description="track_execution: what went wrong."),
     ] = None
 
 
@@ -213,12 +200,7 @@ AGENTS = Toolset(
             arguments=Agent,
             run=agent,
             reply=AgentReply,
-            annotations=hints(),
-            rules={
-                "project_id": check_project_id,
-                "agent_name": text_of("agent_name", 100),
-                "session_id": text_of("session_id", 200),
-            },
+            annotations=Hints(),
         ),
     ),
 )

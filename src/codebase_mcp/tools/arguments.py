@@ -7,11 +7,12 @@ held against the schema that clients see, and all problems are reported at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.problems import problems_in, shown, type_of, types_in
+from codebase_mcp.tools.limits import Rule
+from codebase_mcp.tools.problems import error_value, problems_in, type_of, types_in
 from codebase_mcp.values import require_storable
 
 # Names that clients of the older documents use, accepted in every tool that has the canonical one.
@@ -23,13 +24,6 @@ ALIASES: Mapping[str, str] = {
     "base_branch": "branch_a",
     "target_branch": "branch_b",
 }
-
-Rule = Callable[[Any], Any]
-"""Checks one value, and returns the value to use.
-
-Raises:
-    InvalidInput: it does not fit.
-"""
 
 
 def check_arguments(
@@ -46,18 +40,18 @@ def check_arguments(
     properties: Mapping[str, Any] = schema.get("properties", {})
     problems: list[InvalidInput] = []
     given = _canonical(properties, arguments, problems)
-    problems += problems_in("", _names_alone(schema), given)
+    problems += problems_in("", _only_names(schema), given)
     checked: dict[str, Any] = {}
     for name in [name for name in given if name in properties]:
         rule, value = rules.get(name), coerced(properties[name], given[name])
         wrong = problems_in(name, type_of(properties[name]) if rule else properties[name], value)
         try:
-            checked[name] = value if wrong else _kept(name, value, rule)
+            checked[name] = value if wrong else _checked_value(name, value, rule)
         except InvalidInput as problem:
             wrong = [problem]
         problems += wrong
     if problems:
-        raise together(problems)
+        raise combined(problems)
     return checked
 
 
@@ -80,7 +74,7 @@ def _canonical(
             problems.append(
                 InvalidInput.of(
                     name,
-                    shown(value),
+                    error_value(value),
                     f"{name} is given twice, under two names and with different values",
                     rule="one value",
                     hint=f"Pass only {name}.",
@@ -101,16 +95,16 @@ def coerced(schema: Mapping[str, Any], value: Any) -> Any:
     return value if isinstance(parsed, str) else parsed
 
 
-def _names_alone(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _only_names(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What a schema says about which parameters there are."""
     names = dict.fromkeys(schema.get("properties", ()), True)
     return {**schema, "properties": names, "additionalProperties": False}
 
 
-def _kept(name: str, value: Any, rule: Rule | None) -> Any:
-    """The value to use in place of one that the schema allows."""
-    if rule is not None:
-        fitting = rule(value)
+def _checked_value(name: str, value: Any, rule: Rule | None) -> Any:
+    """The value to use in place of one that the schema allows; null needs no rule."""
+    if rule is not None and value is not None:
+        fitting = rule(value, name)
         if isinstance(value, str):  # NUL is for the rule to judge
             require_storable(name, value.replace("\0", ""))
         return fitting
@@ -118,7 +112,7 @@ def _kept(name: str, value: Any, rule: Rule | None) -> Any:
     return value
 
 
-def together(problems: list[InvalidInput]) -> InvalidInput:
+def combined(problems: list[InvalidInput]) -> InvalidInput:
     """The one problem, or all of them in one error."""
     if len(problems) == 1:
         return problems[0]

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.settings_table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.clients import Replies
-from codebase_mcp.tools.reply import Reply, unforeseen
+from codebase_mcp.tools.reply import Reply, unexpected
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ AppFactory = Callable[[], Awaitable["App"]]
 ReportProgress = Callable[[float, float, str], Awaitable[None]]
 
 
-class Form(NamedTuple):
+class ReplyForm(NamedTuple):
     """How a reply is wanted: see `Caller`."""
 
     replies: Replies = "json"
-    reply_chars: int = 2_000
+    reply_chars: int = DEFAULT_REPLY_CHARS
 
 
-JSON = Form()
+JSON = ReplyForm()
 
 
 async def call_tool(
@@ -52,7 +53,7 @@ async def reply_of(
     identity: Identity,
     report_progress: ReportProgress,
     *,
-    form: Form = JSON,
+    form: ReplyForm = JSON,
 ) -> Reply:
     """Check the arguments of a tool and call it.
 
@@ -69,7 +70,7 @@ async def reply_of(
         except CodebaseError:
             raise
         except Exception as error:  # logged here, where the log still knows the tool
-            raise unforeseen(error) from error
+            raise unexpected(error) from error
 
 
 async def no_progress(done: float, total: float, message: str) -> None:

@@ -11,7 +11,7 @@ from codebase_mcp.tools.code import CODE
 from codebase_mcp.tools.entities import ENTITIES
 from codebase_mcp.tools.indexing import INDEX
 from codebase_mcp.tools.memory import MEMORY
-from codebase_mcp.tools.problems import shown
+from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.projects import PROJECTS
 from codebase_mcp.tools.tasks import TASKS
 from codebase_mcp.tools.toolset import Toolset, ToolSpec
@@ -34,7 +34,7 @@ def all_tools() -> tuple[ToolSpec, ...]:
 def unknown_tool(name: str, here: Collection[str]) -> NotFound:
     """Why a server that shows some tools has none of this name, and which one may be meant."""
     toolset_of = {tool.name: toolset.name for toolset in TOOLSETS for tool in toolset.tools}
-    message, details = f"Unknown tool: {shown(name)}", {"tool": shown(name)}
+    message, details = f"Unknown tool: {error_value(name)}", {"tool": error_value(name)}
     near = [name] if name in toolset_of else get_close_matches(name[:100], toolset_of, n=1)
     if not near:
         hint = f"Tools here: {', '.join(here)}. --toolsets all shows all there are."

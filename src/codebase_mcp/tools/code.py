@@ -10,34 +10,32 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings_table import MAX_REPLY_CHARS
 from codebase_mcp.tools.fields import Names, ProjectId
+from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
-    check_directory,
-    check_file_type,
-    check_name,
-    check_project_id,
-    check_query,
-    check_ref,
-    check_repo_path,
-    check_repository_id,
+    DIRECTORY,
+    FILE_TYPE,
+    NAME,
+    QUERY,
+    REF,
+    REPO_PATH,
+    REPOSITORY_ID,
 )
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
-# A client that shows progress, or that drops silent calls, hears from us at least so often.
+# The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
 
 
 class IndexRepository(Arguments):
     repo_path: Annotated[
         str,
-        Field(
-            min_length=1,
-            max_length=4096,
-            description="Absolute path.",
-        ),
+        REPO_PATH,
+        Field(description="Absolute path."),
     ]
     project_id: ProjectId = None
     force_reindex: Annotated[
@@ -46,12 +44,8 @@ class IndexRepository(Arguments):
     ] = False
     name: Annotated[
         str | None,
-        Field(
-            description="Display name.",
-            json_schema_extra={
-                "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}]
-            },
-        ),
+        NAME,
+        Field(description="Display name."),
     ] = None
 
 
@@ -90,11 +84,11 @@ class IndexReply(Reply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """The run in a line; then what went wrong, and what was decided elsewhere."""
+        """The run in a line; then errors, and the repository's settings."""
         counts = [f"{self.files_indexed} files indexed"]
-        beside = {"unchanged": self.files_unchanged, "removed": self.files_removed}
-        beside |= {f"skipped ({why})": count for why, count in self.files_skipped.items()}
-        counts += [f"{count} {what}" for what, count in beside.items() if count]
+        others = {"unchanged": self.files_unchanged, "removed": self.files_removed}
+        others |= {f"skipped ({why})": count for why, count in self.files_skipped.items()}
+        counts += [f"{count} {what}" for what, count in others.items() if count]
         counts.append(f"{self.chunks_created} new chunks in {self.duration_seconds:.1f} s")
         yield f"{self.status}: {', '.join(counts)}"
         yield from (f"{INDENT}{error}" for error in self.errors)
@@ -176,45 +170,36 @@ class CodeFilter(BaseModel):
 class SearchCode(Arguments):
     query: Annotated[
         str,
-        Field(
-            min_length=1,
-            max_length=500,
-            description="A question, a behaviour in words, or a symbol.",
-        ),
+        QUERY,
+        Field(description="A question, a behaviour in words, or a symbol."),
     ]
     project_id: ProjectId = None
     repository_id: Annotated[
         str | None,
+        REPOSITORY_ID,
         Field(description="Only this repository (UUID)."),
     ] = None
     file_type: Annotated[
         str | None,
-        Field(
-            description="Only this extension: py.",
-            json_schema_extra={
-                "anyOf": [{"type": "string", "pattern": "^[a-zA-Z0-9]+$"}, {"type": "null"}]
-            },
-        ),
+        FILE_TYPE,
+        Field(description="Only this extension: py."),
     ] = None
     directory: Annotated[
         str | None,
-        Field(
-            description="Only below this, relative to the root: src/auth, packages/*/lib.",
-            json_schema_extra={"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]},
-        ),
+        DIRECTORY,
+        Field(description="Only below this, relative to the root: src/auth, packages/*/lib."),
     ] = None
     limit: Annotated[
         int,
-        Field(
-            description="Results at most.",
-            json_schema_extra={"minimum": 1, "maximum": 50},
-        ),
+        Limits(minimum=1, maximum=50),
+        Field(description="Results at most."),
     ] = 10
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
     ref: Annotated[
         str | None,
+        REF,
         Field(description='Only "worktree", the default.'),
     ] = None
     max_chars: Annotated[
@@ -281,9 +266,9 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         with_help=True,
     )
     if caller.replies == "text":
-        from codebase_mcp.replies.text import MOST_CHARS, search_text  # noqa: PLC0415
+        from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
-        budget = min(arguments.max_chars or caller.reply_chars, MOST_CHARS)
+        budget = min(arguments.max_chars or caller.reply_chars, MAX_REPLY_CHARS)
         return SearchReply.of_text(search_text(report, budget))
     reply = brief_reply(report) if is_brief else full_reply(report)
     return reply if arguments.max_chars is None else fit(reply, arguments.max_chars)
@@ -298,12 +283,7 @@ CODE = Toolset(
             arguments=IndexRepository,
             run=index_repository,
             reply=IndexReply,
-            annotations=hints(repeats=True),
-            rules={
-                "repo_path": check_repo_path,
-                "project_id": check_project_id,
-                "name": check_name,
-            },
+            annotations=Hints(repeats=True),
         ),
         ToolSpec(
             name="search_code",
@@ -311,15 +291,7 @@ CODE = Toolset(
             arguments=SearchCode,
             run=search_code,
             reply=SearchReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={
-                "query": check_query,
-                "project_id": check_project_id,
-                "repository_id": check_repository_id,
-                "file_type": check_file_type,
-                "directory": check_directory,
-                "ref": check_ref,
-            },
+            annotations=Hints(reads=True, repeats=True),
             collection_maxima={"limit": 100},
         ),
     ),

@@ -16,23 +16,15 @@ from codebase_mcp.tools.fields import (
     PageCursor,
     ProjectId,
     ProjectReply,
-    Tag,
+    Tags,
     anchor_lines,
     anchor_replies,
-    nullable,
     places_of,
     publish_no_defaults,
 )
-from codebase_mcp.tools.rules import (
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    check_project_id,
-    check_tags,
-    id_of,
-    text_of,
-)
+from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import compact, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -43,22 +35,10 @@ MAX_NAME_CHARS = 200
 
 TypeName = Annotated[
     str,
-    Field(
-        min_length=1,
-        max_length=MAX_TYPE_NAME_CHARS,
-        description="Name of the type, in any case.",
-    ),
+    text(MAX_TYPE_NAME_CHARS),
+    Field(description="Name of the type, in any case."),
 ]
-Tags = Annotated[
-    list[Tag] | None,
-    Field(
-        json_schema_extra=nullable(
-            type="array",
-            items={"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARS},
-            maxItems=MAX_TAGS,
-        )
-    ),
-]
+EntityId = Annotated[UUID, record_id("Entity"), Field(description="Id of the entity (UUID).")]
 Data = Annotated[
     dict[str, Any],
     Field(description="An object that fits the type's schema."),
@@ -78,8 +58,8 @@ class RegisterEntityType(Arguments):
     description: Annotated[
         str | None,
         Field(
+            max_length=2_000,
             description="What such entities are.",
-            json_schema_extra=nullable(type="string", maxLength=2_000),
         ),
     ] = None
     project_id: ProjectId = None
@@ -87,10 +67,7 @@ class RegisterEntityType(Arguments):
 
 class CreateEntity(Arguments):
     entity_type: TypeName
-    name: Annotated[
-        str,
-        Field(min_length=1, max_length=MAX_NAME_CHARS, description="Unique in its type."),
-    ]
+    name: Annotated[str, text(MAX_NAME_CHARS), Field(description="Unique in its type.")]
     data: Data
     tags: Annotated[Tags, Field(description="Words to find it by.")] = None
     anchors: Anchors = None
@@ -116,7 +93,7 @@ class QueryEntities(Arguments):
 class UpdateEntity(Arguments):
     model_config = ConfigDict(json_schema_extra=publish_no_defaults)
 
-    entity_id: Annotated[UUID, Field(description="Id of the entity (UUID).")]
+    entity_id: EntityId
     data: Annotated[dict[str, Any], Field(description="The new data, whole.")]
     version: Annotated[int, Field(ge=1, le=2**31 - 1, description="The version that you read.")]
     tags: Annotated[Tags, Field(description="The new tags.")] = None
@@ -125,7 +102,7 @@ class UpdateEntity(Arguments):
 
 
 class DeleteEntity(Arguments):
-    entity_id: Annotated[UUID, Field(description="Id of the entity (UUID).")]
+    entity_id: EntityId
     confirmed: Annotated[bool, Field(description="Must be true.")] = False
     project_id: ProjectId = None
 
@@ -409,12 +386,6 @@ def _reply(entity: Entity, here: InProject) -> EntityReply:
     )
 
 
-_TYPE_NAME = {"type_name": text_of("type_name", MAX_TYPE_NAME_CHARS)}
-_ENTITY_TYPE = {"entity_type": text_of("entity_type", MAX_TYPE_NAME_CHARS)}
-_ENTITY_ID = {"entity_id": id_of("entity_id", "Entity")}
-_TAGS = {"tags": check_tags}
-_PROJECT_ID = {"project_id": check_project_id}
-
 ENTITIES = Toolset(
     "entities",
     (
@@ -424,8 +395,7 @@ ENTITIES = Toolset(
             arguments=RegisterEntityType,
             run=register_entity_type,
             reply=EntityTypeReply,
-            annotations=hints(),
-            rules=_TYPE_NAME | _PROJECT_ID,
+            annotations=Hints(),
         ),
         ToolSpec(
             name="create_entity",
@@ -433,8 +403,7 @@ ENTITIES = Toolset(
             arguments=CreateEntity,
             run=create_entity,
             reply=EntityReply,
-            annotations=hints(),
-            rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID | {"name": text_of("name", MAX_NAME_CHARS)},
+            annotations=Hints(),
         ),
         ToolSpec(
             name="query_entities",
@@ -442,8 +411,7 @@ ENTITIES = Toolset(
             arguments=QueryEntities,
             run=query_entities,
             reply=EntitiesReply,
-            annotations=hints(reads=True, repeats=True),
-            rules=_ENTITY_TYPE | _TAGS | _PROJECT_ID,
+            annotations=Hints(reads=True, repeats=True),
         ),
         ToolSpec(
             name="update_entity",
@@ -451,8 +419,7 @@ ENTITIES = Toolset(
             arguments=UpdateEntity,
             run=update_entity,
             reply=EntityReply,
-            annotations=hints(destroys=True),
-            rules=_ENTITY_ID | _TAGS | _PROJECT_ID,
+            annotations=Hints(destroys=True),
         ),
         ToolSpec(
             name="delete_entity",
@@ -460,8 +427,7 @@ ENTITIES = Toolset(
             arguments=DeleteEntity,
             run=delete_entity,
             reply=DeletionReply,
-            annotations=hints(destroys=True, repeats=True),
-            rules=_ENTITY_ID | _PROJECT_ID,
+            annotations=Hints(destroys=True, repeats=True),
         ),
         ToolSpec(
             name="update_entity_type_schema",
@@ -469,8 +435,7 @@ ENTITIES = Toolset(
             arguments=UpdateEntityTypeSchema,
             run=update_entity_type_schema,
             reply=SchemaReply,
-            annotations=hints(destroys=True, repeats=True),
-            rules=_TYPE_NAME | _PROJECT_ID,
+            annotations=Hints(destroys=True, repeats=True),
         ),
     ),
 )

@@ -10,7 +10,15 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.rules import (
+    MAX_TAG_CHARS,
+    PROJECT_ID,
+    REPOSITORY_ID,
+    TAGS,
+    check_repository_id,
+)
 from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
@@ -18,12 +26,7 @@ if TYPE_CHECKING:
     from codebase_mcp.records.anchors import Anchor, CodeReference
     from codebase_mcp.records.notes import Note
 
-PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
-
-
-def nullable(**schema: Any) -> dict[str, Any]:
-    """JSON Schema of a value with these limits, or null."""
-    return {"anyOf": [schema, {"type": "null"}]}
+COMMIT_PATTERN = "^[a-f0-9]{40}$"
 
 
 def publish_no_defaults(schema: dict[str, Any]) -> None:
@@ -37,26 +40,26 @@ def publish_no_defaults(schema: dict[str, Any]) -> None:
 
 ProjectId = Annotated[
     str | None,
-    Field(
-        description="Workspace; yours unless given.",
-        json_schema_extra=nullable(
-            type="string", pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50
-        ),
-    ),
+    PROJECT_ID,
+    Field(description="Workspace; yours unless given."),
+]
+
+RepositoryId = Annotated[
+    UUID | None,
+    REPOSITORY_ID,
+    Field(description="Only this repository (UUID)."),
 ]
 
 Offset = Annotated[int, Field(ge=0, le=2**31 - 1, description="Prefer cursor.")]
 
 PageCursor = Annotated[
     str | None,
-    Field(
-        description="next_cursor of the page before.",
-        json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
-    ),
+    Field(min_length=1, max_length=200, description="next_cursor of the page before."),
 ]
 
 Names = Annotated[list[str], Field(max_length=100)]
-Tag = Annotated[str, Field(min_length=1, max_length=100)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)]
+Tags = Annotated[list[Tag] | None, TAGS]
 
 
 class AnchorArgument(BaseModel):
@@ -67,30 +70,28 @@ class AnchorArgument(BaseModel):
     file: Annotated[
         str | None,
         Field(
+            min_length=1,
+            max_length=4096,
             description="Path relative to the repository's root.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=4096),
         ),
     ] = None
     symbol: Annotated[
         str | None,
         Field(
+            min_length=1,
+            max_length=500,
             description="Name of a definition, qualified where needed: Session.close.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=500),
         ),
     ] = None
     commit: Annotated[
         str | None,
-        Field(
-            description="Full commit hash (40 hex digits).",
-            json_schema_extra=nullable(type="string", pattern="^[a-f0-9]{40}$"),
-        ),
+        Limits(pattern=COMMIT_PATTERN),
+        Field(description="Full commit hash (40 hex digits)."),
     ] = None
     repository_id: Annotated[
         str | None,
-        Field(
-            description="Only needed where several repositories hold such a file.",
-            json_schema_extra=nullable(type="string", format="uuid"),
-        ),
+        Limits(format="uuid"),
+        Field(description="Only needed where several repositories hold such a file."),
     ] = None
 
 
@@ -193,11 +194,15 @@ def _place(field: str, anchor: AnchorArgument) -> CodeReference:
     if anchor.commit is not None and not re.fullmatch("[a-f0-9]{40}", anchor.commit):
         message = "An anchor's commit must be a full hash, 40 hex digits in lower case"
         raise InvalidInput.of(f"{field}.commit", anchor.commit, message, rule="[a-f0-9]{40}")
+    repository_id = None
+    if anchor.repository_id is not None:
+        checked = check_repository_id(anchor.repository_id, f"{field}.repository_id")
+        repository_id = UUID(checked)
     return CodeReference(
         file=None if anchor.file is None else _clean_path(f"{field}.file", anchor.file),
         symbol=anchor.symbol and anchor.symbol.strip(),
         commit=anchor.commit,
-        repository_id=_repository_id(f"{field}.repository_id", anchor.repository_id),
+        repository_id=repository_id,
     )
 
 
@@ -215,21 +220,6 @@ def _clean_path(field: str, path: str) -> str:
     return "/" * path.startswith("/") + "/".join(steps)
 
 
-def _repository_id(field: str, value: str | None) -> UUID | None:
-    if value is None:
-        return None
-    try:
-        return UUID(value)
-    except ValueError:
-        raise InvalidInput.of(
-            field,
-            value[:100],
-            f"Repository ID is not a valid UUID: {value[:100]}",
-            rule="UUID",
-            hint="Take it from index_repository's reply, or leave it out.",
-        ) from None
-
-
 class ProjectReply(Reply):
     """A reply from one project."""
 
@@ -239,7 +229,7 @@ class ProjectReply(Reply):
         description="Where the project came from: explicit, config, active, workflow or default.",
     )
 
-    _said_apart: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
+    _not_listed: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
 
     def as_text(self) -> str:
         """The reply for reading, with the project unless the call named it."""

@@ -12,11 +12,12 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-_TYPES: Mapping[str, type] = {
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "array": list,
     "boolean": bool,
     "integer": int,
     "null": type(None),
+    "number": (int, float),
     "object": dict,
     "string": str,
 }
@@ -29,12 +30,12 @@ def fits(schema: Schema | bool, value: Any) -> bool:
     return all(
         keyword in _RULES and _RULES[keyword](rule, value, schema)
         for keyword, rule in schema.items()
-        if keyword not in _SAYS_NOTHING
+        if keyword not in _ANNOTATIONS
     )
 
 
-# What is written for readers.
-_SAYS_NOTHING = frozenset({"$schema", "title", "description", "default", "examples", "format"})
+# Keywords that constrain nothing.
+_ANNOTATIONS = frozenset({"$schema", "title", "description", "default", "examples", "format"})
 
 
 def _is_of_type(wanted: str | list[str], value: Any) -> bool:

@@ -10,50 +10,22 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
-from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
-from codebase_mcp.tools.fields import (
-    PROJECT_ID_PATTERN,
-    SecondTierEntry,
-    nullable,
-    second_tier_entry,
-)
+from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry, second_tier_entry
 from codebase_mcp.tools.reply import ErrorShape, Reply
-from codebase_mcp.tools.rules import check_project_id, check_repo_path, check_repository_id
+from codebase_mcp.tools.rules import PROJECT_ID, REPO_PATH
 from codebase_mcp.tools.text import INDENT, lines_of, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.background.indexing import Started
     from codebase_mcp.background.progress import IndexingProgress, LastRun, RepositoryProgress
 
-Collection = Annotated[
-    str,
-    Field(
-        pattern=PROJECT_ID_PATTERN,
-        min_length=1,
-        max_length=50,
-        description="The project_id of other tools.",
-    ),
-]
-RepositoryId = Annotated[
-    str | None,
-    Field(
-        description="Only this repository (UUID).",
-        json_schema_extra=nullable(type="string", format="uuid"),
-    ),
-]
+Collection = Annotated[str, PROJECT_ID, Field(description="The project_id of other tools.")]
 
 
 class IndexCodebase(Arguments):
     collection: Collection
-    repository_path: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=4096,
-            description="Absolute path.",
-        ),
-    ]
+    repository_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
     depth: Annotated[
         int,
         Field(
@@ -170,7 +142,7 @@ class RepositoryStatus(BaseModel):
 
     def text_lines(self) -> Iterator[str]:
         """The repository and how far it is."""
-        yield f"{self.root} {self.repository_id}: {_how_far(self)}"
+        yield f"{self.root} {self.repository_id}: {_progress_text(self)}"
         if self.last_run is not None:
             yield from (INDENT + line for line in self.last_run.text_lines())
 
@@ -196,7 +168,7 @@ class IndexingStatusReply(Reply):
 
     def text_lines(self) -> Iterator[str]:
         """How far it is in all, then each repository."""
-        yield f"{self.collection}: {_how_far(self)}"
+        yield f"{self.collection}: {_progress_text(self)}"
         if self.notice:
             yield f"notice: {self.notice}"
         for repository in self.repositories:
@@ -207,7 +179,7 @@ class IndexingStatusReply(Reply):
             yield from lines_of({"second_tier": self.second_tier.model_dump()})
 
 
-def _how_far(now: RepositoryStatus | IndexingStatusReply) -> str:
+def _progress_text(now: RepositoryStatus | IndexingStatusReply) -> str:
     if not now.is_indexing:
         return f"not indexing, {now.files_processed} of {now.files_total} files"
     left = now.estimated_time_remaining
@@ -228,7 +200,7 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
     state = await indexing_state(
         caller.app,
         arguments.collection,
-        UUID(arguments.repository_id) if arguments.repository_id else None,
+        arguments.repository_id,
         caller.identity,
     )
     now = state.progress
@@ -305,7 +277,7 @@ async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
     project, items = await clear(
         caller.app,
         arguments.collection,
-        UUID(arguments.repository_id) if arguments.repository_id else None,
+        arguments.repository_id,
         caller.identity,
     )
     return ClearIndexReply(status="cleared", collection=_collection(project), items_deleted=items)
@@ -313,26 +285,6 @@ async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
 
 def _collection(project: Project) -> str:
     return project.project_id or DEFAULT_ID
-
-
-def _check_collection(value: str) -> str | None:
-    """A project's id, under the name that this toolset has for it."""
-    try:
-        return check_project_id(value)
-    except InvalidInput as error:
-        raise _about("collection", error) from None
-
-
-def _check_path(value: str) -> str:
-    """A directory that can be read, under the name that this toolset has for it."""
-    try:
-        return check_repo_path(value)
-    except (InvalidInput, PermissionDenied) as error:
-        raise _about("repository_path", error) from None
-
-
-def _about(field: str, error: CodebaseError) -> CodebaseError:
-    return type(error)(error.message, hint=error.hint, details={**error.details, "field": field})
 
 
 INDEX = Toolset(
@@ -344,8 +296,7 @@ INDEX = Toolset(
             arguments=IndexCodebase,
             run=index_codebase,
             reply=IndexCodebaseReply,
-            annotations=hints(repeats=True),
-            rules={"collection": _check_collection, "repository_path": _check_path},
+            annotations=Hints(repeats=True),
         ),
         ToolSpec(
             name="get_indexing_status",
@@ -353,8 +304,7 @@ INDEX = Toolset(
             arguments=GetIndexingStatus,
             run=get_indexing_status,
             reply=IndexingStatusReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={"collection": _check_collection, "repository_id": check_repository_id},
+            annotations=Hints(reads=True, repeats=True),
         ),
         ToolSpec(
             name="clear_index",
@@ -362,8 +312,7 @@ INDEX = Toolset(
             arguments=ClearIndex,
             run=clear_index,
             reply=ClearIndexReply,
-            annotations=hints(destroys=True, repeats=True),
-            rules={"collection": _check_collection, "repository_id": check_repository_id},
+            annotations=Hints(destroys=True, repeats=True),
         ),
     ),
 )

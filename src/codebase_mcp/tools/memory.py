@@ -11,34 +11,32 @@ from pydantic import Field
 
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.fields import (
     Anchors,
     ProjectId,
     ProjectReply,
-    Tag,
+    Tags,
     anchor_lines,
-    nullable,
     places_of,
 )
+from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.observations import (
     Detail,
     ObservationReply,
-    ObservationTypeName,
     observation_reply,
 )
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import (
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    check_project_id,
-    check_query,
-    check_tags,
-    id_of,
+    MAX_SESSION_ID_CHARS,
+    QUERY,
+    check_record_id,
+    record_id,
     require_text,
-    text_of,
+    text,
 )
 from codebase_mcp.tools.sessions import SESSION
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
@@ -61,6 +59,19 @@ OPERATIONS = {
 }
 
 
+def _check_ids(ids: list[str], field: str) -> list[str]:
+    """Ids of observations, UUIDs in any of their spellings."""
+    if not 1 <= len(ids) <= MAX_IDS:
+        message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
+        raise InvalidInput.of(field, len(ids), message, rule=f"1..{MAX_IDS} ids")
+    checked = []
+    for place, identity in enumerate(ids):
+        name = f"{field}.{place}"
+        require_text(name, identity)
+        checked.append(check_record_id(identity, name, "Observation"))
+    return checked
+
+
 class Memory(Arguments):
     operation: Annotated[
         Literal["store", "search", "timeline", "get", "inject"],
@@ -69,63 +80,43 @@ class Memory(Arguments):
     project_id: ProjectId = None
     content: Annotated[
         str | None,
-        Field(
-            description="store: what to remember, clear without this conversation.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=MAX_CONTENT_CHARS),
-        ),
+        text(MAX_CONTENT_CHARS),
+        Field(description="store: what to remember, clear without this conversation."),
     ] = None
     observation_type: Annotated[
-        ObservationTypeName | None,
+        ObservationType | None,
         Field(description="store: a Pattern is one to follow. search: only these."),
     ] = None
     tags: Annotated[
-        list[Tag] | None,
-        Field(
-            description="store: single words. search, inject: only with all of them.",
-            json_schema_extra=nullable(
-                type="array",
-                items={"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARS},
-                maxItems=MAX_TAGS,
-            ),
-        ),
+        Tags,
+        Field(description="store: single words. search, inject: only with all of them."),
     ] = None
     session_id: Annotated[
         str | None,
+        text(MAX_SESSION_ID_CHARS),
         Field(
             description="store: the open one unless given. search, timeline: only this. "
             "inject: this first.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=200),
         ),
     ] = None
     anchors: Anchors = None
     query: Annotated[
         str | None,
-        Field(
-            description="search, inject: a question or words.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=500),
-        ),
+        QUERY,
+        Field(description="search, inject: a question or words."),
     ] = None
     limit: Annotated[int, Field(ge=1, le=100, description="search: at most.")] = 10
     anchor_id: Annotated[
-        str | None,
-        Field(
-            description="timeline: the one in the middle; else the newest.",
-            json_schema_extra=nullable(type="string", format="uuid"),
-        ),
+        UUID | None,
+        record_id("Observation"),
+        Field(description="timeline: the one in the middle; else the newest."),
     ] = None
     depth_before: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     depth_after: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     ids: Annotated[
-        list[str] | None,
-        Field(
-            description="get: ids of observations.",
-            json_schema_extra=nullable(
-                type="array",
-                items={"type": "string", "format": "uuid"},
-                minItems=1,
-                maxItems=MAX_IDS,
-            ),
-        ),
+        list[UUID] | None,
+        Limits(_check_ids, minItems=1, maxItems=MAX_IDS),
+        Field(description="get: ids of observations."),
     ] = None
     max_tokens: Annotated[
         int,
@@ -223,7 +214,7 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
             await set_anchors(here.tx, "observation", identity, places)
         stored = await records.load_observations(here.tx, [identity])
         upkeep = await records.look_after(here.tx, model)
-    await _keep_up(caller, here, model, upkeep)
+    await _maintain(caller, here, model, upkeep)
     reply = _observations(here, stored, arguments.detail)
     reply.deduplicated = not is_new
     return reply
@@ -245,7 +236,7 @@ async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
     async with caller.enter(arguments.project_id, readonly=True) as here:
         found = await search_observations(here.tx, question, filters, limit=arguments.limit)
         upkeep = await look_after(here.tx, question.model)
-    await _keep_up(caller, here, question.model, upkeep)
+    await _maintain(caller, here, question.model, upkeep)
     return _observations(here, found, arguments.detail)
 
 
@@ -255,7 +246,7 @@ async def _timeline(caller: Caller, arguments: Memory) -> MemoryReply:
     before, after, of = arguments.depth_before, arguments.depth_after, arguments.session_id
     async with caller.enter(arguments.project_id, readonly=True) as here:
         if arguments.anchor_id is not None:
-            found = await timeline(here.tx, UUID(arguments.anchor_id), before, after, of)
+            found = await timeline(here.tx, arguments.anchor_id, before, after, of)
         else:
             found = (await newest(here.tx, before + after, session_id=of))[::-1]
     return _observations(here, found, arguments.detail)
@@ -264,9 +255,8 @@ async def _timeline(caller: Caller, arguments: Memory) -> MemoryReply:
 async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import get_observations  # noqa: PLC0415
 
-    ids = [UUID(identity) for identity in arguments.ids or ()]
     async with caller.enter(arguments.project_id, readonly=True) as here:
-        found, missing = await get_observations(here.tx, ids)
+        found, missing = await get_observations(here.tx, arguments.ids or [])
     reply = _observations(here, found, "full")
     reply.missing = missing
     return reply
@@ -297,8 +287,8 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
     )
 
 
-async def _keep_up(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
-    """What a memory needs now and then, in transactions of its own, after the reply is known."""
+async def _maintain(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
+    """Occasional maintenance, in transactions of its own, after the reply is known."""
     from codebase_mcp.records import memory as records  # noqa: PLC0415
 
     project_id = here.project.project_id or DEFAULT_ID
@@ -321,25 +311,6 @@ def _observations(here: InProject, found: Iterable[Observation], detail: Detail)
     )
 
 
-def _check_query(query: str | None) -> str | None:
-    return None if query is None else check_query(query)
-
-
-def _check_ids(ids: list[str] | None) -> list[str] | None:
-    """Ids of observations, UUIDs in any of their spellings."""
-    if ids is None:
-        return None
-    if not 1 <= len(ids) <= MAX_IDS:
-        message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
-        raise InvalidInput.of("ids", len(ids), message, rule=f"1..{MAX_IDS} ids")
-    checked = []
-    for place, identity in enumerate(ids):
-        field = f"ids.{place}"
-        require_text(field, identity)
-        checked.append(id_of(field, "Observation")(identity))
-    return checked
-
-
 MEMORY = Toolset(
     "memory",
     (
@@ -349,16 +320,7 @@ MEMORY = Toolset(
             arguments=Memory,
             run=memory,
             reply=MemoryReply,
-            annotations=hints(repeats=True),
-            rules={
-                "project_id": check_project_id,
-                "content": text_of("content", MAX_CONTENT_CHARS),
-                "tags": check_tags,
-                "session_id": text_of("session_id", 200),
-                "query": _check_query,
-                "anchor_id": id_of("anchor_id", "Observation"),
-                "ids": _check_ids,
-            },
+            annotations=Hints(repeats=True),
         ),
         SESSION,
     ),

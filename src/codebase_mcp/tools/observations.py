@@ -9,13 +9,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.fields import AnchorReply, anchor_lines, anchor_replies
 from codebase_mcp.tools.text import joined, moment
 
 if TYPE_CHECKING:
     from codebase_mcp.records.memory import Observation
 
-ObservationTypeName = Literal["Decision", "Execution", "Summary", "Insight", "Pattern"]
 Detail = Literal["full", "preview"]
 
 
@@ -24,7 +24,7 @@ class ObservationReply(BaseModel):
 
     id: UUID
     content: str
-    type: ObservationTypeName
+    type: ObservationType
     relevance_score: float | None = Field(
         description="How surely it answers the query, 0 to 1; null where nothing was asked."
     )

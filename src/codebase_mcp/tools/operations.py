@@ -1,7 +1,7 @@
 """Which parameters does this operation of a tool take?
 
 A tool with operations has one schema, in which only ``operation`` is required; what each of them
-needs and takes is checked here, in the words of the other checks.
+needs and takes is checked here, with the same messages as the other checks.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.arguments import together
-from codebase_mcp.tools.problems import shown
+from codebase_mcp.tools.arguments import combined
+from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.toolset import Arguments
 
 _OF_ALL = frozenset({"operation", "project_id"})
@@ -30,7 +30,7 @@ class Operation:
 
 
 def check_operation(operations: Mapping[str, Operation], name: str, arguments: Arguments) -> None:
-    """See that an operation has what it needs and nothing that it does not know; null is nothing.
+    """See that an operation has what it needs and no other parameter; null counts as absent.
 
     Raises:
         InvalidInput: with the one problem, or with all of them under ``details.fields``.
@@ -47,8 +47,8 @@ def check_operation(operations: Mapping[str, Operation], name: str, arguments: A
     problems += [
         InvalidInput.of(
             field,
-            shown(value),
-            f"{field} is no parameter of the operation {name}",
+            error_value(value),
+            f"{field} is not a parameter of the operation {name}",
             rule=f"{name} takes: {takes}",
             hint=f"Leave {field} out.",
         )
@@ -56,4 +56,4 @@ def check_operation(operations: Mapping[str, Operation], name: str, arguments: A
         if field not in _OF_ALL and field not in operation.parameters
     ]
     if problems:
-        raise together(problems)
+        raise combined(problems)

@@ -1,7 +1,7 @@
-"""Where does a value break the schema that clients see, and what is to be said about it?
+"""Where does a value break the schema that clients see, and which message describes it?
 
 A caller may send megabytes that are wrong throughout: breaches are looked for one after the other,
-and only the first of a parameter are told.
+and only the first ones of a parameter are reported.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def text_of_value(value: Any) -> str:
     return _cut(text)
 
 
-def shown(value: Any) -> Any:
+def error_value(value: Any) -> Any:
     """A value to put into an error: a long one is cut."""
     text = text_of_value(value)
     return value if len(text) < _SHOWN_CHARS else text
@@ -103,7 +103,7 @@ def _problem(field: str, label: str, error: ValidationError) -> InvalidInput:
             message = f"{label} must match {rule}, got {got}"
         case _:
             message = f"{label}: {error.message}"
-    return InvalidInput.of(field, shown(error.instance), message, rule=str(rule))
+    return InvalidInput.of(field, error_value(error.instance), message, rule=str(rule))
 
 
 def _range(low: object, high: object, both: str) -> tuple[str, str]:

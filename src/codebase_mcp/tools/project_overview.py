@@ -20,9 +20,8 @@ from codebase_mcp.tools.fields import (
     second_tier_entry,
 )
 from codebase_mcp.tools.operations import Operation, check_operation
-from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.tools.text import INDENT, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import ProjectFacts
@@ -312,6 +311,5 @@ PROJECT = ToolSpec(
     arguments=ProjectQuestion,
     run=project,
     reply=ProjectQuestionReply,
-    annotations=hints(reads=True, repeats=True),
-    rules={"project_id": check_project_id},
+    annotations=Hints(reads=True, repeats=True),
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, id_for
-from codebase_mcp.tools.fields import PROJECT_ID_PATTERN, ProjectId, ProjectReply, nullable
+from codebase_mcp.tools.fields import ProjectId, ProjectReply
 from codebase_mcp.tools.project_overview import (
     PROJECT,
     PageOfProjects,
@@ -17,33 +17,24 @@ from codebase_mcp.tools.project_overview import (
     entry_of,
     page_of_projects,
 )
-from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.rules import PROJECT_ID, text
 from codebase_mcp.tools.text import page
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 MAX_NAME_CHARS = 100
 MAX_DESCRIPTION_CHARS = 2_000
 
 
 class CreateProject(Arguments):
-    name: Annotated[
-        str, Field(min_length=1, max_length=MAX_NAME_CHARS, description="What people call it.")
-    ]
+    name: Annotated[str, text(MAX_NAME_CHARS), Field(description="What people call it.")]
     description: Annotated[
         str | None,
-        Field(
-            description="What it is about.",
-            json_schema_extra=nullable(type="string", maxLength=MAX_DESCRIPTION_CHARS),
-        ),
+        Field(max_length=MAX_DESCRIPTION_CHARS, description="What it is about."),
     ] = None
     project_id: Annotated[
         str | None,
-        Field(
-            description="Made from the name unless given: lower case letters, digits, - and _.",
-            json_schema_extra=nullable(
-                type="string", pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50
-            ),
-        ),
+        PROJECT_ID,
+        Field(description="Made from the name unless given: lower case letters, digits, - and _."),
     ] = None
 
 
@@ -76,12 +67,8 @@ async def create_project(caller: Caller, arguments: CreateProject) -> CreateProj
 class SwitchProject(Arguments):
     project_id: Annotated[
         str,
-        Field(
-            pattern=PROJECT_ID_PATTERN,
-            min_length=1,
-            max_length=50,
-            description='The project; "default" is the default workspace.',
-        ),
+        PROJECT_ID,
+        Field(description='The project; "default" is the default workspace.'),
     ]
 
 
@@ -191,8 +178,7 @@ PROJECTS = Toolset(
             arguments=CreateProject,
             run=create_project,
             reply=CreateProjectReply,
-            annotations=hints(),
-            rules={"name": text_of("name", MAX_NAME_CHARS), "project_id": check_project_id},
+            annotations=Hints(),
         ),
         ToolSpec(
             name="switch_project",
@@ -200,8 +186,7 @@ PROJECTS = Toolset(
             arguments=SwitchProject,
             run=switch_project,
             reply=SwitchProjectReply,
-            annotations=hints(repeats=True),
-            rules={"project_id": check_project_id},
+            annotations=Hints(repeats=True),
         ),
         ToolSpec(
             name="get_active_project",
@@ -209,8 +194,7 @@ PROJECTS = Toolset(
             arguments=GetActiveProject,
             run=get_active_project,
             reply=ActiveProjectReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={"project_id": check_project_id},
+            annotations=Hints(reads=True, repeats=True),
         ),
         ToolSpec(
             name="list_projects",
@@ -218,8 +202,7 @@ PROJECTS = Toolset(
             arguments=PageOfProjects,
             run=list_projects,
             reply=ListProjectsReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={"project_id": check_project_id},
+            annotations=Hints(reads=True, repeats=True),
         ),
     ),
 )

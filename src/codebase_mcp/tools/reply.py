@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.tools.clients import Replies
-from codebase_mcp.tools.schemas import in_one_piece
+from codebase_mcp.tools.schemas import without_references
 from codebase_mcp.tools.text import error_text, lines_of
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Reply(BaseModel):
 
     error: ErrorShape | None = None
 
-    # Fields that the general text leaves out, as they are said in another way.
-    _said_apart: ClassVar[frozenset[str]] = frozenset({"error"})
+    # Fields that the general text leaves out, because it shows them in another way.
+    _not_listed: ClassVar[frozenset[str]] = frozenset({"error"})
 
     def as_json(self) -> dict[str, Any]:
         """The reply for programs: what was set, as JSON values."""
@@ -55,17 +55,17 @@ class Reply(BaseModel):
 
     def as_text(self) -> str:
         """The reply for reading."""
-        said = [] if self.error is None else [error_text(self.error.model_dump())]
-        return "\n".join([*said, *self.text_lines()])
+        errors = [] if self.error is None else [error_text(self.error.model_dump())]
+        return "\n".join([*errors, *self.text_lines()])
 
     def text_lines(self) -> Iterator[str]:
-        """What the text says beside an error, unless a reply has a better form: every field."""
-        yield from lines_of(self.model_dump(exclude_unset=True, exclude=set(self._said_apart)))
+        """The text after an error: every field, unless a reply has a better form."""
+        yield from lines_of(self.model_dump(exclude_unset=True, exclude=set(self._not_listed)))
 
 
 def output_schema(model: type[Reply]) -> dict[str, Any]:
     """A reply's JSON Schema: an object without required fields at its root."""
-    schema = in_one_piece(model.model_json_schema(mode="serialization"))
+    schema = without_references(model.model_json_schema(mode="serialization"))
     schema.pop("required", None)
     return schema
 
@@ -89,14 +89,14 @@ def failure(error: CodebaseError, replies: Replies) -> ToolResult:
     return _result(as_text(content), content, is_error=True)
 
 
-def unforeseen(error: BaseException) -> InternalError:
-    """An error that nobody named: logged in full, shown by its id alone."""
+def unexpected(error: BaseException) -> InternalError:
+    """The error for an unhandled exception: logged in full, shown by its id alone."""
     error_id = str(uuid4())
     with bound(error_id=error_id):
-        _log.error("unforeseen error %s", error_id, exc_info=error)
+        _log.error("unexpected error %s", error_id, exc_info=error)
     return InternalError(
-        "Something unforeseen went wrong",
-        hint="Look for the error_id in the server's log and report it.",
+        "An unexpected error occurred",
+        hint="Find the error_id in the server's log, and report it.",
         details={"error_id": error_id},
     )
 

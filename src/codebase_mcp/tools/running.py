@@ -12,7 +12,7 @@ from codebase_mcp.errors import ShuttingDown
 
 Content = TypeVar("Content")
 
-# A call that is broken off closes its transaction first; what hangs longer is left behind.
+# A cancelled call closes its transaction first. One that hangs longer is abandoned.
 _CANCEL_S = 0.5
 
 
@@ -31,14 +31,14 @@ class RunningCalls:
         return len(self._replies)
 
     async def run(self, call: Coroutine[Any, Any, Content]) -> Content:
-        """The outcome of a call, which ends with whoever waits for it.
+        """The outcome of a call, which is cancelled with its caller.
 
         Raises:
-            ShuttingDown: the server ends; the call was not begun, or was broken off.
+            ShuttingDown: the server ends; the call was not started, or was cancelled.
         """
         if self.is_draining:
             call.close()
-            raise _shutting_down("no new calls are taken")
+            raise _shutting_down("no new calls are accepted")
         task = asyncio.create_task(call)
         reply = asyncio.get_running_loop().create_future()
         self._replies[task] = reply
@@ -51,18 +51,18 @@ class RunningCalls:
                 await asyncio.wait([task])
             raise
         if not task.done() or task.cancelled():
-            raise _shutting_down("the call was broken off")
+            raise _shutting_down("the call was cancelled")
         return task.result()
 
     async def drain(self, limit_s: float) -> None:
-        """Take no new calls, let those under way finish, and break off what takes longer."""
+        """Take no new calls, let those under way finish, and cancel what takes longer."""
         self.is_draining = True
         if self._replies:
             await asyncio.wait(list(self._replies), timeout=limit_s)
         await self.stop()
 
     async def stop(self) -> None:
-        """Break off what is under way; callers hear of it at once."""
+        """Cancel what is under way; callers get their error at once."""
         late = list(self._replies.items())
         for task, reply in late:
             task.cancel()
@@ -76,11 +76,11 @@ class RunningCalls:
         if not reply.done():
             reply.set_result(None)
         if not task.cancelled():
-            task.exception()  # whoever waited may have gone: then nobody is left to be told
+            task.exception()  # retrieved, as the caller may have gone
 
 
 def _shutting_down(what: str) -> ShuttingDown:
     return ShuttingDown(
         f"The server is shutting down: {what}",
-        hint="Call again when it is back; what an index run had stored stays.",
+        hint="Call again when the server is back. What an index run has stored is kept.",
     )

@@ -1,4 +1,4 @@
-"""What does a published schema look like? In one piece: some clients follow no reference."""
+"""What does a published schema look like? It has no references: some clients do not follow them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def in_one_piece(schema: dict[str, Any]) -> dict[str, Any]:
+def without_references(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema with its definitions where they are used, and without titles made from names."""
     root = {key: part for key, part in schema.items() if key != "$defs"}
     whole: dict[str, Any] = _inline(root, schema.get("$defs", {}))
@@ -27,7 +27,7 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
     }
 
 
-def in_short(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
+def listed_form(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
     """A schema of parameters with what a model needs to fill them in.
 
     What is left out is still checked: patterns and lengths, which errors name, and null where it

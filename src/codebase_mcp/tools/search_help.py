@@ -1,4 +1,4 @@
-"""What does a client get told of a weak answer?"""
+"""What help does a client get with a weak answer?"""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class HelpReply(BaseModel):
         return "\n".join(line for line in lines if line)
 
 
-def help_reply(told: Help) -> HelpReply:
+def help_reply(found: Help) -> HelpReply:
     """Help as clients see it."""
     reply = HelpReply(
-        hint=told.hint,
-        reasons=list(told.reasons),
-        words=dict(told.words),
-        nearest_words={word: list(near) for word, near in told.nearest.items()},
+        hint=found.hint,
+        reasons=list(found.reasons),
+        words=dict(found.words),
+        nearest_words={word: list(near) for word, near in found.nearest.items()},
     )
-    if told.better is not None:
+    if found.better is not None:
         reply.without_filters = BetterFileReply(
-            repository_id=told.better.repository_id,
-            file_path=told.better.file_path,
-            similarity_score=told.better.similarity,
+            repository_id=found.better.repository_id,
+            file_path=found.better.file_path,
+            similarity_score=found.better.similarity,
         )
     return reply

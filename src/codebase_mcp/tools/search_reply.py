@@ -179,11 +179,11 @@ def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
 
 
 def fit(reply: SearchReply, max_chars: int) -> SearchReply:
-    """A reply cut so that the JSON that is sent has at most so many characters.
+    """A reply cut so that the JSON that is sent has at most ``max_chars`` characters.
 
     Context lines go first, from the last result upwards, then notes, then whole results from the
     end, of the last one that is left its further places and then its last lines; at the very end
-    what is told beside the results.
+    what is reported with the results.
     """
     if _chars(reply) <= max_chars:
         return reply
@@ -222,8 +222,15 @@ def _cuts(reply: SearchReply) -> Iterator[None]:
             yield
         results.clear()
         yield
-    for beside in ("help", "repositories", "index", "project_source", "latency_ms", "schema_name"):
-        reply.model_fields_set.discard(beside)
+    for extra in (
+        "help",
+        "repositories",
+        "index",
+        "project_source",
+        "latency_ms",
+        "schema_name",
+    ):
+        reply.model_fields_set.discard(extra)
         yield
 
 

@@ -27,13 +27,13 @@ from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.tools.calling import AppFactory, Form, ReportProgress, reply_of
+from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
-from codebase_mcp.tools.discretion import discreet, private_folders
-from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unforeseen
+from codebase_mcp.tools.redaction import private_folders, redacted
+from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unexpected
 from codebase_mcp.tools.running import RunningCalls
-from codebase_mcp.tools.toolset import ToolSpec, hints
+from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
@@ -84,16 +84,16 @@ def instructions_for(toolsets: Collection[str]) -> str:
     return "\n".join([*parts, ERROR_INSTRUCTIONS])
 
 
-Beside = Callable[["App"], AbstractAsyncContextManager[None]]
+Lifespan = Callable[["App"], AbstractAsyncContextManager[None]]
 
 
 class AppHolder:
     """Opens the product once, when first asked; ``directory`` is where its user works.
 
     ``keeps_sessions`` is False where several processes answer at one address: what a client said
-    to one of them the others do not know. ``beside`` is what a server does while nobody calls: it
+    to one of them the others do not know. ``lifespan`` is what a server does in the background: it
     begins when the product is open and ends before it closes. ``settings`` say which folders
-    callers from elsewhere are not told.
+    are hidden from remote callers.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class AppHolder:
         directory: Path | None = None,
         *,
         keeps_sessions: bool = True,
-        beside: Beside | None = None,
+        lifespan: Lifespan | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.calls = RunningCalls()
@@ -112,11 +112,11 @@ class AppHolder:
         self._process = Identity(f"process {uuid4()}", directory or Path.cwd())
         self._lock = asyncio.Lock()
         self._app: App | None = None
-        self._beside = beside
-        self._around = AsyncExitStack()
+        self._lifespan = lifespan
+        self._exit_stack = AsyncExitStack()
 
     @classmethod
-    def of(cls, settings: Settings, beside: Beside | None = None) -> AppHolder:
+    def of(cls, settings: Settings, lifespan: Lifespan | None = None) -> AppHolder:
         """The product as these settings ask for it."""
 
         async def open_app() -> App:
@@ -130,7 +130,7 @@ class AppHolder:
             open_app,
             settings.project_dir,
             keeps_sessions=settings.http_workers == 1,
-            beside=beside,
+            lifespan=lifespan,
             settings=settings,
         )
 
@@ -139,8 +139,8 @@ class AppHolder:
         async with self._lock:
             if self._app is None:
                 app = await self._open_app()
-                if self._beside is not None:
-                    await self._around.enter_async_context(self._beside(app))
+                if self._lifespan is not None:
+                    await self._exit_stack.enter_async_context(self._lifespan(app))
                 self._app = app
             return self._app
 
@@ -151,7 +151,7 @@ class AppHolder:
         identity: Identity,
         report_progress: ReportProgress,
     ) -> dict[str, Any]:
-        """The reply of a tool as JSON values; the call is broken off if the server ends first.
+        """The reply of a tool as JSON values; the call is cancelled if the server ends first.
 
         Raises:
             CodebaseError: what the contract names.
@@ -172,7 +172,9 @@ class AppHolder:
             CodebaseError: what the contract names.
         """
         form = (
-            Form(replies) if self._settings is None else Form(replies, self._settings.reply_chars)
+            ReplyForm(replies)
+            if self._settings is None
+            else ReplyForm(replies, self._settings.reply_chars)
         )
         call = reply_of(spec, arguments, self.get, identity, report_progress, form=form)
         try:
@@ -181,7 +183,7 @@ class AppHolder:
             if identity is self._process or self._settings is None:
                 raise
             folders = private_folders(self._settings)
-            raise discreet(error, arguments, folders) from error
+            raise redacted(error, arguments, folders) from error
 
     def identity_of(self, context: Context) -> Identity:
         """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""
@@ -189,8 +191,8 @@ class AppHolder:
         is_remote = context.transport not in (None, "stdio")
         if not is_remote and (call is None or call.request is None):
             return self._process
-        # Without a handshake there are no sessions, and whatever a client writes into the header
-        # of theirs is checked by nobody.
+        # Without a handshake there are no sessions, and the session header of such a client is
+        # not checked.
         is_modern = call is None or call.protocol_version in MODERN_PROTOCOL_VERSIONS
         if get_access_token() is not None or is_modern or not self.keeps_sessions:
             return identity_of_key()
@@ -207,17 +209,17 @@ class AppHolder:
         return replies_for(None if client is None else client.client_info.name)
 
     async def close(self) -> None:
-        """Break off what is under way, and close what was opened."""
+        """Cancel what is under way, and close what was opened."""
         await self.calls.stop()
         async with self._lock:
             if self._app is not None:
-                await self._around.aclose()
+                await self._exit_stack.aclose()
                 await self._app.close()
                 self._app = None
 
 
 def identity_of_key() -> Identity:
-    """Whose key came with the HTTP request; without one, callers cannot be told apart."""
+    """Whose key came with the HTTP request; without one, callers cannot be distinguished."""
     token = get_access_token()
     return Identity() if token is None else Identity(owner_of(token), is_shared=True)
 
@@ -262,15 +264,15 @@ class ContractTool(Tool):
         except CodebaseError as error:
             return failure(error, replies)
         except Exception as error:  # the edge: logged with its traceback, shown by its id
-            return failure(unforeseen(error), replies)
+            return failure(unexpected(error), replies)
 
 
-def _annotations(told: hints) -> ToolAnnotations:
+def _annotations(hints: Hints) -> ToolAnnotations:
     """Hints as the protocol has them; none of our tools reaches out into the world."""
     return ToolAnnotations(
-        read_only_hint=told.reads,
-        destructive_hint=told.destroys,
-        idempotent_hint=told.repeats,
+        read_only_hint=hints.reads,
+        destructive_hint=hints.destroys,
+        idempotent_hint=hints.repeats,
         open_world_hint=False,
     )
 

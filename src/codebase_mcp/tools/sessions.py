@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 
 from codebase_mcp.tools.fields import ProjectId, ProjectReply
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
-from codebase_mcp.tools.rules import check_project_id, text_of
+from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.records.memory import Observation
@@ -30,11 +30,8 @@ class Session(Arguments):
     operation: Annotated[Literal["start", "end", "get_context"], Field(description="What to do.")]
     session_id: Annotated[
         str,
-        Field(
-            min_length=1,
-            max_length=200,
-            description="A name that you choose: auth-refactor-2.",
-        ),
+        text(MAX_SESSION_ID_CHARS),
+        Field(description="A name that you choose: auth-refactor-2."),
     ]
     project_id: ProjectId = None
 
@@ -214,6 +211,5 @@ SESSION = ToolSpec(
     arguments=Session,
     run=session,
     reply=SessionReply,
-    annotations=hints(repeats=True),
-    rules={"project_id": check_project_id, "session_id": text_of("session_id", 200)},
+    annotations=Hints(repeats=True),
 )

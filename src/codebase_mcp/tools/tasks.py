@@ -11,7 +11,9 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.vocabulary import TaskStatus
 from codebase_mcp.tools.fields import (
+    COMMIT_PATTERN,
     AnchorReply,
     Anchors,
     Offset,
@@ -20,46 +22,59 @@ from codebase_mcp.tools.fields import (
     ProjectReply,
     anchor_lines,
     anchor_replies,
-    nullable,
     places_of,
     publish_no_defaults,
 )
-from codebase_mcp.tools.rules import check_project_id, id_of, text_of
+from codebase_mcp.tools.limits import Limits
+from codebase_mcp.tools.rules import check_text, record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
     from codebase_mcp.records.tasks import Task, TaskChanges
 
-TaskStatus = Literal["need to be done", "in-progress", "complete"]
-
 MAX_TITLE_CHARS = 200
 MAX_BRANCH_CHARS = 200
+TITLE = text(MAX_TITLE_CHARS)
 
-TaskId = Annotated[UUID, Field(description="Id of the task (UUID).")]
+
+def check_branch_prefix(branch: str, field: str) -> str | None:
+    """The beginning of a branch's name; None where it is empty."""
+    return check_text(branch, field, 0, MAX_BRANCH_CHARS) or None
+
+
+def check_commit(commit: str, field: str) -> str:
+    """The full hash of a commit."""
+    if re.fullmatch("[a-f0-9]{40}", commit):
+        return commit
+    raise InvalidInput.of(
+        field,
+        commit[:100].encode(errors="backslashreplace").decode(),
+        "Commit must be a full hash, 40 hex digits in lower case",
+        rule=COMMIT_PATTERN,
+        hint="git rev-parse HEAD prints it.",
+    )
+
+
+TaskId = Annotated[UUID, record_id("Task"), Field(description="Id of the task (UUID).")]
 Description = Annotated[
     str | None,
     Field(
         description="What to do, and how to see that it is done.",
-        json_schema_extra=nullable(type="string", maxLength=2_000),
+        max_length=2_000,
     ),
 ]
 Notes = Annotated[
     str | None,
     Field(
         description="Findings, decisions, what was tried.",
-        json_schema_extra=nullable(type="string", maxLength=5_000),
+        max_length=5_000,
     ),
 ]
 PlanningReferences = Annotated[
-    list[str] | None,
-    Field(
-        description="Paths of planning documents in the repository.",
-        json_schema_extra=nullable(
-            type="array", items={"type": "string", "maxLength": 500}, maxItems=10
-        ),
-    ),
+    list[Annotated[str, Field(max_length=500)]] | None,
+    Field(max_length=10, description="Paths of planning documents in the repository."),
 ]
 
 
@@ -71,19 +86,12 @@ class GetTask(Arguments):
 class ListTasks(Arguments):
     status: Annotated[
         TaskStatus | None,
-        Field(
-            description="Only this status.",
-            json_schema_extra=nullable(
-                type="string", enum=["need to be done", "in-progress", "complete"]
-            ),
-        ),
+        Field(description="Only this status."),
     ] = None
     branch: Annotated[
         str | None,
-        Field(
-            description="Only with a branch that begins so: feature/.",
-            json_schema_extra=nullable(type="string", maxLength=MAX_BRANCH_CHARS),
-        ),
+        Limits(check_branch_prefix, maxLength=MAX_BRANCH_CHARS),
+        Field(description="Only with a branch that begins so: feature/."),
     ] = None
     limit: Annotated[int, Field(ge=1, le=100, description="Tasks at most.")] = 20
     offset: Offset = 0
@@ -92,10 +100,7 @@ class ListTasks(Arguments):
 
 
 class CreateTask(Arguments):
-    title: Annotated[
-        str,
-        Field(min_length=1, max_length=MAX_TITLE_CHARS, description="In short."),
-    ]
+    title: Annotated[str, TITLE, Field(description="In short.")]
     description: Description = None
     notes: Notes = None
     planning_references: PlanningReferences = None
@@ -107,30 +112,19 @@ class UpdateTask(Arguments):
     model_config = ConfigDict(json_schema_extra=publish_no_defaults)
 
     task_id: TaskId
-    title: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=MAX_TITLE_CHARS,
-            description="The new title.",
-        ),
-    ] = ""
+    title: Annotated[str, TITLE, Field(description="The new title.")] = ""
     description: Description = None
     notes: Notes = None
     status: Annotated[TaskStatus, Field(description="How far it is.")] = "need to be done"
     branch: Annotated[
         str | None,
-        Field(
-            description="Git branch to link.",
-            json_schema_extra=nullable(type="string", minLength=1, maxLength=MAX_BRANCH_CHARS),
-        ),
+        text(MAX_BRANCH_CHARS),
+        Field(description="Git branch to link."),
     ] = None
     commit: Annotated[
         str | None,
-        Field(
-            description="Git commit to link: 40 hex digits.",
-            json_schema_extra=nullable(type="string", pattern="^[a-f0-9]{40}$"),
-        ),
+        Limits(check_commit, pattern=COMMIT_PATTERN),
+        Field(description="Git commit to link: 40 hex digits."),
     ] = None
     planning_references: PlanningReferences = None
     anchors: Anchors = None
@@ -317,24 +311,6 @@ def _reply(task: Task, here: InProject, kind: type[TaskReply] = TaskReply) -> Ta
     )
 
 
-def check_branch_prefix(branch: str | None) -> str | None:
-    """The beginning of a branch's name; none where it says nothing."""
-    return text_of("branch", MAX_BRANCH_CHARS, shortest=0)(branch) or None
-
-
-def check_commit(commit: str | None) -> str | None:
-    """The full hash of a commit, or null."""
-    if commit is None or re.fullmatch("[a-f0-9]{40}", commit):
-        return commit
-    raise InvalidInput.of(
-        "commit",
-        commit[:100].encode(errors="backslashreplace").decode(),
-        "Commit must be a full hash, 40 hex digits in lower case",
-        rule="^[a-f0-9]{40}$",
-        hint="git rev-parse HEAD prints it.",
-    )
-
-
 TASKS = Toolset(
     "tasks",
     (
@@ -344,8 +320,7 @@ TASKS = Toolset(
             arguments=CreateTask,
             run=create_task,
             reply=TaskReply,
-            annotations=hints(),
-            rules={"title": text_of("title", MAX_TITLE_CHARS), "project_id": check_project_id},
+            annotations=Hints(),
         ),
         ToolSpec(
             name="get_task",
@@ -353,8 +328,7 @@ TASKS = Toolset(
             arguments=GetTask,
             run=get_task,
             reply=TaskReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={"task_id": id_of("task_id", "Task"), "project_id": check_project_id},
+            annotations=Hints(reads=True, repeats=True),
         ),
         ToolSpec(
             name="list_tasks",
@@ -362,8 +336,7 @@ TASKS = Toolset(
             arguments=ListTasks,
             run=list_tasks,
             reply=TasksReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={"branch": check_branch_prefix, "project_id": check_project_id},
+            annotations=Hints(reads=True, repeats=True),
         ),
         ToolSpec(
             name="update_task",
@@ -371,14 +344,7 @@ TASKS = Toolset(
             arguments=UpdateTask,
             run=update_task,
             reply=TaskReply,
-            annotations=hints(destroys=True, repeats=True),
-            rules={
-                "task_id": id_of("task_id", "Task"),
-                "title": text_of("title", MAX_TITLE_CHARS),
-                "branch": text_of("branch", MAX_BRANCH_CHARS),
-                "commit": check_commit,
-                "project_id": check_project_id,
-            },
+            annotations=Hints(destroys=True, repeats=True),
         ),
     ),
 )

@@ -28,15 +28,15 @@ def body(label: str, text: str | None) -> Iterator[str]:
 
 
 def joined(*parts: str | None, by: str = "  ") -> str:
-    """The parts that say something, on one line."""
+    """The parts that are not empty, on one line."""
     return by.join(part for part in parts if part)
 
 
-def page(shown: int, total: int, kind: str, next_cursor: str | None) -> str:
+def page(count: int, total: int, kind: str, next_cursor: str | None) -> str:
     """The first line of a page of records: how many there are, and how to get at the next ones."""
-    count = f"{shown} of {total}" if shown < total else str(total)
+    found = f"{count} of {total}" if count < total else str(total)
     after = f'; next page: cursor="{next_cursor}"' if next_cursor else ""
-    return f"{count} {kind}{after}" if total else f"no {kind}"
+    return f"{found} {kind}{after}" if total else f"no {kind}"
 
 
 def lines_of(fields: Mapping[str, Any], indent: str = "") -> Iterator[str]:
@@ -61,8 +61,8 @@ def lines_of(fields: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _inline(fields: Mapping[str, Any]) -> str:
-    said = ((name, value) for name, value in fields.items() if value not in _EMPTY)
-    return ", ".join(f"{name} {_scalar(value)}" for name, value in said)
+    present = ((name, value) for name, value in fields.items() if value not in _EMPTY)
+    return ", ".join(f"{name} {_scalar(value)}" for name, value in present)
 
 
 def _scalar(value: Any) -> str:
@@ -87,8 +87,8 @@ def error_text(error: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"Try: {hint}"] if hint else lines)
 
 
-def _where(details: dict[str, Any], said: str) -> Iterator[str]:
-    """What the details add to what is said already."""
+def _where(details: dict[str, Any], shown: str) -> Iterator[str]:
+    """What the details add to the message and the hint."""
     details.pop("jsonrpc_code", None)
     problems = details.pop("fields", None)
     for one in problems if isinstance(problems, list) else ():
@@ -99,6 +99,6 @@ def _where(details: dict[str, Any], said: str) -> Iterator[str]:
     if name and rule != "required":
         given = "" if value is None else f" = {compact(value)}"
         yield joined(f"{name}{given}", f"rule: {rule}" if rule else None, by="; ")
-    others = {k: v for k, v in details.items() if v not in _EMPTY and str(v) not in said}
+    others = {k: v for k, v in details.items() if v not in _EMPTY and str(v) not in shown}
     if others:
         yield _inline(others)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from codebase_mcp.tools.arguments import Rule
 from codebase_mcp.tools.clients import Replies
+from codebase_mcp.tools.limits import Rule, rules_of
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.schemas import in_one_piece, in_short
+from codebase_mcp.tools.schemas import listed_form, without_references
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -30,7 +30,7 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and how: what a tool may know beside its arguments.
+    """Who calls, and how: what a tool may know in addition to its arguments.
 
     ``given`` are the parameter names as the client wrote them. ``report_progress`` takes what is
     done, the total and a message. ``replies`` is the form that the caller gets, ``reply_chars``
@@ -41,8 +41,8 @@ class Caller:
     report_progress: Callable[[float, float, str], Awaitable[None]]
     given: frozenset[str]
     identity: Identity
-    replies: Replies = "json"
-    reply_chars: int = 2_000
+    replies: Replies
+    reply_chars: int
 
     def enter(
         self, project_id: str | None, *, readonly: bool = False
@@ -52,7 +52,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class hints:  # noqa: N801 - reads as a sentence where tools are declared
+class Hints:
     """What clients may know before they call a tool: only reads; may overwrite or delete; called
     again with the same arguments does nothing more."""
 
@@ -70,10 +70,14 @@ class ToolSpec:
     arguments: type[Arguments]
     run: Callable[[Caller, Any], Awaitable[Reply]]
     reply: type[Reply]
-    annotations: hints
-    rules: Mapping[str, Rule] = field(default_factory=dict)
+    annotations: Hints
     collection_maxima: Mapping[str, int] = field(default_factory=dict)
     """Upper limits for callers that name a collection, where they may ask for more."""
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        """The rules that its parameters are checked by, where the schema alone does not say it."""
+        return rules_of(self.arguments)
 
     @property
     def description(self) -> str:
@@ -108,7 +112,7 @@ class Toolset:
 
 @cache
 def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    schema = in_one_piece(arguments.model_json_schema())
+    schema = without_references(arguments.model_json_schema())
     schema.pop("description", None)
     return schema
 
@@ -117,4 +121,4 @@ def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
 def _listed_schema(arguments: type[Arguments]) -> dict[str, Any]:
     # Where defaults are not published, null is another thing than leaving a parameter out.
     has_defaults = "json_schema_extra" not in arguments.model_config
-    return in_short(_input_schema(arguments), keep_null=not has_defaults)
+    return listed_form(_input_schema(arguments), keep_null=not has_defaults)

@@ -24,7 +24,7 @@ def _any_of(validator: Any, options: list[Any], value: Any, _: Any) -> Errors:
         if validator.evolve(schema=type_of(option)).is_valid(value)
     ]
     if not of_type:
-        yield ValidationError("no option is for this type")
+        yield ValidationError("no option has this type")
     elif not any(validator.evolve(schema=option).is_valid(value) for _, option in of_type[1:]):
         place, option = of_type[0]
         yield from validator.descend(value, option, schema_path=place)
@@ -33,7 +33,7 @@ def _any_of(validator: Any, options: list[Any], value: Any, _: Any) -> Errors:
 def _no_others(validator: Any, others: Any, value: Any, schema: Mapping[str, Any]) -> Errors:
     """Name the properties that are not known: the first ones each, then how many more."""
     if others is not False:
-        yield from _BY_THE_BOOK["additionalProperties"](validator, others, value, schema)
+        yield from _STANDARD["additionalProperties"](validator, others, value, schema)
         return
     if not validator.is_type(value, "object"):
         return
@@ -48,7 +48,7 @@ def _no_others(validator: Any, others: Any, value: Any, schema: Mapping[str, Any
 def _items(validator: Any, items: Any, value: Any, schema: Mapping[str, Any]) -> Errors:
     """Look into a list unless it is too long anyway."""
     if not validator.is_type(value, "array") or len(value) <= schema.get("maxItems", len(value)):
-        yield from _BY_THE_BOOK["items"](validator, items, value, schema)
+        yield from _STANDARD["items"](validator, items, value, schema)
 
 
 def _required(validator: Any, names: list[str], value: Any, _: Any) -> Errors:
@@ -59,7 +59,7 @@ def _required(validator: Any, names: list[str], value: Any, _: Any) -> Errors:
                 yield ValidationError("", path=[name], instance=None)
 
 
-_BY_THE_BOOK = Draft202012Validator.VALIDATORS
+_STANDARD = Draft202012Validator.VALIDATORS
 Validator = extend(
     Draft202012Validator,
     {

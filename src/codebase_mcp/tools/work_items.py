@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -19,40 +20,34 @@ from codebase_mcp.tools.fields import (
     ProjectReply,
     anchor_lines,
     anchor_replies,
-    nullable,
     places_of,
     publish_no_defaults,
 )
-from codebase_mcp.tools.rules import check_project_id, id_of, text_of
+from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Toolset, ToolSpec, hints
+from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app import InProject
     from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
 
-Level = Literal["project", "session", "task", "research", "subtask"]
-WorkItemStatus = Literal["planned", "active", "completed", "blocked"]
-
 MAX_TITLE_CHARS = 200
+PARENT_ID = record_id("Parent")
 
-WorkItemId = Annotated[UUID, Field(description="Id of the item (UUID).")]
-Title = Annotated[
-    str,
-    Field(min_length=1, max_length=MAX_TITLE_CHARS, description="In short."),
-]
+WorkItemId = Annotated[UUID, record_id("Work item"), Field(description="Id of the item (UUID).")]
+Title = Annotated[str, text(MAX_TITLE_CHARS), Field(description="In short.")]
 Description = Annotated[
     str | None,
     Field(
         description="What belongs to it, and how to see that it is done.",
-        json_schema_extra=nullable(type="string", maxLength=2_000),
+        max_length=2_000,
     ),
 ]
 
 
 class CreateWorkItem(Arguments):
     item_type: Annotated[
-        Level,
+        WorkItemType,
         Field(description="From the highest: project, session, task, research, subtask."),
     ]
     title: Title
@@ -60,10 +55,8 @@ class CreateWorkItem(Arguments):
     status: Annotated[WorkItemStatus, Field(description="How far it is.")] = "planned"
     parent_id: Annotated[
         UUID | None,
-        Field(
-            description="The item it is a part of; none: a root.",
-            json_schema_extra=nullable(type="string", format="uuid"),
-        ),
+        PARENT_ID,
+        Field(description="The item it is a part of; none: a root."),
     ] = None
     anchors: Anchors = None
     project_id: ProjectId = None
@@ -83,28 +76,16 @@ class UpdateWorkItem(Arguments):
 class QueryWorkItems(Arguments):
     status: Annotated[
         WorkItemStatus | None,
-        Field(
-            description="Only this status.",
-            json_schema_extra=nullable(
-                type="string", enum=["planned", "active", "completed", "blocked"]
-            ),
-        ),
+        Field(description="Only this status."),
     ] = None
     item_type: Annotated[
-        Level | None,
-        Field(
-            description="Only this level.",
-            json_schema_extra=nullable(
-                type="string", enum=["project", "session", "task", "research", "subtask"]
-            ),
-        ),
+        WorkItemType | None,
+        Field(description="Only this level."),
     ] = None
     parent_id: Annotated[
         UUID | None,
-        Field(
-            description="Only what is below this item.",
-            json_schema_extra=nullable(type="string", format="uuid"),
-        ),
+        PARENT_ID,
+        Field(description="Only what is below this item."),
     ] = None
     include_descendants: Annotated[
         bool, Field(description="With parent_id: everything below, not only children.")
@@ -124,7 +105,7 @@ class WorkItemPart(BaseModel):
     """A piece of work, and where in the tree it stands."""
 
     id: UUID
-    item_type: Level
+    item_type: WorkItemType
     title: str
     description: str | None
     status: WorkItemStatus
@@ -325,12 +306,7 @@ WORK_ITEMS = Toolset(
             arguments=CreateWorkItem,
             run=create_work_item,
             reply=WorkItemReply,
-            annotations=hints(),
-            rules={
-                "title": text_of("title", MAX_TITLE_CHARS),
-                "parent_id": id_of("parent_id", "Parent"),
-                "project_id": check_project_id,
-            },
+            annotations=Hints(),
         ),
         ToolSpec(
             name="update_work_item",
@@ -338,12 +314,7 @@ WORK_ITEMS = Toolset(
             arguments=UpdateWorkItem,
             run=update_work_item,
             reply=WorkItemReply,
-            annotations=hints(destroys=True, repeats=True),
-            rules={
-                "work_item_id": id_of("work_item_id", "Work item"),
-                "title": text_of("title", MAX_TITLE_CHARS),
-                "project_id": check_project_id,
-            },
+            annotations=Hints(destroys=True, repeats=True),
         ),
         ToolSpec(
             name="query_work_items",
@@ -351,8 +322,7 @@ WORK_ITEMS = Toolset(
             arguments=QueryWorkItems,
             run=query_work_items,
             reply=WorkItemsReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={"parent_id": id_of("parent_id", "Parent"), "project_id": check_project_id},
+            annotations=Hints(reads=True, repeats=True),
         ),
         ToolSpec(
             name="get_work_item_hierarchy",
@@ -360,11 +330,7 @@ WORK_ITEMS = Toolset(
             arguments=GetWorkItemHierarchy,
             run=get_work_item_hierarchy,
             reply=HierarchyReply,
-            annotations=hints(reads=True, repeats=True),
-            rules={
-                "work_item_id": id_of("work_item_id", "Work item"),
-                "project_id": check_project_id,
-            },
+            annotations=Hints(reads=True, repeats=True),
         ),
     ),
 )

@@ -15,7 +15,7 @@ from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.telemetry import tracing
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
-from codebase_mcp.tools.reply import unforeseen
+from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder, identity_of_key
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
@@ -54,7 +54,7 @@ class ToolEndpoint:
         except ClientDisconnect:
             return Response(status_code=499)  # never sent, as the client is gone
         except Exception as error:  # the edge: logged with its traceback, shown by its id
-            return error_answer(unforeseen(error))
+            return error_answer(unexpected(error))
 
     def _spec(self, name: str) -> ToolSpec:
         if name not in self._tools:

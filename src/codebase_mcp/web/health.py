@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from starlette.requests import Request
 
 from codebase_mcp.errors import DatabaseUnavailable, EmbeddingUnavailable
-from codebase_mcp.tools.reply import unforeseen
+from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import NAME, AppHolder
 from codebase_mcp.web.answers import UNAVAILABLE, Json
 
@@ -136,7 +136,7 @@ class _Probe:
         except EmbeddingUnavailable as error:
             reason, cause = NO_EMBEDDER, error.message
         except Exception as error:  # the edge: logged with its traceback
-            reason, cause = NOT_OPEN, unforeseen(error).message
+            reason, cause = NOT_OPEN, unexpected(error).message
         else:
             return None
         _log.info("health: %s", cause)

@@ -433,7 +433,7 @@ def test_the_list_names_what_is_broken(home: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nano"], "nano is no client that is known here"),
+        (["nano"], "nano is not a known client"),
         (["codex", "--name", "a b"], "--name"),
         (["codex", "--env", "A"], "--env A: must be NAME=VALUE"),
         (["codex", "--http", "ftp://x"], "must begin with http"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import codebase_mcp
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Scope
 from codebase_mcp.cli.setup.machine import Machine
-from codebase_mcp.cli.setup.plan import Wish, entry_edit
+from codebase_mcp.cli.setup.plan import SetupTarget, entry_edit
 
 PAGE = Path(codebase_mcp.__file__).parents[2] / "docs" / "clients.md"
 MARK = "<!-- From here on generated; see tests/unit/cli/test_setup_documents.py -->"
@@ -71,8 +71,8 @@ def _machine(platform: str) -> Machine:
 
 
 def _fenced(client: Client, url: str | None) -> str:
-    wish = Wish("user", Path("/p"), "codebase", LAUNCH, url, ("code",))
-    text = entry_edit(client, wish).add("").text.rstrip("\n")
+    chosen = SetupTarget("user", Path("/p"), "codebase", LAUNCH, url, ("code",))
+    text = entry_edit(client, chosen).add("").text.rstrip("\n")
     return f"```{'toml' if client.is_toml else 'json'}\n{text}\n```"
 
 

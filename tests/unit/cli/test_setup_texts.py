@@ -109,7 +109,7 @@ def test_a_name_that_stands_there_twice_goes_twice() -> None:
         ('{"a": 01}', "line 1, column 8", '"," or "}" is missing'),
         ("[" * 102, "line 1, column 102", "nested more than 100 levels"),
         ("[1]", "line 1", "no JSON object"),
-        ('{"mcpServers": []}', "mcpServers", "is no JSON object"),
+        ('{"mcpServers": []}', "mcpServers", "is not a JSON object"),
     ],
 )
 def test_broken_json_is_refused_with_its_place(text: str, place: str, reason: str) -> None:
@@ -172,7 +172,7 @@ def test_a_table_with_tables_below_it_is_replaced_and_removed_whole() -> None:
     [
         ("a = \n", "line 1"),
         ("mcp_servers = { other = {} }\n", "add this by hand:\n[mcp_servers.codebase]"),
-        ("mcp_servers = 3\n", "mcp_servers is no table"),
+        ("mcp_servers = 3\n", "mcp_servers is not a table"),
         ("[mcp_servers]\ncodebase.command = 'x'\n", "add this by hand"),
     ],
 )

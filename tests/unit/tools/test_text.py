@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
-from codebase_mcp.tools.arguments import together
+from codebase_mcp.tools.arguments import combined
 from codebase_mcp.tools.text import error_text, lines_of, moment, page
 
 AT = datetime(2026, 11, 22, 20, 9, 44, tzinfo=UTC)
@@ -62,7 +62,7 @@ def test_an_error_says_what_went_wrong_where_and_what_to_do() -> None:
 def test_several_problems_are_a_line_each() -> None:
     missing = InvalidInput.of("query", None, "Field required: query", rule="required")
     path = InvalidInput.of("path", "..", "No such path: ..", rule="a path", hint="Pass another.")
-    assert error_text(together([missing, path]).as_dict()) == (
+    assert error_text(combined([missing, path]).as_dict()) == (
         "Error VALIDATION_ERROR: Parameter validation failed\n"
         "query: Field required: query\n"
         "path: No such path: ... Pass another."

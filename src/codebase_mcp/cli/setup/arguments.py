@@ -16,15 +16,15 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         "clients",
         nargs="*",
         metavar="CLIENT",
-        help=f"which: {', '.join(CLIENT_NAMES)}; none: list them",
+        help=f"which: {', '.join(CLIENT_NAMES)}; without one, they are listed",
     )
-    parser.add_argument("--all", action="store_true", help="every client that is found here")
-    parser.add_argument("--remove", action="store_true", help="take out again what was written")
+    parser.add_argument("--all", action="store_true", help="every client that is installed here")
+    parser.add_argument("--remove", action="store_true", help="remove what was written")
     parser.add_argument(
         "--scope",
         choices=["user", "project"],
         default="user",
-        help="for all your work, or one project",
+        help="for all your projects, or for one (user)",
     )
     parser.add_argument("--project-dir", help="the project's directory (the working directory)")
     parser.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
@@ -33,10 +33,13 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         "--command", dest="command_line", metavar="LINE", help="how to start it (this installation)"
     )
     parser.add_argument(
-        "--http", metavar="URL", help="a server that runs already, up to and with /mcp"
+        "--http", metavar="URL", help="a server that is already running, including /mcp"
     )
     parser.add_argument(
-        "--env", action="append", metavar="NAME=VALUE", help="an environment variable for it"
+        "--env",
+        action="append",
+        metavar="NAME=VALUE",
+        help="environment variable for it; repeatable",
     )
     parser.add_argument(
         "--no-instructions",
@@ -47,4 +50,3 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace another server of that name")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
-    parser.add_argument("--json", action="store_true", help="print JSON")

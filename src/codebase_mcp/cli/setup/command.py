@@ -19,7 +19,7 @@ from codebase_mcp.cli.setup.apply import apply
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch
 from codebase_mcp.cli.setup.edit import Refused
 from codebase_mcp.cli.setup.machine import Machine
-from codebase_mcp.cli.setup.plan import Change, Planner, Unfit, Wish
+from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
@@ -34,12 +34,12 @@ console = Terminal(soft_wrap=True)
 async def setup(options: argparse.Namespace, settings: Settings) -> int:
     """Add the server to clients, or remove it; 0 if all is as it was asked for."""
     machine = Machine(Path.home(), sys.platform, environment_for_child())
-    wish = _wish(options, settings)
+    target = _target(options, settings)
     receipts = Receipts(_own_folder(settings))
-    planner = Planner(wish, machine, receipts)
+    planner = Planner(target, machine, receipts)
     if not options.clients and not options.all:
         return _list(planner, machine, as_json=options.json)
-    clients = _chosen(options, wish, planner, machine)
+    clients = _chosen(options, target, planner, machine)
     _plan(planner, clients, is_removal=options.remove)
     needed = [change for change in planner.changes if change.is_needed]
     if not options.json:
@@ -50,7 +50,9 @@ async def setup(options: argparse.Namespace, settings: Settings) -> int:
     copies: dict[Path, Path | None] = {}
     if not options.dry_run:
         try:
-            copies = apply(planner.changes, receipts, mode=0o600 if wish.scope == "user" else 0o644)
+            copies = apply(
+                planner.changes, receipts, mode=0o600 if target.scope == "user" else 0o644
+            )
         except Unfit as unfit:
             raise _refusal([str(unfit)]) from None
     if options.json:
@@ -71,7 +73,7 @@ def own_command() -> list[str]:
     return [found] if found else [sys.executable, "-m", "codebase_mcp.cli.main"]
 
 
-def _wish(options: argparse.Namespace, settings: Settings) -> Wish:
+def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
     problems = []
     if not _NAME.fullmatch(options.name):
         problems.append("--name: letters, digits, - and _, 64 at most")
@@ -94,7 +96,7 @@ def _wish(options: argparse.Namespace, settings: Settings) -> Wish:
     if options.scope == "project" and shutil.which("codebase-mcp") == command[0]:
         command = ["codebase-mcp"]  # such files are shared, and paths differ
     args = ["serve", "--toolsets", options.toolsets] if options.toolsets else []
-    return Wish(
+    return SetupTarget(
         scope=options.scope,
         root=root,
         name=options.name,
@@ -114,11 +116,11 @@ def _own_folder(settings: Settings) -> Path:
 
 
 def _chosen(
-    options: argparse.Namespace, wish: Wish, planner: Planner, machine: Machine
+    options: argparse.Namespace, target: SetupTarget, planner: Planner, machine: Machine
 ) -> list[Client]:
     chosen = [_client(name) for name in dict.fromkeys(options.clients)]
     for client in CLIENTS if options.all else ():
-        if client.config_file(wish.scope, machine, wish.root) is None:
+        if client.config_file(target.scope, machine, target.root) is None:
             continue
         is_set_up = options.remove and _state(planner, client) == "yes"
         is_wanted = is_set_up if options.remove else client.is_installed(machine)
@@ -130,7 +132,7 @@ def _chosen(
 def _client(name: str) -> Client:
     known = {client.name: client for client in CLIENTS}
     if name not in known:
-        raise _refusal([f"{name} is no client that is known here; known are {', '.join(known)}"])
+        raise _refusal([f"{name} is not a known client; known clients: {', '.join(known)}"])
     return known[name]
 
 

@@ -81,7 +81,7 @@ def set_member(text: str, section: KeyPath, name: str, value: Any) -> Added:
     node, created = parse(text), []
     for depth, key in enumerate((*section, name)):
         if not node.is_object:
-            raise Refused(f"{'.'.join(section[:depth])} is no JSON object")
+            raise Refused(f"{'.'.join(section[:depth])} is not a JSON object")
         member = node.member(key)
         if member is None:
             created = [section[:end] for end in range(depth + 1, len(section) + 1)]

@@ -21,7 +21,7 @@ from codebase_mcp.cli.setup.toml_edit import TomlEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SetupTarget:
     """What the user asked for; ``launch`` or ``url`` say how the server is reached."""
 
     scope: Scope
@@ -68,8 +68,8 @@ class Unfit(Exception):
 class Planner:
     """Collects what has to change, also where several clients read one file."""
 
-    def __init__(self, wish: Wish, machine: Machine, receipts: Receipts) -> None:
-        self._wish = wish
+    def __init__(self, target: SetupTarget, machine: Machine, receipts: Receipts) -> None:
+        self._target = target
         self._machine = machine
         self._receipts = receipts
         self._changes: dict[Path, Change] = {}
@@ -86,7 +86,7 @@ class Planner:
             Unfit: one of its files cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._compare_tree(path)
+            real, before, known = self._read(path)
             text = _decoded(path, before)
             try:
                 there = edit.find(text)
@@ -113,7 +113,7 @@ class Planner:
             Unfit: one of its files cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._compare_tree(path)
+            real, before, known = self._read(path)
             others = tuple(n for n in known.clients if n != client.name) if known else ()
             if known is not None and others and before is not None:
                 note = f"stays as it is for {', '.join(others)}"
@@ -123,17 +123,17 @@ class Planner:
 
     def edits(self, client: Client) -> Iterator[tuple[Path, Edit]]:
         """The files of a client, its configuration first, and how each is changed."""
-        wish = self._wish
-        config = client.config_file(wish.scope, self._machine, wish.root)
+        target = self._target
+        config = client.config_file(target.scope, self._machine, target.root)
         if config is None:
             raise Unfit(f"{client.title} has no configuration for a project; use --scope user")
-        yield config, entry_edit(client, wish)
-        rules = client.rules_file(wish.scope, self._machine, wish.root)
-        if rules is not None and wish.with_rules:
+        yield config, entry_edit(client, target)
+        rules = client.rules_file(target.scope, self._machine, target.root)
+        if rules is not None and target.with_rules:
             header = client.rules_header if RULE_FILE in rules.name else ""
-            yield rules, Block(instructions_for(wish.toolsets), header)
-        skill = client.skill_file(wish.scope, self._machine, wish.root)
-        if skill is not None and wish.with_rules:
+            yield rules, Block(instructions_for(target.toolsets), header)
+        skill = client.skill_file(target.scope, self._machine, target.root)
+        if skill is not None and target.with_rules:
             yield skill, SkillFile(SKILL, SKILL_HEADER)
 
     def _without(
@@ -159,12 +159,12 @@ class Planner:
 
     def _check_owner(self, there: Any, known: Receipt | None, way: str) -> None:
         is_entry = isinstance(there, Mapping)
-        if is_entry and known is None and not self._wish.force and not has_same_settings(there):
-            raise Refused(f"{self._wish.name} is the name of another server there; {way}")
+        if is_entry and known is None and not self._target.force and not is_ours(there):
+            raise Refused(f"{self._target.name} is the name of another server there; {way}")
 
-    def _compare_tree(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
+    def _read(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
         """Where a file really lies, what it holds (None: it is not there), what we know of it."""
-        real = _resolved(path, self._wish)
+        real = _resolved(path, self._target)
         planned = self._changes.get(real)
         if planned is not None:
             return real, planned.after, planned.receipt
@@ -185,21 +185,21 @@ class Planner:
         self._changes[path] = Change(path, before, after, receipt, note)
 
 
-def entry_edit(client: Client, wish: Wish) -> Edit:
+def entry_edit(client: Client, target: SetupTarget) -> Edit:
     """How a client's configuration is changed."""
-    value = client.local(wish.launch)
-    if wish.url is not None:
+    value = client.local(target.launch)
+    if target.url is not None:
         if client.remote is None:
             raise Unfit(
-                f"{client.title} takes no address from its file; add {wish.url} there itself"
+                f"{client.title} takes no address from its file; add {target.url} there itself"
             )
-        value = client.remote(wish.url)
+        value = client.remote(target.url)
     if client.is_toml:
-        return TomlEntry(client.sections[0][0], wish.name, value)
-    return JsonEntry(client.sections, wish.name, value)
+        return TomlEntry(client.sections[0][0], target.name, value)
+    return JsonEntry(client.sections, target.name, value)
 
 
-def has_same_settings(entry: Mapping[str, Any]) -> bool:
+def is_ours(entry: Mapping[str, Any]) -> bool:
     """Whether an entry starts this program; one with an address cannot be told from others."""
     command, args = entry.get("command"), entry.get("args")
     words = [*(command if isinstance(command, list) else [command])]
@@ -208,14 +208,14 @@ def has_same_settings(entry: Mapping[str, Any]) -> bool:
     return any(n.startswith("codebase-mcp") or n == "codebase_mcp.cli.main" for n in names)
 
 
-def _resolved(path: Path, wish: Wish) -> Path:
+def _resolved(path: Path, target: SetupTarget) -> Path:
     try:
         real = path.resolve()
-        root = wish.root.resolve()
+        root = target.root.resolve()
     except (OSError, RuntimeError) as error:
         raise Unfit(f"{path} leads nowhere ({error})") from None
     # A repository is somebody else's: its links must not let it write elsewhere.
-    if wish.scope == "project" and not real.is_relative_to(root):
+    if target.scope == "project" and not real.is_relative_to(root):
         raise Unfit(f"{path} leads out of the project, to {real}")
     return real
 

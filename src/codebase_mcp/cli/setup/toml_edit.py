@@ -37,7 +37,7 @@ class TomlEntry:
         wanted = copy.deepcopy(content)
         wanted.setdefault(self.section, {})
         if not isinstance(wanted[self.section], dict):
-            raise Refused(f"{self.section} is no table")
+            raise Refused(f"{self.section} is not a table")
         if wanted[self.section].get(self.name) == self.value:
             return Added(text)
         wanted[self.section][self.name] = dict(self.value)
@@ -66,7 +66,9 @@ class TomlEntry:
         wanted = copy.deepcopy(content)
         del wanted[self.section][self.name]
         if _full(_parse_or_none(new)) != _full(wanted):
-            raise Refused(f"{self.section}.{self.name} is no table of its own; remove it by hand")
+            raise Refused(
+                f"{self.section}.{self.name} is not a table of its own; remove it by hand"
+            )
         return new
 
     def find(self, text: str) -> Any:
@@ -92,13 +94,13 @@ class TomlEntry:
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Where our table and those below it stand, up to their last line with something."""
         spans: list[tuple[int, int]] = []
-        has_same_settings = False
+        is_ours = False
         for start, end in _statements(text):
             if text[start] == "[":
-                has_same_settings = _header(text[start:end])[:2] == (self.section, self.name)
-                if has_same_settings:
+                is_ours = _header(text[start:end])[:2] == (self.section, self.name)
+                if is_ours:
                     spans.append((start, end))
-            elif has_same_settings:
+            elif is_ours:
                 spans[-1] = (spans[-1][0], end)
         return spans
 

@@ -1,6 +1,6 @@
-"""What does a caller on another machine learn from an error? Not what only its operator can use.
+"""What does a remote caller see of an error? Not what only the operator of the server can use.
 
-Folders of the server and lines of its database's log are in the log instead.
+Folders of the server and lines of its database's log are logged instead.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def private_folders(settings: Settings) -> list[str]:
     return sorted(named, key=len, reverse=True)
 
 
-def discreet(
+def redacted(
     error: CodebaseError, arguments: Mapping[str, Any], folders: Collection[str]
 ) -> CodebaseError:
-    """The error without logs and without these folders, but for those that the caller named."""
-    said = json.dumps(arguments, ensure_ascii=False, default=str)
-    private = [folder for folder in folders if folder not in said]
-    told = copy(error)
-    told.message, told.hint = _without(private, error.message), _without(private, error.hint)
-    told.details = _without(private, {k: v for k, v in error.details.items() if k != "log"})
-    # A mistake of the caller's is no fault to look into, and holds what the caller said.
-    if told.as_dict() != error.as_dict() and error.type != "InvalidInput":
-        _log.warning("a caller was told less than this: %s", error.as_dict())
-    return told
+    """The error without logs, and without these folders unless the caller named them."""
+    sent = json.dumps(arguments, ensure_ascii=False, default=str)
+    private = [folder for folder in folders if folder not in sent]
+    shown = copy(error)
+    shown.message, shown.hint = _without(private, error.message), _without(private, error.hint)
+    shown.details = _without(private, {k: v for k, v in error.details.items() if k != "log"})
+    # Invalid input is no fault of the server, and holds what the caller sent.
+    if shown.as_dict() != error.as_dict() and error.type != "InvalidInput":
+        _log.warning("details withheld from a remote caller: %s", error.as_dict())
+    return shown
 
 
 def _without(private: Collection[str], value: Any) -> Any:

@@ -1,0 +1,186 @@
+"""Which commands are there? The only table of them; ``docs/cli.md`` is made from it.
+
+Every MCP tool is a command too: `tool_commands` makes those from the tools' schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codebase_mcp.cli.command import Command
+from codebase_mcp.cli.database_commands import DATABASE_COMMANDS
+from codebase_mcp.cli.evaluate_arguments import EVAL
+from codebase_mcp.cli.flags import SettingsParser, show_settings
+from codebase_mcp.cli.model_arguments import MODEL
+from codebase_mcp.cli.record_commands import RECORD_COMMANDS
+from codebase_mcp.cli.setup.arguments import add_setup_arguments
+
+
+def _serve_options(parser: SettingsParser) -> None:
+    show_settings(parser, usage="%(prog)s [SETTINGS]")
+
+
+def _index_options(parser: SettingsParser) -> None:
+    parser.add_argument("path", help="directory of the repository, or the URL of a git repository")
+    parser.add_argument(
+        "--force", action="store_true", help="rebuild everything, with the configured model"
+    )
+    parser.add_argument("--name", help="display name (the directory's, or org/name of a URL)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only show what it would do and cost"
+    )
+    parser.add_argument(
+        "--branch", metavar="NAME", help="of a URL: branch or tag (the default one)"
+    )
+    parser.add_argument("--depth", metavar="N", help="of a URL: commits to fetch (1)")
+    parser.add_argument("--full", action="store_true", help="of a URL: fetch the whole history")
+    parser.add_argument(
+        "--history", metavar="N", help="commits of history to keep from now on, 0 for none"
+    )
+    parser.add_argument(
+        "--background", action="store_true", help="queue a job for a server or a worker"
+    )
+
+
+def _search_options(parser: SettingsParser) -> None:
+    parser.add_argument("query", nargs="+", help="a question, or a symbol's name")
+    parser.add_argument("--limit", default="10", help="maximum number of results (10)")
+    parser.add_argument("--file-type", help="only files with this extension")
+    parser.add_argument("--directory", help="only files below this directory")
+    parser.add_argument(
+        "--context", dest="context_lines", default="0", help="lines around each result (0)"
+    )
+    parser.add_argument(
+        "--index",
+        action="store_true",
+        help="index the repository here first if necessary; on a terminal, search asks",
+    )
+    parser.add_argument("--explain", action="store_true", help="show the ranking signals")
+
+
+def _watch_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="directories (all repositories of the project)"
+    )
+    parser.add_argument(
+        "--poll", action="store_true", help="scan the files periodically (for network drives)"
+    )
+
+
+def _remove_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "path", help="its directory (which may be deleted already), its URL, or its id"
+    )
+
+
+def _worker_options(parser: SettingsParser) -> None:
+    parser.add_argument("--concurrency", metavar="N", help="jobs at once (CODEBASE_MCP_JOBS, or 1)")
+    parser.add_argument(
+        "--once", action="store_true", help="exit when no job is waiting or running"
+    )
+
+
+def _jobs_options(parser: SettingsParser) -> None:
+    parser.add_argument("action", nargs="?", choices=["cancel"], help="what to do (list them)")
+    parser.add_argument("id", nargs="?", help="a job's number or operation, as the list shows it")
+
+
+def _settings_options(parser: SettingsParser) -> None:
+    show_settings(parser, usage="%(prog)s [PATH] [--json] [SETTINGS]")
+    parser.add_argument(
+        "path", nargs="?", default=".", help="a repository, whose .mcp-context.toml counts too (.)"
+    )
+
+
+def _trust_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "directory", nargs="?", default=".", help="where to look for it, upward (.)"
+    )
+
+
+_NAMES_REPOSITORY = {"names_repository": True}
+"""For commands whose ``path`` is a repository: its context file is checked with the settings."""
+
+SERVE = Command(
+    "serve", "Serve MCP, on stdio by default", "serve:serve", _serve_options, project="", json=""
+)
+
+COMMANDS: Mapping[str, tuple[Command, ...]] = {
+    "Code": (
+        Command(
+            "index",
+            "Index a repository, or what changed in it",
+            "early_start:index",
+            _index_options,
+            defaults=_NAMES_REPOSITORY,
+        ),
+        Command("watch", "Update the index when files change", "watch:watch", _watch_options),
+        Command("search", "Search the indexed code", "searching:search", _search_options),
+        Command("status", "Show what is indexed, and how fresh it is", "inventory:status"),
+        Command("projects", "List projects and their repositories", "inventory:projects"),
+        Command("remove", "Remove a repository from the index", "indexing:remove", _remove_options),
+        MODEL,
+        EVAL,
+    ),
+    "Background jobs": (
+        Command(
+            "worker",
+            "Run background jobs until stopped",
+            "worker:worker",
+            _worker_options,
+            project="",
+            json="",
+        ),
+        Command(
+            "jobs",
+            "List background jobs, or cancel one",
+            "jobs:jobs",
+            _jobs_options,
+            project="only of this project",
+        ),
+    ),
+    "Records": RECORD_COMMANDS,
+    "Data": DATABASE_COMMANDS,
+    "Server and setup": (
+        SERVE,
+        Command(
+            "setup",
+            "Connect coding agents to this server",
+            "setup.command:setup",
+            add_setup_arguments,
+            project="",
+        ),
+        Command(
+            "settings",
+            "Show every setting, its value and its source",
+            "settings_command:settings_command",
+            _settings_options,
+            project="",
+            defaults=_NAMES_REPOSITORY,
+        ),
+        Command(
+            "trust",
+            "Allow a .mcp-context.toml to select its project",
+            "trust:trust",
+            _trust_options,
+            project="",
+        ),
+        Command("doctor", "Check the installation with a small test index", "doctor:doctor"),
+    ),
+}
+"""The commands by the title under which the help lists them."""
+
+
+def all_commands() -> tuple[Command, ...]:
+    """Every command."""
+    return tuple(command for group in COMMANDS.values() for command in group)
+
+
+def listing() -> str:
+    """Every command with its summary, as the help shows them."""
+    width = max(len(command.name) for command in all_commands())
+    lines = []
+    for title, group in COMMANDS.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {command.name:{width}}  {command.summary}" for command in group]
+    return "\n".join(lines)
