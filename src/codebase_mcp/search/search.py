@@ -268,7 +268,7 @@ class Searcher:
                     for profile in scope.profiles:
                         if profile.fingerprint not in vectors:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
-                    topic = embedder.topic(query.plain)
+                    topic = embedder.software_log_odds(query.plain)
                     yield _Entered(tx, query, scope, _asked(scope, vectors), topic, meant)
                     return
             for profile in away:
@@ -309,12 +309,12 @@ class Searcher:
     def _lent(self, query: Query) -> dict[int, float]:
         """The terms that the thesaurus lends."""
         thesaurus = self._thesaurus(query)
-        return {} if thesaurus is None else thesaurus.kindred(query.plain)
+        return {} if thesaurus is None else thesaurus.expansion_terms(query.plain)
 
     def _told(self, query: Query) -> str:
         """The question as the second tier hears it: with what code may call what is asked."""
         thesaurus = self._thesaurus(query)
-        named = "" if thesaurus is None else thesaurus.named(query.plain)
+        named = "" if thesaurus is None else thesaurus.code_words(query.plain)
         return f"{query.plain} {named}" if named else query.plain
 
     async def _embed(self, profile: Profile, query: Query) -> Vectors | None:
