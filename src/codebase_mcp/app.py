@@ -49,7 +49,7 @@ from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
 from codebase_mcp.source.root import resolve_root
-from codebase_mcp.wiring import chosen_model, database_target, model_access
+from codebase_mcp.wiring import chosen_model, database_target, service_access
 
 if TYPE_CHECKING:
     from codebase_mcp.dry_run import DryRun
@@ -187,7 +187,7 @@ class App:
         settings = settings or Settings.load()
         keep_caches_in(settings.data_dir)
         models = await asyncio.to_thread(
-            Models.open, chosen_model(settings), model_access(settings)
+            Models.open, chosen_model(settings), service_access(settings)
         )
         database = database or await Database.open(database_target(settings))
         # What is loaded now stays: a collector that walks it again and again takes a quarter of

@@ -14,7 +14,7 @@ from tests.integration.test_indexing import found_paths, later, rows
 
 from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
-from codebase_mcp.embedding.static import BUILTIN
+from codebase_mcp.embedding.folders import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.index import batches
 from codebase_mcp.index.inventory import RepositoryFacts

@@ -19,7 +19,7 @@ _INSTRUCT = "Instruct: Given a question about a program, retrieve the code that 
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class InputFormat:
     """What is put before a text, and how much of it the model reads."""
 
     query_prefix: str = ""
@@ -34,31 +34,34 @@ class Habits:
 
 # The first pattern that is found in the name counts, so the more special one comes first.
 _KNOWN = (
-    (r"nomic-embed-code|coderankembed", Habits(_CODE, "", 8192)),
+    (r"nomic-embed-code|coderankembed", InputFormat(_CODE, "", 8192)),
     (
         r"nomic-embed-text-v2|nomic-embed-text.*moe",
-        Habits("search_query: ", "search_document: ", 512),
+        InputFormat("search_query: ", "search_document: ", 512),
     ),
-    (r"nomic-embed-text", Habits("search_query: ", "search_document: ", 2048)),
-    (r"mxbai-embed", Habits(_PASSAGES, "", 512)),
-    (r"arctic-embed2|arctic-embed-[ml]-v2", Habits("query: ", "", 8192)),
-    (r"arctic-embed", Habits(_PASSAGES, "", 512)),
-    (r"bge-m3", Habits(tokens=8192)),
-    (r"bge-(small|base|large)(?!-zh)", Habits(_PASSAGES, "", 512)),
-    (r"e5-mistral|e5-.*instruct", Habits(_INSTRUCT, "", 512)),
-    (r"(^|[/_-])e5-", Habits("query: ", "passage: ", 512)),
-    (r"qwen3-embedding", Habits(_INSTRUCT, "", 8192)),
-    (r"embedding-?gemma", Habits("task: code retrieval | query: ", "title: none | text: ", 2048)),
-    (r"all-minilm", Habits(tokens=256)),
-    (r"granite-embedding", Habits(tokens=512)),
-    (r"text-embedding-(3|ada)", Habits(tokens=8192)),
-    (r"jina-embeddings-v2", Habits(tokens=8192)),
+    (r"nomic-embed-text", InputFormat("search_query: ", "search_document: ", 2048)),
+    (r"mxbai-embed", InputFormat(_PASSAGES, "", 512)),
+    (r"arctic-embed2|arctic-embed-[ml]-v2", InputFormat("query: ", "", 8192)),
+    (r"arctic-embed", InputFormat(_PASSAGES, "", 512)),
+    (r"bge-m3", InputFormat(tokens=8192)),
+    (r"bge-(small|base|large)(?!-zh)", InputFormat(_PASSAGES, "", 512)),
+    (r"e5-mistral|e5-.*instruct", InputFormat(_INSTRUCT, "", 512)),
+    (r"(^|[/_-])e5-", InputFormat("query: ", "passage: ", 512)),
+    (r"qwen3-embedding", InputFormat(_INSTRUCT, "", 8192)),
+    (
+        r"embedding-?gemma",
+        InputFormat("task: code retrieval | query: ", "title: none | text: ", 2048),
+    ),
+    (r"all-minilm", InputFormat(tokens=256)),
+    (r"granite-embedding", InputFormat(tokens=512)),
+    (r"text-embedding-(3|ada)", InputFormat(tokens=8192)),
+    (r"jina-embeddings-v2", InputFormat(tokens=8192)),
 )
 
 
-def habits_of(model: str) -> Habits:
+def input_format_of(model: str) -> InputFormat:
     """What is known of a model; no prefixes where nothing is."""
-    for pattern, habits in _KNOWN:
+    for pattern, known in _KNOWN:
         if re.search(pattern, model.lower()):
-            return habits
-    return Habits()
+            return known
+    return InputFormat()

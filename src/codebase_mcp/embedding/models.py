@@ -9,21 +9,18 @@ configured: which model that is, its profile says.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from codebase_mcp.embedding.choice import ModelChoice, Provider
 from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
+from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME, model_folder
 from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import (
-    BUILTIN_NAME,
-    FOLDERS,
-    ModelChoice,
-    model_folder,
-    open_embedder,
-)
+from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
-from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 # A halfvec of pgvector has no more dimensions.
@@ -33,23 +30,21 @@ _ANEW = "Rebuild the index with the model of now: index_repository with force_re
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """The ways to models that this process knows: addresses, keys, limits."""
+class ServiceAccess:
+    """How this process reaches services: their addresses and keys by provider, and limits."""
 
-    ollama_url: str | None = field(default=None, repr=False)
-    openai_url: str | None = field(default=None, repr=False)
-    openai_api_key: str | None = field(default=None, repr=False)
+    urls: Mapping[Provider, str] = field(default_factory=dict, repr=False)
+    api_keys: Mapping[Provider, str] = field(default_factory=dict, repr=False)
     batch_size: int = 50
     timeout_s: float = 60.0
 
-    def to(self, recipe: Recipe) -> ModelChoice:
-        """A model with the way to it."""
-        is_openai = recipe.provider == "openai"
+    def choice(self, recipe: Recipe) -> ModelChoice:
+        """A model, and how it is reached from here."""
         return ModelChoice(
             recipe.provider,
             recipe.model,
-            base_url=self.openai_url if is_openai else self.ollama_url,
-            api_key=self.openai_api_key if is_openai else None,
+            base_url=self.urls.get(recipe.provider),
+            api_key=self.api_keys.get(recipe.provider),
             batch_size=self.batch_size,
             timeout_s=self.timeout_s,
             query_prefix=recipe.query_prefix,
@@ -74,7 +69,9 @@ class Model:
 class Models:
     """Opens models when they are first needed, each once."""
 
-    def __init__(self, embedder: Embedder, recipe: Recipe, access: Access = Access()) -> None:
+    def __init__(
+        self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = ServiceAccess()
+    ) -> None:
         self.embedder = embedder
         """The configured model: a static one is the first tier, any other one the second."""
         self.recipe = recipe
@@ -89,13 +86,13 @@ class Models:
         self._opening = asyncio.Lock()
 
     @classmethod
-    def open(cls, recipe: Recipe, access: Access = Access()) -> Models:
+    def open(cls, recipe: Recipe, access: ServiceAccess = ServiceAccess()) -> Models:
         """Load the model of the first tier; what embeds for the second one is not asked yet.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or a setting for it is missing.
         """
-        embedder = _opened(access.to(recipe))
+        embedder = _opened(access.choice(recipe))
         return cls(embedder, _as_stored(recipe, embedder), access)
 
     async def close(self) -> None:
@@ -211,7 +208,7 @@ class Models:
         try:
             async with self._opening:
                 if recipe not in self._opened:
-                    choice = self.access.to(recipe)
+                    choice = self.access.choice(recipe)
                     self._opened[recipe] = await asyncio.to_thread(_opened, choice)
             return await self._identified(self._opened[recipe], recipe)
         except EmbeddingUnavailable as error:
@@ -252,7 +249,7 @@ def _loaded(folder: Path, name: str) -> StaticEmbedder:
 
 def _as_stored(recipe: Recipe, embedder: Embedder) -> Recipe:
     """A recipe that means the same model wherever a process is started, and whatever is default."""
-    if recipe.provider not in FOLDERS:
+    if PROVIDERS[recipe.provider].is_service:
         return replace(recipe, model=embedder.name.removeprefix(f"{recipe.provider}/"))
     folder = None if recipe.model is None else Path(recipe.model).expanduser()
     if folder is not None and folder.exists():

@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.failures import Failure, Kind, Patience
 
-DEFAULT_URL = "http://127.0.0.1:11434"
-DEFAULT_MODEL = "nomic-embed-text"
 
-
-class Ollama:
+class OllamaApi:
     """Ollama's own protocol, of version 0.3 and later."""
 
     words: ClassVar[Mapping[Kind, tuple[str, str]]] = {
@@ -35,11 +32,12 @@ class Ollama:
         ),
         "no_embedding": (
             "Ollama's model {model} does not embed",
-            f"Choose one that does with CODEBASE_MCP_EMBEDDING_MODEL, such as {DEFAULT_MODEL}.",
+            "Choose one that does with CODEBASE_MCP_EMBEDDING_MODEL, such as nomic-embed-text.",
         ),
         "stranger": (
             "What answers at {address} is no Ollama that embeds: {failure}",
-            f"OLLAMA_BASE_URL has no path, as in {DEFAULT_URL}; Ollama is of version 0.3 or later.",
+            "OLLAMA_BASE_URL has no path, as in http://127.0.0.1:11434. Ollama must be 0.3 or"
+            " later.",
         ),
         "broken": (
             "Ollama at {address} fails: {failure}",

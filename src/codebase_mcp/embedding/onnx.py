@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codebase_mcp.embedding.choice import ModelChoice
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
-from codebase_mcp.embedding.known_models import habits_of
-from codebase_mcp.embedding.providers import ModelChoice, onnx_files
+from codebase_mcp.embedding.folders import onnx_files
+from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 
@@ -87,18 +88,18 @@ class Layout:
             _json(folder / "sentence_bert_config.json").get("max_seq_length"),
             _json(folder / "tokenizer_config.json").get("model_max_length"),
         )
-        known = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
+        token_limits = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
         prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
-        habits = habits_of(folder.name)
+        known = input_format_of(folder.name)
         query, passage = choice.query_prefix, choice.passage_prefix
         return cls(
             folder.name,
             networks[0],
             tokenizer,
-            known[0] if known else DEFAULT_TOKENS,
+            token_limits[0] if token_limits else DEFAULT_TOKENS,
             pooling == "cls",
-            (prompts.get("query") or habits.query_prefix) if query is None else query,
-            (prompts.get("document") or prompts.get("passage") or habits.passage_prefix)
+            (prompts.get("query") or known.query_prefix) if query is None else query,
+            (prompts.get("document") or prompts.get("passage") or known.passage_prefix)
             if passage is None
             else passage,
         )

@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.failures import Kind, Patience
 
-DEFAULT_URL = "https://api.openai.com/v1"
-DEFAULT_MODEL = "text-embedding-3-small"
 
-
-class OpenAI:
+class OpenAIApi:
     """OpenAI's protocol. ``dimensions`` is not sent: few compatible services know it."""
 
     words: ClassVar[Mapping[Kind, tuple[str, str]]] = {

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codebase_mcp.embedding.choice import Provider
 from codebase_mcp.embedding.embedder import ModelFacts
-from codebase_mcp.embedding.providers import ModelChoice, Provider
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale
 
 
@@ -25,11 +25,6 @@ class Recipe:
     model: str | None = None
     query_prefix: str | None = None
     passage_prefix: str | None = None
-
-    @classmethod
-    def of(cls, choice: ModelChoice) -> Recipe:
-        """What of a choice belongs to the model, not to the way to it."""
-        return cls(choice.provider, choice.model, choice.query_prefix, choice.passage_prefix)
 
 
 @dataclass(frozen=True, slots=True)

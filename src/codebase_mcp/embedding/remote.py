@@ -2,7 +2,7 @@
 
 Everything that Ollama and OpenAI-compatible services have in common: batches that overlap, texts
 cut to what the model reads, answers held against what was asked, and one bad text found among
-many. What is said over the wire is each provider's `Dialect`.
+many. What is said over the wire is each provider's `EmbeddingApi`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RemoteModel:
         return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-class Dialect(Protocol):
+class EmbeddingApi(Protocol):
     """How one provider's services are spoken to."""
 
     words: ClassVar[Mapping[Kind, tuple[str, str]]]
@@ -87,7 +87,7 @@ class RemoteEmbedder:
     def __init__(
         self,
         model: RemoteModel,
-        dialect: Dialect,
+        api: EmbeddingApi,
         endpoint: Endpoint,
         *,
         batch_size: int = 50,
@@ -95,7 +95,7 @@ class RemoteEmbedder:
         passages: Patience = PASSAGES,
     ) -> None:
         self._model = model
-        self._dialect = dialect
+        self._api = api
         self._endpoint = endpoint
         self._batch_size = batch_size
         self._question = question
@@ -123,7 +123,7 @@ class RemoteEmbedder:
         """
         await self.identify()
         try:
-            await self._dialect.digest(self._endpoint, self._model.model, self._question)
+            await self._api.digest(self._endpoint, self._model.model, self._question)
         except Failure as failure:
             raise self._explained(failure) from None
 
@@ -142,9 +142,7 @@ class RemoteEmbedder:
     async def _ask_for_facts(self) -> ModelFacts:
         try:
             with embedding_call(self._model.provider, self._model.model, 0):
-                digest = await self._dialect.digest(
-                    self._endpoint, self._model.model, self._question
-                )
+                digest = await self._api.digest(self._endpoint, self._model.model, self._question)
             rows = await self._ask([PROBE], self._question)
         except Failure as failure:
             raise self._explained(failure) from None
@@ -183,10 +181,10 @@ class RemoteEmbedder:
             return await self._answered(texts, patience)
 
     async def _answered(self, texts: Sequence[str], patience: Patience) -> list[Row]:
-        path, body = self._dialect.request(self._model.model, texts)
+        path, body = self._api.request(self._model.model, texts)
         answer = await self._endpoint.ask("POST", path, body, texts=len(texts), patience=patience)
         try:
-            rows = self._dialect.rows(answer)
+            rows = self._api.rows(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Failure("the answer is not what its protocol says", status=200) from None
         if len(rows) != len(texts):
@@ -227,7 +225,7 @@ class RemoteEmbedder:
         """A failure in the words of the provider; any other error as it is."""
         if not isinstance(error, Failure):
             return error
-        words = self._dialect.words
+        words = self._api.words
         message, hint = words.get(error.kind, words["broken"])
         details: dict[str, object] = {"model": self.name, "address": self._endpoint.address}
         if error.status not in (None, 200):

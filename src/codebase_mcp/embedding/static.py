@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from codebase_mcp.counting import Lexicon, WordTable
 from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors, unit_rows
+from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME
 from codebase_mcp.embedding.thesaurus import TokenIds, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 POOLING_VERSION = 1
 
 TokenTable = NDArray[np.float32] | NDArray[np.int8]
-
-BUILTIN = Path(__file__).parent / "builtin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class StaticEmbedder:
         self.encode_query = lru_cache(maxsize=100)(self._encode_query)
 
     @classmethod
-    def load(cls, folder: Path = BUILTIN, name: str = "builtin") -> StaticEmbedder:
+    def load(cls, folder: Path = BUILTIN, name: str = BUILTIN_NAME) -> StaticEmbedder:
         """Read a model folder.
 
         Raises:

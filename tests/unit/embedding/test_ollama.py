@@ -6,8 +6,9 @@ import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
 from tests.unit.embedding.conftest import MakeEmbedder
 
-from codebase_mcp.embedding.ollama import Ollama
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.choice import ModelChoice
+from codebase_mcp.embedding.ollama import OllamaApi
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -122,4 +123,4 @@ async def test_texts_are_cut_to_what_the_model_reads(
 
 def test_its_answer_is_what_its_documentation_says() -> None:
     answer = {"model": "m", "embeddings": [[0.1, 0.2], [0.3, 0.4]], "total_duration": 14143917}
-    assert Ollama().rows(answer) == [[0.1, 0.2], [0.3, 0.4]]
+    assert OllamaApi().rows(answer) == [[0.1, 0.2], [0.3, 0.4]]

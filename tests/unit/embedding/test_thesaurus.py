@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
+from codebase_mcp.embedding.folders import BUILTIN
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import (
     EXPANSION_CONCEPTS,
     Thesaurus,
