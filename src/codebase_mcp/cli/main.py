@@ -31,7 +31,7 @@ from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.record_commands import Subparsers, add_record_commands
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
 from codebase_mcp.errors import CodebaseError, InvalidInput
-from codebase_mcp.settings import Problem, Settings
+from codebase_mcp.settings import Problem, Settings, use_one_blas_thread
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # Else no path beyond ASCII has a name; Python's own remedy was switched off.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    use_one_blas_thread()
     gc.set_threshold(LOADED_OBJECTS, 10, 10)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
