@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.embedding_server import EmbeddingServer, vector_of
 
 from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import Patience
+from codebase_mcp.embedding.failures import RetryPolicy
 from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.embedding.ollama import OllamaApi
 from codebase_mcp.embedding.openai import OpenAIApi
@@ -82,8 +82,8 @@ async def make_embedder(anyio_backend: str, server: EmbeddingServer) -> AsyncIte
             api,
             endpoint,
             batch_size=batch_size,
-            question=Patience(first_delay_s=0.001, max_wait_s=max_wait_s),
-            passages=Patience(first_delay_s=0.001, max_wait_s=max_wait_s, is_urgent=False),
+            question=RetryPolicy(first_delay_s=0.001, max_wait_s=max_wait_s),
+            passages=RetryPolicy(first_delay_s=0.001, max_wait_s=max_wait_s, is_urgent=False),
         )
         made.append(embedder)
         return embedder

@@ -25,7 +25,7 @@ def api() -> EmbeddingApi:
     (example,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     names: dict[str, type[EmbeddingApi]] = {}
     exec(example, names)  # it is our own page
-    return names["TextEmbeddingsInference"]()
+    return names["TextEmbeddingsInferenceApi"]()
 
 
 def embedder_of(api: EmbeddingApi, server: EmbeddingServer) -> RemoteEmbedder:

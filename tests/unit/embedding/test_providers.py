@@ -161,9 +161,9 @@ async def test_a_service_is_opened_without_being_asked(
     ("choice", "says"),
     [
         (ModelChoice("openai"), "needs a key"),
-        (ModelChoice("openai", api_key="sk-a\nb"), "characters that no key has"),
-        (ModelChoice("openai", api_key="sk-ä"), "characters that no key has"),
-        (ModelChoice("openai", api_key='sk "x"'), "characters that no key has"),
+        (ModelChoice("openai", api_key="sk-a\nb"), "key .* is invalid"),
+        (ModelChoice("openai", api_key="sk-ä"), "key .* is invalid"),
+        (ModelChoice("openai", api_key='sk "x"'), "key .* is invalid"),
         (ModelChoice("ollama", base_url="127.0.0.1:11434"), "address"),
         (ModelChoice("ollama", base_url="http://"), "address"),
         (ModelChoice("ollama", base_url="http://[::1"), "address"),
