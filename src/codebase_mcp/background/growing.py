@@ -79,7 +79,7 @@ class Growth:
 @asynccontextmanager
 async def growing(app: App) -> AsyncIterator[None]:
     """See to the second tier for as long as the block runs, if there is one."""
-    if not app.models.has_second:
+    if not app.models.has_secondary:
         yield
         return
     task = asyncio.create_task(Growth(app).run())

@@ -209,7 +209,7 @@ class Searcher:
             self._words,
             inverse_frequencies((t.id for t in query.terms if t.spoken), scope.frequencies),
             {term: scope.lent[term] * weight for term, weight in expansion.items()},
-            self._models.first_embedder
+            self._models.primary_embedder
             if asked is None
             else await self._models.of_index(asked.profile),
             None if asked is None else asked.vector,
@@ -243,7 +243,7 @@ class Searcher:
         """
         vectors: dict[str, Vectors | None] = {}
         lent = self._lent(query)
-        both = self._models.has_second
+        both = self._models.has_secondary
         memory = None if both else self._memory.get(project)
         if (second := self._seconds.get(project.schema_name)) is not None:
             vectors[second.fingerprint] = await self._embed_strongly(second, query)
@@ -260,7 +260,7 @@ class Searcher:
                 away = [
                     profile
                     for profile in scope.profiles
-                    if profile.fingerprint not in vectors and not self._models.is_at_hand(profile)
+                    if profile.fingerprint not in vectors and not self._models.is_local(profile)
                 ]
                 if not away and second is None:
                     embedder = await self._embedder(scope, vectors)
@@ -283,7 +283,7 @@ class Searcher:
         for profile in scope.profiles:
             if vectors.get(profile.fingerprint, ()) is not None:
                 return await self._models.of_index(profile)
-        return self._models.first_embedder
+        return self._models.primary_embedder
 
     async def _respelt(
         self, tx: Transaction, query: Query, scope: Scope, embedder: StaticEmbedder
@@ -304,7 +304,7 @@ class Searcher:
 
     def _thesaurus(self, query: Query) -> Thesaurus | None:
         """The first tier's thesaurus, if the question needs one; a name is asked for as it is."""
-        return None if query.is_symbol else thesaurus_of(self._models.first_embedder)
+        return None if query.is_symbol else thesaurus_of(self._models.primary_embedder)
 
     def _lent(self, query: Query) -> dict[int, float]:
         """The terms that the thesaurus lends."""

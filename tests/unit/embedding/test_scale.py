@@ -25,7 +25,7 @@ async def test_the_builtin_models_cosines_stay_what_they_are() -> None:
 async def test_the_builtin_models_scale_is_known_without_embedding_anything() -> None:
     models = Models.open(Recipe())
     nobody = open_embedder(ModelChoice("ollama", "any", base_url="http://127.0.0.1:9"))
-    model = replace(await models.first(), embedder=nobody)
+    model = replace(await models.primary(), embedder=nobody)
     assert await models.scale_of(model) == BUILTIN_SCALE
 
 
