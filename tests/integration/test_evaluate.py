@@ -189,11 +189,11 @@ def test_a_wrong_file_is_refused_before_anything_is_indexed(
     error = json.loads(done.stdout)["error"]
     assert error["code"] == "VALIDATION_ERROR"
     rules = [problem["constraint"] for problem in error["details"]["fields"]]
-    missing = "is no file that is indexed: gone, misspelt, ignored or no text"
+    missing = "is not an indexed file: missing, misspelt, ignored or not text"
     assert rules == [
         f"src/login.py {missing}",
         f"debug.log {missing}",
-        "src/auth.py:12-99 has 14 lines only",
+        "src/auth.py:12-99 has only 14 lines",
     ]
 
 
