@@ -179,7 +179,7 @@ class Teacher:
         ids = [e.ids for e in self.tokenizer.encode_batch_fast(texts)]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         vectors = np.zeros((len(ids), DIMENSION), np.float16)
-        started, at, told = time.process_time(), 0, 0
+        started, at, reported = time.process_time(), 0, 0
         while at < len(order):
             longest = len(ids[order[min(at + 256, len(order)) - 1]])
             rows = order[at : at + max(1, PIECES_IN_A_BATCH // longest)]
@@ -187,7 +187,7 @@ class Teacher:
             pooled = np.einsum("tpd,tp->td", states, held)
             vectors[rows] = unit_rows(pooled)
             at += len(rows)
-            if at - told >= 10_000:
-                told = at
+            if at - reported >= 10_000:
+                reported = at
                 print(f"{at}/{len(order)}, {time.process_time() - started:.0f} s", flush=True)
         return vectors

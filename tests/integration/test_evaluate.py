@@ -182,7 +182,7 @@ def test_a_wrong_file_is_refused_before_anything_is_indexed(
     done = shell("bad.tsv")
     assert (done.returncode, done.stdout) == (1, "")
     assert "bad.tsv: one thing to correct; nothing was done" in done.stderr
-    assert "line 1, target: is missing: put a TAB and a path behind the query" in done.stderr
+    assert "line 1, target: is missing: add a TAB and a path after the query" in done.stderr
     (tmp_path / "bad.tsv").write_text((tmp_path / "bad.tsv").read_text().split("\n", 1)[1])
     done = shell("bad.tsv", "--json")
     assert done.returncode == 1

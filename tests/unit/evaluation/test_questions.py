@@ -78,7 +78,12 @@ def test_what_is_written_is_read_again() -> None:
         ("q.json", "[" * 100_000, "line 1", "is not JSON"),
         ("q.jsonl", '{"query": "a", "targets": []}', "line 1, targets", "at least one target"),
         ("q.jsonl", '{"query": "a", "targets": "x"}', "line 1, targets", "must be a list"),
-        ("q.jsonl", '{"query": "a", "path": "x"}', "line 1, path", "is not a field; the fields are query"),
+        (
+            "q.jsonl",
+            '{"query": "a", "path": "x"}',
+            "line 1, path",
+            "is not a field; the fields are query",
+        ),
         ("q.jsonl", '{"query": 1, "targets": ["x"]}', "line 1, query", "must be a text"),
         ("q.jsonl", '{"query": "a", "targets": ["x"], "group": 1}', "line 1, group", "a text"),
         ("q.jsonl", "{", "line 1, the line", "is not JSON"),
