@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 SEMBLE := .venv-semble
 REPO ?= .
 WORKERS ?= 2
+# As the command does for itself; tests and benchmarks use the product as a library.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean bench-start

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from tokenizers import Tokenizer
 
@@ -61,9 +60,3 @@ class Bags:
         roots = np.sqrt(counts.counts).astype(np.float32)
         columns = counts.items.astype(np.int32)
         return csr_matrix((roots, columns, counts.starts), shape=(len(texts), self.size))
-
-
-def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each row divided by its length; a zero row stays zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), np.float32)

@@ -86,8 +86,8 @@ def _count(pairs: Path, bags: Bags, always: set[int], cache: Path) -> None:
                     if field == "words":
                         packages.append(pair["package"])
                         languages.append(pair["language"])
-                        told = pair["words"].lower().encode("utf-8", "replace")
-                        keys.append(int.from_bytes(blake2b(told, digest_size=7).digest(), "big"))
+                        words = pair["words"].lower().encode("utf-8", "replace")
+                        keys.append(int.from_bytes(blake2b(words, digest_size=7).digest(), "big"))
                     yield pair[field]
 
     for field in ("words", "code"):

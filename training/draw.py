@@ -28,7 +28,7 @@ LOOKED_AT = 6_000  # of a language
 SNIPPETS_IN_A_FILE = 40
 LEAST_TOPICS = 4
 
-# Parts of words that stand for things people deal with, whoever they are.
+# Parts of words for everyday things.
 TOPICS = re.compile(
     r"user|login|passw|auth|session|cookie|token|permi|role|account|profile|mail|messag|notif|chat"
     r"|cache|retr(y|ie)|timeout|limit|throttl|queue|task|job|sched|cron|worker|thread|lock|wait"

@@ -28,7 +28,8 @@ from scipy.sparse import csr_matrix
 
 import everyday_judge
 import modelfile
-from bags import Bags, unit
+from bags import Bags
+from codebase_mcp.embedding.embedder import unit_rows
 from cutting import chunk_texts, code_files
 
 DEPTH = 10
@@ -118,10 +119,10 @@ def repository_scores(
     repo: Repository, table: NDArray[np.float32], path_share: float
 ) -> list[float]:
     """NDCG@10 of each query, files ranked by their best chunk."""
-    chunks = unit(repo.chunks @ table)
+    chunks = unit_rows(repo.chunks @ table)
     if path_share:
-        chunks = unit(chunks + path_share * unit(repo.paths @ table)[repo.file_of_chunk])
-    similarity = chunks @ unit(repo.queries @ table).T
+        chunks = unit_rows(chunks + path_share * unit_rows(repo.paths @ table)[repo.file_of_chunk])
+    similarity = chunks @ unit_rows(repo.queries @ table).T
     best = np.full((len(repo.files), similarity.shape[1]), -2, np.float32)
     np.maximum.at(best, repo.file_of_chunk, similarity)
     order = np.argsort(-best, axis=0, kind="stable")[:DEPTH]
@@ -155,8 +156,8 @@ def mean_over_repositories(
 def paraphrase_ranks(bags: Bags, table: NDArray[np.float32], path: Path) -> list[tuple[str, int]]:
     """Each everyday question and the rank of its snippet among all snippets of the set."""
     items = json.loads(path.read_text(encoding="utf-8"))
-    questions = unit(bags.matrix(i["question"] for i in items) @ table)
-    snippets = unit(bags.matrix(i["code"] for i in items) @ table)
+    questions = unit_rows(bags.matrix(i["question"] for i in items) @ table)
+    snippets = unit_rows(bags.matrix(i["code"] for i in items) @ table)
     similarity = questions @ snippets.T
     own = np.diagonal(similarity)[:, None]
     ranks = 1 + (similarity > own).sum(axis=1)

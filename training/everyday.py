@@ -20,7 +20,7 @@ from draw import snippet_id
 HERE = Path(__file__).parent
 JUDGES = HERE.parent / "benchmarks" / "quality" / "everyday"
 COMPOSED = 12_000
-# Whole phrases are written with more thought than composed ones, so they are heard more often.
+# Whole phrases are written with more thought than composed ones, so they are repeated more often.
 TIMES_WHOLE = 6
 
 

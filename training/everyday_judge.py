@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from bags import Bags, unit
+from bags import Bags
+from codebase_mcp.embedding.embedder import unit_rows
 from cutting import chunk_texts, code_files
 
 DEPTH = 10
@@ -105,7 +106,7 @@ def load_all(bags: Bags, judges: Path, trees: Path, cache: Path | None, key: str
 
 def answers(asked: Asked, table: NDArray[np.float32]) -> list[Answered]:
     """How each question fares, files ranked by their best chunk."""
-    similarity = unit(asked.chunks @ table) @ unit(asked.questions @ table).T
+    similarity = unit_rows(asked.chunks @ table) @ unit_rows(asked.questions @ table).T
     best = np.full((len(asked.files), similarity.shape[1]), -2, np.float32)
     np.maximum.at(best, asked.file_of_chunk, similarity)
     order = np.argsort(-best, axis=0, kind="stable")[:DEPTH]

@@ -211,10 +211,10 @@ def code_below(lines: list[str], at: int) -> str:
 def sentence(text: str, least: int) -> str | None:
     """Words of a name or a message, if there are enough and they are words."""
     words = NAME_PART.findall(text)
-    told = " ".join(words).lower()
-    if not least <= len(words) <= 25 or len(told) < 0.8 * len(text.strip()):
+    plain = " ".join(words).lower()
+    if not least <= len(words) <= 25 or len(plain) < 0.8 * len(text.strip()):
         return None
-    return told
+    return plain
 
 
 def pairs_of_tests(lines: list[str], language: str, package: str) -> Iterator[Pair]:
@@ -223,18 +223,18 @@ def pairs_of_tests(lines: list[str], language: str, package: str) -> Iterator[Pa
         named = TEST_NAME.search(line)
         if not named:
             continue
-        told = sentence(next(g for g in named.groups() if g).replace("_", " "), 4)
+        name = sentence(next(g for g in named.groups() if g).replace("_", " "), 4)
         _, _, body = code_below(lines, at)[:MAX_CODE_CHARS].partition("\n")
-        if told and len(body.strip()) >= 2 * MIN_CODE_CHARS:
-            yield Pair(package, language, "test", told.removeprefix("test "), body)
+        if name and len(body.strip()) >= 2 * MIN_CODE_CHARS:
+            yield Pair(package, language, "test", name.removeprefix("test "), body)
 
 
 def message_in(code: str) -> tuple[str, str] | None:
     """The longest message to a person among the strings of some code, and the code without it."""
     found = max(MESSAGE.finditer(code), key=lambda m: len(m.group()), default=None)
-    if found is None or not (told := sentence(PLACEHOLDER.sub(" ", found.group(2)), 4)):
+    if found is None or not (message := sentence(PLACEHOLDER.sub(" ", found.group(2)), 4)):
         return None
-    return told, code[: found.start()] + '""' + code[found.end() :]
+    return message, code[: found.start()] + '""' + code[found.end() :]
 
 
 def pairs_of_prose(text: str, package: str) -> Iterator[Pair]:
@@ -272,8 +272,8 @@ def pairs_of(text: str, language: str, package: str) -> Iterator[Pair]:
             yield Pair(package, language, "doc", words, code)
         first, _, body = code.partition("\n")
         parts = NAME_PART.findall(name)
-        told = len(parts) >= 2 and not name.startswith(("test", "Test", "__"))
-        if told and first and len(body.strip()) >= 2 * MIN_CODE_CHARS:
+        is_telling = len(parts) >= 2 and not name.startswith(("test", "Test", "__"))
+        if is_telling and first and len(body.strip()) >= 2 * MIN_CODE_CHARS:
             yield Pair(package, language, "name", " ".join(parts).lower(), body)
         said = message_in(code)
         if said and len(said[1].strip()) >= 2 * MIN_CODE_CHARS:

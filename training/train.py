@@ -31,6 +31,7 @@ from tokenizers import Tokenizer
 import corpus
 import modelfile
 from bags import Bags
+from codebase_mcp.embedding.embedder import unit_rows
 from corpus import Corpus
 from everyday import HERE, Item, items, phrases
 from teacher import NAME as TEACHER_NAME
@@ -292,21 +293,15 @@ class Trainer:
         for step in range(recipe.steps):
             rate = recipe.rate * (1 - step / recipe.steps)
             gradient, loss = self.mined()
-            heard = 0.0
+            taught_loss = 0.0
             if recipe.teacher_share:
-                lesson, heard = self.taught()
+                lesson, taught_loss = self.taught()
                 gradient = gradient * (1 - recipe.teacher_share) + lesson * recipe.teacher_share
             touched = np.flatnonzero(gradient.any(axis=1))
             self._adam.step(touched, gradient[touched], rate)
             if step % 50 == 0:
-                print(f"step {step}: mined {loss:.3f}, taught {heard:.3f}", flush=True)
+                print(f"step {step}: mined {loss:.3f}, taught {taught_loss:.3f}", flush=True)
         return self._adam.table
-
-
-def unit_rows(vectors: Floats) -> Floats:
-    """Each row divided by its length."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
 
 
 def load_taught(
@@ -338,7 +333,7 @@ def load_everyday(found: list[Item], bags: Bags, vector_of: dict[str, Floats]) -
         shape=(len(found), len(parts)),
     )
     roots = bags.matrix(parts)
-    told = [
+    item_sums = [
         np.mean([vector_of[p] for p in (*item.phrases, item.comment) if p], axis=0)
         + 0.5 * vector_of[" ".join(item.code)]
         for item in found
@@ -351,7 +346,7 @@ def load_everyday(found: list[Item], bags: Bags, vector_of: dict[str, Floats]) -
         parts=roots.multiply(roots).tocsr(),
         has=has,
         said_vectors=np.stack([vector_of[p] for p in phrases]),
-        item_vectors=unit_rows(np.stack(told)),
+        item_vectors=unit_rows(np.stack(item_sums)),
     )
 
 
@@ -373,12 +368,12 @@ def load_lessons(args: argparse.Namespace, recipe: Recipe) -> Lessons:
     known = [i for i in found if {*i.phrases, i.comment, " ".join(i.code)} <= vector_of.keys()]
     if len(known) < len(found):
         print(f"{len(found) - len(known)} items were written after teach_everyday.py ran")
-    heard = np.stack([vector_of[phrase] for phrase in said])
+    phrase_vectors = np.stack([vector_of[phrase] for phrase in said])
     return Lessons(
         start=start,
         tokenizer=tokenizer,
         data=data,
-        taught=load_taught(args.taught, data, bags, said, heard, recipe.comment_share),
+        taught=load_taught(args.taught, data, bags, said, phrase_vectors, recipe.comment_share),
         everyday=load_everyday(known, bags, vector_of),
         openings=bags.matrix(["", *OPENINGS]),
     )

@@ -5,12 +5,7 @@ from codebase_mcp import App
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
-
-# Before NumPy is loaded: the threads of OpenBLAS wait busily for each other, longer than our small
-# products take, and for ever when another thread forks meanwhile. Our work is shared out by us.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # noqa: TID251
 
 if TYPE_CHECKING:
     from codebase_mcp.app import App

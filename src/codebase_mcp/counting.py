@@ -1,9 +1,9 @@
-"""Counts words, and the terms or tokens that words map to, in many texts at once with numpy.
+"""How often does each word occur in each of these texts, and each term or token of the words?
 
-A text is split into *runs* of consecutive ASCII word characters and non-ASCII characters. An ASCII
-run is a word; a run with other characters may contain several words, which are found once per run.
-Runs are identified by a 64-bit hash, so no string is created for a run that is already known. Among
-400,000 runs the probability of a collision is below 10⁻⁸.
+Vectorised with numpy over many texts. A text is split into *runs* of bytes that are ASCII word
+characters or outside ASCII. A run of ASCII alone is a word; the words of another one are found
+once. A run is identified by a 64-bit hash, so no string is made for one that is already known.
+Among 400,000 runs the chance of a collision is below 10⁻⁸ (birthday bound, n² / 2⁶⁵).
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ _Flags = NDArray[np.bool_]
 def _word_bytes() -> _Flags:
     flags = np.zeros(256, np.bool_)
     flags[[byte for byte in range(128) if WORD.match(chr(byte))]] = True
-    flags[128:] = True  # a part of a character beyond ASCII
+    flags[128:] = True  # a byte of a character outside ASCII
     return flags
 
 
 _IS_WORD = _word_bytes()
 # Masks that keep the first n of eight bytes, read as a little-endian number.
 _FIRST_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
-# The finishing step of SplitMix64.
+# From the finaliser of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+# generators", 2014).
 _MIX_FACTOR, _MIX_SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
 
-# Longer runs are rare: non-ASCII ones are handled one by one, ASCII ones are not words.
+# Longer runs are rare: those outside ASCII are handled one by one, the others are not words.
 _HASHED_BYTES = 64
 
 
-# Bits for an item (a run, a term, a token) in a sort key; the bits above are the text's.
+# The numbers of a text and an item (run, term or token) are packed into one sortable number.
 _ITEM_BITS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often each item occurs in each text, as a matrix in CSR format.
+    """How often each item occurs in each text, in compressed sparse rows (CSR).
 
     Text ``i`` holds ``items[starts[i]:starts[i + 1]]`` (ascending) with the same slice of
     ``counts``; ``starts`` has one entry more than there are texts.
@@ -62,7 +63,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class WordBags:
-    """The runs of some texts, by their numbers in a lexicon, with counts."""
+    """Bags of words: the runs of some texts as numbers of a lexicon, with their counts."""
 
     lexicon: Lexicon
     runs: Counts
@@ -72,12 +73,12 @@ class WordBags:
 
 
 class Lexicon:
-    """Numbers runs in order of first occurrence; shared by the tables of one process."""
+    """Numbers runs in order of first occurrence. The word tables of a process share it."""
 
     def __init__(self) -> None:
         self._in_order: list[str] = []
         self._hashes = np.empty(0, np.uint64)  # ascending
-        self._numbers = np.empty(0, np.int64)  # of the run with the hash at the same place
+        self._numbers = np.empty(0, np.int64)  # the run of the hash at the same index
         self._long: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -87,7 +88,7 @@ class Lexicon:
         """Count the runs of each text."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
-        # Eight bytes more, as hashing reads eight at once.
+        # Padded, as hashing reads eight bytes at once.
         data = b"\n".join([*encoded, bytes(8)])
         starts, lengths = _runs(data)
         is_short = lengths <= _HASHED_BYTES
@@ -104,14 +105,14 @@ class Lexicon:
         return WordBags(self, _by_text(keys[firsts], counts, len(texts)))
 
     def words_from(self, first: int) -> list[Sequence[str]]:
-        """The words of each run numbered ``first`` and up."""
+        """The words of each run from number ``first`` on."""
         return [
             (run,) if run.isascii() else [w for w in WORD.findall(run) if len(w) <= MAX_WORD_CHARS]
             for run in self._in_order[first:]
         ]
 
     def _numbered(self, data: bytes, starts: Numbers, lengths: Numbers) -> Numbers:
-        """The number of each run; new runs get a number."""
+        """The number of each run; new runs are added."""
         hashes = _hashed(data, starts, lengths)
         order = np.argsort(hashes)
         firsts = _firsts(hashes[order])
@@ -134,7 +135,7 @@ class Lexicon:
     def _numbered_long(
         self, data: bytes, starts: Numbers, lengths: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """The positions and numbers of the long runs that may contain words."""
+        """The start and number of each long run that may contain words."""
         kept, numbers = [], []
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             run = data[start : start + length]
@@ -149,10 +150,10 @@ class Lexicon:
 
 
 class WordTable:
-    """Caches the items of every word.
+    """The items of every word seen so far; each word is converted once.
 
-    ``items_of`` returns the items (terms, or tokens of a model) of one word. The cache for a
-    lexicon lives as long as the lexicon. Threads may share a table, but not a lexicon.
+    ``items_of`` converts one word to its items: terms, or tokens of a model. The items are kept as
+    long as the lexicon of the words. Threads may share a table, but not a lexicon.
     """
 
     def __init__(self, items_of: Callable[[str], Iterable[int]]) -> None:
@@ -176,7 +177,7 @@ class WordTable:
 
 
 class Ragged:
-    """A list of small integer lists, stored flat so that numpy can gather many at once."""
+    """A growing list of short integer lists in one flat array, so that numpy can gather many."""
 
     def __init__(self) -> None:
         self._flat = np.empty(0, np.int64)
@@ -193,7 +194,7 @@ class Ragged:
         self._starts = np.append(self._starts, self._starts[-1] + np.cumsum(lengths))
 
     def gather(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """The concatenated items of ``rows``, and the length of each row."""
+        """The concatenated items of some rows, and the length of each row."""
         first = self._starts[rows]
         lengths = self._starts[rows + 1] - first
         ends = np.cumsum(lengths)
@@ -202,12 +203,12 @@ class Ragged:
 
 
 def term_table() -> WordTable:
-    """A table that maps words to the terms of the word index."""
+    """A table that converts words to terms of the word index."""
     return WordTable(word_terms)
 
 
 def _runs(data: bytes) -> tuple[Numbers, Numbers]:
-    """The start and length of each run; the last byte must not be part of one."""
+    """The start and length of each run in some bytes; the last byte is not part of a run."""
     is_word = _IS_WORD[np.frombuffer(data, np.uint8)]
     edges = np.flatnonzero(is_word[1:] != is_word[:-1]) + 1
     if is_word[0]:
@@ -216,7 +217,7 @@ def _runs(data: bytes) -> tuple[Numbers, Numbers]:
 
 
 def _hashed(data: bytes, starts: Numbers, lengths: Numbers) -> _Hashes:
-    """A hash of each run; without collisions for runs of up to eight bytes."""
+    """A hash of each run, without collisions among runs of up to eight bytes."""
     eights: _Hashes = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     hashes = _mixed(eights[starts] & _FIRST_BYTES[np.minimum(lengths, 8)])
     longer, done = np.flatnonzero(lengths > 8), 8
@@ -244,13 +245,13 @@ def _texts_at(data: bytes, starts: Numbers, lengths: Numbers) -> list[str]:
 
 
 def _by_text(keys: Numbers, counts: Numbers, size: int) -> Counts:
-    """The counts of ``size`` texts, from ascending keys of a text and an item."""
+    """The counts of ``size`` texts, from ascending packed keys of a text and an item."""
     starts = np.searchsorted(keys, np.arange(size + 1) << _ITEM_BITS)
     return Counts(starts, keys & ((1 << _ITEM_BITS) - 1), counts)
 
 
 def _firsts(ascending: NDArray[np.int64] | _Hashes) -> Numbers:
-    """The index of the first occurrence of each distinct value."""
+    """The first index of each distinct value."""
     is_first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
     return np.flatnonzero(is_first)

@@ -67,19 +67,19 @@ class DryRun:
         meant = await self._resolver.choose(project_id, identity, repository=root)
         stored = await self._stored(schema_of(meant.project_id), root)
         # The second tier is not asked: that may cost money, and says nothing about the files.
-        model = await self._models.first()
+        model = await self._models.primary()
         listing = await asyncio.to_thread(list_files, root, repository.selection)
         expected = await asyncio.to_thread(
             forecast,
             listing,
             stored,
-            model=self._models.first_embedder,
+            model=self._models.primary_embedder,
             dimension=model.facts.dimension,
             workers=self._settings.workers,
             max_file_bytes=repository.max_file_bytes,
             force=force_reindex,
         )
-        second = self._models.embedder.name if self._models.has_second else None
+        second = self._models.embedder.name if self._models.has_secondary else None
         return IndexForecast(expected, meant.project_id, meant.source, repository, second)
 
     async def _stored(self, schema: str, root: Path) -> Stored:

@@ -186,6 +186,15 @@ def keep_caches_in(data_dir: Path) -> None:
     os.environ.setdefault("SEMBLE_GRAMMARS_CACHE_DIR", str(data_dir / "grammars"))
 
 
+def use_one_blas_thread() -> None:
+    """Let this process and its children multiply matrices in one thread, unless configured.
+
+    Call it before NumPy is imported. OpenBLAS threads wait in busy loops, for longer than our small
+    products take, and can deadlock when another thread forks. The work is divided by us.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def share_metrics_in(folder: Path | None) -> None:
     """Let the processes that we start share their metrics in this folder; None shares none.
 

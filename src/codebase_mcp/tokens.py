@@ -1,8 +1,8 @@
-"""What are the words of this text, and what do they become in the index?
+"""What are the words of this text, and their terms in the word index?
 
-One splitter serves indexing and querying, words and vectors alike, so that both sides always agree.
+The same splitter serves indexing and queries, the word index and the vectors, so that all agree.
 A *word* is a run of word characters as written (``parseHTTPHeader``, ``max_retries``); its *parts*
-are what camelCase, snake_case and digits separate, in lower case; a *term* is what the word index
+are separated by camelCase, snake_case and digits, in lower case; a *term* is what the word index
 stores: the stem of each part and of the whole identifier, as a stable number.
 
 ``TOKENS_VERSION`` is part of an index's profile: raise it when any output below changes.
@@ -22,17 +22,17 @@ TOKENS_VERSION = 2
 # pgvector's sparsevec has at most this many dimensions, so terms are numbers below it.
 TERM_SPACE = 1_000_000_000
 
-# No term: under this number the frequencies count the chunks themselves.
+# Not a term: document frequencies hold the number of all chunks under this number.
 ALL_CHUNKS = -1
 
-# Longer runs are encoded data, not words anybody asks for.
+# Longer runs are encoded data, not words that a query contains.
 MAX_WORD_CHARS = 64
 
 WORD = re.compile(r"\w+")
-# "URLs" is one part, "HTTPServer" are two.
+# "URLs" is one part, "HTTPServer" two.
 _PART = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PART_BEYOND_ASCII = re.compile(r"[^\W\d_]+|\d+")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{3,}")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{3,}")
 
 # Words of English questions that say nothing about the code they ask for.
 STOP_WORDS = frozenset(
@@ -43,9 +43,9 @@ STOP_WORDS = frozenset(
     which while who why will with within without would you your""".split()
 )
 
-# Endings that turn a stem into the name of its actor or its act; for file names only, where
-# "router", "routing" and "route" name one thing, and "serialized" and "Serializer". Longest first.
-# The first need four letters before them, so that "create" and "creation" still meet in "creat".
+# Suffixes of actors and actions. In file names "router", "routing" and "route" mean the same, and
+# so do "serialized" and "Serializer". Longest first. Long endings need a stem of four letters, so
+# that "create" and "creation" still share "creat".
 _LONG_ENDINGS = (
     "izations", "isations", "ization", "isation", "ations", "izers", "isers", "ators", "izing",
     "ising", "ating", "ation", "izer", "iser", "ized", "ised", "izes", "ises", "ator", "ated",
@@ -55,9 +55,9 @@ _SHORT_ENDINGS = (
     "ments", "ment", "ables", "able", "ibles", "ible", "ings", "ing", "ions", "ion", "ers", "ors",
     "er", "or", "ed", "es", "e", "s", "y",
 )  # fmt: skip
-_HARSH_ENDINGS = tuple((e, 4) for e in _LONG_ENDINGS) + tuple((e, 3) for e in _SHORT_ENDINGS)
+_ACTION_ENDINGS = tuple((e, 4) for e in _LONG_ENDINGS) + tuple((e, 3) for e in _SHORT_ENDINGS)
 
-# Without the stemmer's own cache, which costs more than stemming.
+# Without the stemmer's own cache, which is slower than stemming.
 _stem_word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
 
 
@@ -68,9 +68,9 @@ def stem(part: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def harsh_stem(part: str) -> str:
-    """A shorter stem than `stem`'s, which joins actor and act: router, routing, routes."""
-    for ending, letters in _HARSH_ENDINGS:
+def aggressive_stem(part: str) -> str:
+    """A shorter stem than `stem`'s, for file names: the same for router, routing and routes."""
+    for ending, letters in _ACTION_ENDINGS:
         if part.endswith(ending) and len(part) - len(ending) >= letters:
             bare = part[: -len(ending)]
             # "mapper" and "mapping" leave a doubled consonant that "map" has not.
@@ -85,7 +85,7 @@ def split_word(word: str) -> tuple[str, ...]:
         return tuple([part.lower() for part in _PART.findall(word)])
     parts = []
     for part in _PART_BEYOND_ASCII.findall(word):
-        if _WIDE.search(part):  # no spaces between words there: pairs of characters stand in
+        if _UNSPACED.search(part):  # a script without spaces between words: bigrams of characters
             parts += [part[i : i + 2] for i in range(len(part) - 1)]
         else:
             parts.append(part.lower())
@@ -93,7 +93,7 @@ def split_word(word: str) -> tuple[str, ...]:
 
 
 def word_stems(word: str) -> tuple[str, ...]:
-    """What the word index keeps of a word: its parts' stems and, of a compound, the whole's."""
+    """The stems of a word in the word index: of its parts and, for a compound, of the whole."""
     parts = split_word(word)
     stems = [stem(part) for part in parts if len(part) > 1]
     if len(parts) > 1:
@@ -102,7 +102,7 @@ def word_stems(word: str) -> tuple[str, ...]:
 
 
 def word_terms(word: str) -> list[int]:
-    """The numbers of a word's stems: parts occur in many words and are remembered."""
+    """The term numbers of a word's stems. Those of parts are cached, as many words share them."""
     parts = split_word(word)
     terms = [_part_term(part) for part in parts if len(part) > 1]
     if len(parts) > 1:
@@ -116,13 +116,13 @@ def _part_term(part: str) -> int:
 
 
 def term_id(text: str) -> int:
-    """A stable number below `TERM_SPACE` for a stem; two stems share one once in 10⁹ pairs."""
+    """A stable number below `TERM_SPACE` for a stem; two stems collide with probability 10⁻⁹."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") % TERM_SPACE
 
 
 def fold(name: str) -> str:
-    """A name without regard to case and underscores: form_parser, FormParser → formparser."""
+    """A name without case and underscores: form_parser, FormParser → formparser."""
     return name.replace("_", "").casefold()
 
 

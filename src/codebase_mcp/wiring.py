@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
-from codebase_mcp.embedding.providers import Provider, provider_of_folder
+from codebase_mcp.embedding.choice import Provider
+from codebase_mcp.embedding.providers import PROVIDERS, ProviderEntry, provider_of_folder
 from codebase_mcp.settings import Settings
 
 if TYPE_CHECKING:
-    from codebase_mcp.embedding.models import Access
+    from codebase_mcp.embedding.models import ServiceAccess
     from codebase_mcp.embedding.profile import Recipe
 
 # Models bring numpy along, which the database starts without.
@@ -46,14 +48,21 @@ def provider_of(settings: Settings) -> Provider:
     return cast(Provider, settings.provider)
 
 
-def model_access(settings: Settings) -> Access:
-    """How to reach models: the configured one, and those of older indexes."""
-    from codebase_mcp.embedding.models import Access  # noqa: PLC0415
+def service_access(settings: Settings) -> ServiceAccess:
+    """The addresses and keys of services: for the chosen model, and for those of older indexes."""
+    from codebase_mcp.embedding.models import ServiceAccess  # noqa: PLC0415
 
-    return Access(
-        ollama_url=settings.ollama_url,
-        openai_url=settings.openai_url,
-        openai_api_key=settings.openai_api_key,
+    def configured(field_of: Callable[[ProviderEntry], str | None]) -> dict[Provider, str]:
+        fields = {name: field_of(entry) for name, entry in PROVIDERS.items()}
+        return {
+            name: value
+            for name, field in fields.items()
+            if field is not None and (value := getattr(settings, field)) is not None
+        }
+
+    return ServiceAccess(
+        urls=configured(lambda entry: entry.url_setting),
+        api_keys=configured(lambda entry: entry.key_setting),
         batch_size=settings.embedding_batch_size,
         timeout_s=settings.embedding_timeout_s,
     )

@@ -29,7 +29,7 @@ async def opened(settings: Settings) -> AsyncIterator[App]:
 
 async def state_of(app: App, project_id: str) -> SecondaryModelState:
     """The state of a project's secondary model, as this process sees it."""
-    configured = app.models.embedder.name if app.models.has_second else None
+    configured = app.models.embedder.name if app.models.has_secondary else None
     async with app.enter(project_id) as here:
         state = await load_state(here.tx, configured)
     assert state is not None

@@ -182,18 +182,18 @@ def test_a_wrong_file_is_refused_before_anything_is_indexed(
     done = shell("bad.tsv")
     assert (done.returncode, done.stdout) == (1, "")
     assert "bad.tsv: one thing to correct; nothing was done" in done.stderr
-    assert "line 1, target: is missing: put a TAB and a path behind the query" in done.stderr
+    assert "line 1, target: is missing: add a TAB and a path after the query" in done.stderr
     (tmp_path / "bad.tsv").write_text((tmp_path / "bad.tsv").read_text().split("\n", 1)[1])
     done = shell("bad.tsv", "--json")
     assert done.returncode == 1
     error = json.loads(done.stdout)["error"]
     assert error["code"] == "VALIDATION_ERROR"
     rules = [problem["constraint"] for problem in error["details"]["fields"]]
-    missing = "is no file that is indexed: gone, misspelt, ignored or no text"
+    missing = "is not an indexed file: missing, misspelt, ignored or not text"
     assert rules == [
         f"src/login.py {missing}",
         f"debug.log {missing}",
-        "src/auth.py:12-99 has 14 lines only",
+        "src/auth.py:12-99 has only 14 lines",
     ]
 
 

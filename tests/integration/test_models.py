@@ -14,7 +14,7 @@ from tests.integration.test_indexing import found_paths, later, rows
 
 from codebase_mcp.app import App
 from codebase_mcp.database.connection import Database
-from codebase_mcp.embedding.static import BUILTIN
+from codebase_mcp.embedding.folders import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.index import batches
 from codebase_mcp.index.inventory import RepositoryFacts
@@ -154,7 +154,7 @@ async def test_a_model_whose_files_have_changed_is_not_taken_for_the_old_one(
         process.models._opened.clear()  # as another process would: nothing is cached there
         from codebase_mcp.embedding import models  # noqa: PLC0415
 
-        models._loaded.cache_clear()
+        models._load_static.cache_clear()
         with pytest.raises(EmbeddingUnavailable, match="no longer the one"):
             await process.search("login", project_id)
 

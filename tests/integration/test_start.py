@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from codebase_mcp.app import App
 from codebase_mcp.background.lifespan import has_database, warm_start, warm_up_search
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.settings import Settings
+from codebase_mcp.tools.server import AppHolder
 
 # Nothing that a command prints needs these: together they take longer than all that it does.
 HEAVY = {
@@ -334,3 +336,16 @@ async def test_told_to_index_search_does_not_ask(
     assert status == 0
     assert "not indexed yet" not in seen
     assert "def authenticate" in seen
+
+
+@pytest.mark.anyio
+async def test_a_server_freezes_what_is_loaded_and_the_library_does_not(settings: Settings) -> None:
+    gc.unfreeze()
+    async with await App.open(settings):
+        assert gc.get_freeze_count() == 0
+    holder = AppHolder.of(settings)
+    await holder.get()
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    await holder.close()
+    assert frozen > 10_000

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.tokens import harsh_stem
+from codebase_mcp.tokens import aggressive_stem
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
@@ -67,7 +67,7 @@ def make_record(query: str, ranks: list[int], repository: str = "one", **more: A
 
 def stems_of(text: str) -> set[str]:
     """The stems of the words that carry a query's meaning."""
-    return {harsh_stem(part) for part in parse_query(text).parts}
+    return {aggressive_stem(part) for part in parse_query(text).parts}
 
 
 @pytest.mark.parametrize(

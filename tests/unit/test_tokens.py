@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from codebase_mcp.tokens import (
     TERM_SPACE,
+    aggressive_stem,
     fold,
-    harsh_stem,
     path_parts,
     split_word,
     term_id,
@@ -59,7 +59,7 @@ def test_a_compound_is_kept_whole_beside_its_parts(word: str, stems: tuple[str, 
     ],
 )
 def test_the_harsh_stem_joins_actor_and_act(family: tuple[str, ...]) -> None:
-    assert len({harsh_stem(word) for word in family}) == 1
+    assert len({aggressive_stem(word) for word in family}) == 1
 
 
 def test_folding_forgets_case_and_underscores() -> None:

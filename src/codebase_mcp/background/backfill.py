@@ -81,7 +81,7 @@ class BackfillLoop:
 @asynccontextmanager
 async def backfilling(app: App) -> AsyncIterator[None]:
     """Backfill while the block runs, if a secondary model is configured."""
-    if not app.models.has_second:
+    if not app.models.has_secondary:
         yield
         return
     task = asyncio.create_task(BackfillLoop(app).run())

@@ -142,7 +142,7 @@ async def indexing_state(
         known = await repositories_of(here.tx)
         tier = await load_state(
             here.tx,
-            app.models.embedder.name if app.models.has_second else None,
+            app.models.embedder.name if app.models.has_secondary else None,
             None if repository_id is None else [repository_id],
         )
     found = by_repository(known, runs, jobs)

@@ -1,8 +1,8 @@
-"""Between which lines may a text be cut, and which pieces come out?
+"""Between which lines is a text cut, and into which pieces?
 
-A cut is a row with a level: how deep in the tree the node lies that begins there. Only nodes too
-long for one chunk are looked into, so most of the tree is never touched. Pieces are then merged
-from left to right, never across the end of a node that had to be cut.
+A cut is a row with a level: the depth in the tree of the node that starts there. Only nodes too
+long for one chunk are visited, so most of the tree is never touched. Small pieces are then merged
+from left to right, but never across the end of a node that had to be cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codebase_mcp.chunking.lines import (
     cut_by_lines,
 )
 
-# Deeper than any node: a cut that only the length asked for.
+# Deeper than any node: a cut for the sake of length alone.
 _LINE_LEVEL = 1 << 30
 
 Cut = tuple[int, int]
@@ -38,8 +38,8 @@ def syntax_pieces(
 ) -> list[tuple[int, int]]:
     """Pieces of a parsed text, as runs of rows (the second not included).
 
-    ``leads`` maps each row that belongs to what follows (a comment, an attribute) to the first of
-    its run.
+    ``leads`` maps each row of a comment or attribute, which belongs to the code below it, to the
+    first row of its run.
     """
     cuts = _node_cuts(table, roots, leads)
     cuts = _cut_long(table, cuts)
@@ -47,7 +47,7 @@ def syntax_pieces(
 
 
 def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Mapping[int, int]) -> list[Cut]:
-    """Cuts before the parts of every node that is too long to stay whole."""
+    """Cuts before the children of every node that is too long to stay whole."""
     level_at = {0: 0}
     work = [(root, 0) for root in roots]
     while work:
@@ -69,7 +69,7 @@ def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Mapping[int, int]
 
 
 def _cut_long(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
-    """The same cuts, and more by lines inside what is still too long."""
+    """The cuts, and more of them by lines inside each piece that is still too long."""
     finer: list[Cut] = []
     ends = [row for row, _ in cuts[1:]] + [table.count]
     for (row, level), end in zip(cuts, ends, strict=True):
@@ -82,8 +82,8 @@ def _cut_long(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
 def _merge(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
     """The cuts that remain when small neighbours are merged.
 
-    A piece that is followed by a deeper cut is the head of something long: it begins a chunk of
-    its own, and takes what follows as long as it is small itself.
+    A piece before a deeper cut is the head of a long node. It starts a chunk of its own, and is
+    merged with what follows while it is small.
     """
     kept = [cuts[0]]
     previous_level = cuts[0][1]
@@ -108,7 +108,7 @@ def _merge(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
 
 
 def _join_small(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
-    """Each piece that is too small joined to the neighbour that it is closer to."""
+    """The cuts without those around small pieces, which are merged with the closer neighbour."""
     kept: list[Cut] = []
     count = len(cuts)
     for index, (row, level) in enumerate(cuts):

@@ -1,4 +1,4 @@
-"""Where do the grammars come from? An archive in a package, from which they are unpacked once."""
+"""Where do the grammars come from? From an archive in a package; they are unpacked once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from semble_grammars.cache import cache_dir
 
 _log = logging.getLogger(__name__)
 
-# What texts of a language may need besides: a header that is C++, a page's scripts and styles.
-_BESIDES = {
+# Grammars that files of a language may also need: a C++ header, scripts and styles in a page.
+_ALSO_NEEDED = {
     "c": ("cpp",),
     "html": ("javascript", "css"),
     "svelte": ("typescript", "scss"),
@@ -28,16 +28,16 @@ _BESIDES = {
 def unpack(languages: Collection[str]) -> None:
     """Make the grammars of these languages ready to load, in one pass through their archive.
 
-    The package unpacks them one by one, and reads the archive twice for each: for forty languages
-    and two processes that takes longer than to parse 10,000 files. What cannot be unpacked here is
-    left to it; it says why.
+    The package itself reads the archive twice for each grammar: for forty languages and two
+    processes that takes longer than parsing 10,000 files. If unpacking fails here, the package
+    tries again and reports the cause.
     """
     try:
         with resources.as_file(resources.files("semble_grammars") / "grammars") as folder:
             manifests = list(folder.glob("*/manifest.json"))
             if len(manifests) == 1:  # of this platform
-                besides = {part for name in languages for part in _BESIDES.get(name, ())}
-                _unpack(manifests[0], besides.union(languages))
+                also = {part for name in languages for part in _ALSO_NEEDED.get(name, ())}
+                _unpack(manifests[0], also.union(languages))
     except (KeyError, ValueError, OSError, tarfile.TarError) as error:
         _log.warning("grammars are unpacked one by one, which is slow: %s", error)
 
@@ -61,7 +61,7 @@ def _unpack(manifest_file: Path, languages: Collection[str]) -> None:
 
 
 def _write(path: Path, content: bytes, digest: str | None) -> None:
-    """Put a library in its place at once, as other processes may look for it."""
+    """Write a library atomically, as other processes may load it."""
     if hashlib.sha256(content).hexdigest() != digest:
         raise ValueError(f"the checksum of {path.name} is wrong")
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:

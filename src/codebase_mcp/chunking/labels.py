@@ -1,4 +1,4 @@
-"""Which definition is a chunk, or does it lie in?"""
+"""Which definition names a chunk?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from codebase_mcp.model import Chunk, Symbol
 
-# What holds definitions rather than statements: a chunk of it is known by what it holds.
+# Kinds that contain definitions rather than statements: a chunk of one is named by its content.
 _CONTAINERS = frozenset(
     {"class", "struct", "interface", "trait", "enum", "extension", "module", "section", "key"}
 )
@@ -20,9 +20,9 @@ def label_chunks(
 ) -> Iterator[Chunk]:
     """A chunk for each run of rows (0-based, the end not included), in order.
 
-    A chunk bears the name of the definition that fills most of it, unless it is a part of a
-    function and what it defines is less than half of that part. The comments above a definition
-    belong to it; ``leads`` maps each of their rows to the first of its run.
+    A chunk has the name of the definition that fills most of it. A part of a function has the name
+    of the function, unless an inner definition fills half of the part. The comments above a
+    definition belong to it; ``leads`` maps each of their rows to the first row of their run.
     """
     spans = [
         (leads.get(scope.start_line - 2, scope.start_line - 1) + 1, scope.end_line, scope)
@@ -45,18 +45,18 @@ def label_chunks(
 
 
 def _label(spans: Sequence[_Span], first_line: int, last_line: int) -> Symbol | None:
-    """The most telling of the definitions that overlap with the lines."""
-    around: Symbol | None = None
+    """The definition that names the lines, among those that overlap with them."""
+    enclosing: Symbol | None = None
     largest: Symbol | None = None
     largest_lines = 0
     for start, end, scope in spans:
         if start < first_line and end >= last_line:
-            around, largest, largest_lines = scope, None, 0
+            enclosing, largest, largest_lines = scope, None, 0
             continue
         lines = min(end, last_line) - max(start, first_line) + 1
         if lines > largest_lines:
             largest, largest_lines = scope, lines
-    if largest is None or around is None:
-        return largest or around
+    if largest is None or enclosing is None:
+        return largest or enclosing
     fills_half = 2 * largest_lines >= last_line - first_line + 1
-    return largest if fills_half or around.kind in _CONTAINERS else around
+    return largest if fills_half or enclosing.kind in _CONTAINERS else enclosing

@@ -1,8 +1,8 @@
-"""Where does a line of text end, and how does text without known syntax fall into pieces?
+"""Where does a line end, and how is a text without a grammar cut?
 
-The one place that decides what a line is: ``\\n``, ``\\r\\n`` and a lone ``\\r`` end one, nothing
-else does. ``str.splitlines`` also breaks at form feeds and other characters, so its numbers would
-not be those of an editor.
+Only this module decides what a line is: ``\\n``, ``\\r\\n`` and a lone ``\\r`` end one.
+``str.splitlines`` also splits at form feeds and other characters, and its line numbers would differ
+from those of an editor.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ TARGET_CHARS = 1_000
 """Small neighbours are merged up to this size."""
 
 WHOLE_CHARS = 1_500
-"""A definition up to this size stays in one piece: cutting it would cost more than its length."""
+"""A definition up to this size stays whole: cutting it hurts retrieval more than its length."""
 
 LIMIT_CHARS = 2_000
-"""No chunk is longer, unless it is one single line."""
+"""The maximum size of a chunk, unless it is a single line."""
 
 SMALL_CHARS = 200
-"""A piece below this says too little alone; it is joined to a neighbour."""
+"""A smaller piece says too little alone and is merged with a neighbour."""
 
 
 def normalise_newlines(text: str) -> str:
-    """The same text, its lines in the same order, each ended by ``\\n``."""
+    """The same text with every line ended by ``\\n``."""
     if "\r" not in text:
         return text
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text, their ends kept; joined they are the text again."""
+    """The lines of a text with their ends; joined they are the text again."""
     if "\r" not in text:
         lines = [line + "\n" for line in text.split("\n")]
         last = lines.pop()[:-1]
         return [*lines, last] if last else lines
     lines = []
     for part in text.split("\n"):
-        # What follows the last \n has none of its own, which the joined text must not gain.
+        # The last line has no \n, so the joined text must not have one either.
         lines += [piece + "\r" for piece in part.split("\r")]
         lines[-1] = lines[-1][:-1] + "\n"
     lines[-1] = lines[-1][:-1]
@@ -56,9 +56,9 @@ def _join_crlf(lines: list[str]) -> list[str]:
 
 
 class LineTable:
-    """The lines of one text, without their ends, and how many characters each run of them has.
+    """The lines of a text without their ends, and the size of each range of lines.
 
-    Rows are 0-based here, as in the syntax tree; ``chars`` counts one character for a line's end.
+    Rows are 0-based, as in the syntax tree. A line end counts as one character.
     """
 
     __slots__ = ("_offsets", "count", "lines")
@@ -71,16 +71,16 @@ class LineTable:
         self._offsets = [0, *accumulate(map(len, self.lines))]
 
     def chars(self, start: int, end: int) -> int:
-        """The size of the rows from ``start`` up to, not including, ``end``."""
+        """The number of characters of the rows from ``start`` up to but not including ``end``."""
         return self._offsets[end] - self._offsets[start] + end - start
 
     def is_blank(self, row: int) -> bool:
-        """Does the row hold nothing but white space?"""
+        """Whether the row holds only white space."""
         line = self.lines[row]
         return not line or line.isspace()
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
-        """The rows without the blank ones at both ends; empty (start == end) where all are."""
+        """The range without blank rows at both ends; empty (start == end) if all are blank."""
         while start < end and self.is_blank(start):
             start += 1
         while end > start and self.is_blank(end - 1):
@@ -89,10 +89,10 @@ class LineTable:
 
 
 def cut_by_lines(table: LineTable, start: int, end: int) -> list[int]:
-    """The first rows of the pieces of a run of rows, each piece about the target size.
+    """The first rows of the pieces of a range of rows, each at most the target size.
 
-    A cut falls after a blank line where one lies in the last two thirds of a piece. A piece is
-    longer than the target only if it is one line.
+    A piece ends after a blank line if there is one in its last two thirds. A single line may be
+    longer than the target.
     """
     cuts = [start]
     gap = start

@@ -1,7 +1,7 @@
-"""Into which chunks does a text fall, what does it define, and what do its comments say?
+"""What are the chunks, definitions and comments of a text?
 
-Pure: the same text and language give the same outline everywhere, which is why an index may share
-it between files. What the outline is used for is the business of ``index``.
+Pure: the same text and language always give the same outline, so an index may share it between
+files. What the outline is used for is the business of ``index``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from codebase_mcp.chunking.symbols import find_scopes
 from codebase_mcp.chunking.syntax import Syntax, parse, parse_embedded
 from codebase_mcp.model import Chunk, Outline
 
-# A text of this size whose lines are this long on average was written by a program: its names
-# say nothing, and lines are all that it could be cut at.
+# A text of this size with lines of this average length is minified or generated: its names say
+# nothing, so it is cut by lines.
 _MINIFIED_CHARS = 20_000
 _MINIFIED_LINE_CHARS = 500
 
@@ -26,7 +26,7 @@ _PAGES = frozenset({"html", "svelte", "vue"})
 
 
 def split(text: str, language: str) -> Outline:
-    """The outline of a text; by lines where the language has no grammar or cannot be parsed.
+    """The outline of a text; cut by lines if it has no grammar or cannot be parsed.
 
     Raises:
         IndexingFailed: the language's grammar cannot be loaded on this machine.
@@ -55,7 +55,7 @@ def _syntax(text: str, table: LineTable, language: str) -> Syntax | None:
         return None
     if is_hazardous(text, language):
         return None
-    # The scanner of Kotlin never returns from a last line that begins with "@" and has no end.
+    # The scanner of Kotlin hangs on a last line that starts with "@" and has no line end.
     ended = text if text.endswith("\n") else text + "\n"
     return parse(ended.encode("utf-8", "replace"), language)
 
@@ -83,9 +83,9 @@ def _comments(syntaxes: Sequence[Syntax]) -> list[str]:
 
 
 def _lead_runs(table: LineTable, syntaxes: Sequence[Syntax]) -> dict[int, int]:
-    """The rows of comments and attributes that have their lines for themselves.
+    """The rows of comments and attributes without other code before them.
 
-    Each with the first row of the run that it stands in.
+    Each is mapped to the first row of its run of consecutive rows.
     """
     rows: set[int] = set()
     for syntax in syntaxes:

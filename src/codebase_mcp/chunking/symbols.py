@@ -1,6 +1,6 @@
-"""Which definitions does a syntax tree hold, and what are they called?
+"""Which definitions are in a syntax tree, and what are their names?
 
-Reads the captures of a query (see ``syntax``); knows no language beyond the few tables below.
+Reads the captures of a query (see ``syntax``). Only the tables below depend on a language.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KINDS = frozenset(
         "view",
     }
 )
-"""What a definition can be, in every language. An ``extension`` qualifies but defines nothing."""
+"""The kinds of definitions, in all languages. An ``extension`` qualifies, but defines nothing."""
 
 _TYPE_KINDS = frozenset({"class", "struct", "interface", "trait", "enum", "extension"})
 _PROSE_KINDS = frozenset({"section", "key", "selector"})
@@ -47,7 +47,7 @@ _CLAUSE_LANGUAGES = frozenset({"elixir", "erlang", "haskell"})
 # Languages in which some headings do not contain their section in the tree.
 _HEADING_LANGUAGES = frozenset({"markdown", "rst"})
 
-# Bounds on names, which a text that is no text of the language may exceed by far.
+# Limits on names; a text that is not in the language may exceed them by far.
 _NAME_CHARS = 200
 _QUALIFIED_CHARS = 500
 _PROSE_NAME_CHARS = 100
@@ -79,24 +79,24 @@ def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> l
 
 
 def _captured(syntax: Syntax) -> list[_Found]:
-    """What the query calls a definition; the first of the patterns that claim a name has it."""
-    claims: dict[int, tuple[int, _Found]] = {}
+    """The definitions that the query captured; of several patterns for a name the first counts."""
+    by_name: dict[int, tuple[int, _Found]] = {}
     for pattern, captures in syntax.matches:
         names = captures.get("name")
         if names is None:
             continue
         name = names[0]
         text = syntax.text_of(name)[:_NAME_CHARS]
-        # The parser makes up names, without any text, where it expects one.
+        # Where a name is missing, the parser inserts an empty one.
         if not text or text.isspace():
             continue
-        claim = claims.get(name.start_byte)
-        if claim is not None and claim[0] <= pattern:
+        known = by_name.get(name.start_byte)
+        if known is not None and known[0] <= pattern:
             continue
         kind = next(capture for capture in captures if capture in KINDS)
         node = captures[kind][0]
         receivers = captures.get("receiver")
-        claims[name.start_byte] = (
+        by_name[name.start_byte] = (
             pattern,
             (
                 node.start_byte,
@@ -108,17 +108,17 @@ def _captured(syntax: Syntax) -> list[_Found]:
                 node.end_point[0] - (node.end_point[1] == 0),
             ),
         )
-    return [found for _, found in claims.values()]
+    return [found for _, found in by_name.values()]
 
 
 def _nested(found: Sequence[_Found]) -> list[Symbol]:
     scopes: list[Symbol] = []
-    around: list[tuple[int, Symbol]] = []
+    enclosing: list[tuple[int, Symbol]] = []
     for start, minus_end, text, receiver, kind, first_row, last_row in found:
-        while around and around[-1][0] <= start:
-            around.pop()
-        # A selector names no place that a dotted name could lead to.
-        outer = around[-1][1] if around and kind != "selector" else None
+        while enclosing and enclosing[-1][0] <= start:
+            enclosing.pop()
+        # A selector is not part of a qualified name.
+        outer = enclosing[-1][1] if enclosing and kind != "selector" else None
         parts = _name_parts(text, kind)
         if receiver:
             parts = [*_receiver_parts(receiver), *parts]
@@ -126,17 +126,17 @@ def _nested(found: Sequence[_Found]) -> list[Symbol]:
         scope = Symbol(
             name=parts[-1],
             qualified=qualified[-_QUALIFIED_CHARS:],
-            kind=_settled_kind(kind, parts, outer),
+            kind=_refined_kind(kind, parts, outer),
             start_line=first_row + 1,
             end_line=max(first_row, last_row) + 1,
-            depth=len(around) + len(parts) - 1,
+            depth=len(enclosing) + len(parts) - 1,
         )
         scopes.append(scope)
-        around.append((-minus_end, scope))
+        enclosing.append((-minus_end, scope))
     return scopes
 
 
-def _settled_kind(kind: str, parts: Sequence[str], outer: Symbol | None) -> str:
+def _refined_kind(kind: str, parts: Sequence[str], outer: Symbol | None) -> str:
     """A function of a type is a method, a variable in capitals a constant."""
     if kind == "function" and outer is not None and outer.kind in _TYPE_KINDS:
         return "method"
@@ -165,7 +165,7 @@ def _name_parts(text: str, kind: str) -> list[str]:
 
 
 def _prose_name(text: str) -> str:
-    """A heading, key or selector without its markup, and not longer than a line."""
+    """A heading, key or selector without markup, at most one line long."""
     bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
     return (bare or text)[:_PROSE_NAME_CHARS]
 
@@ -175,7 +175,7 @@ def _receiver_parts(text: str) -> list[str]:
 
 
 def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
-    """One scope for each run of clauses of the same name, from the first to the last."""
+    """One scope for consecutive clauses of the same name, from the first to the last."""
     joined: list[Symbol] = []
     last_at_depth: dict[int, int] = {}
     for scope in scopes:
@@ -190,7 +190,7 @@ def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
 
 
 def _extend_sections(scopes: Sequence[Symbol], line_count: int) -> list[Symbol]:
-    """Each section at least up to the next heading."""
+    """The sections, each extended up to the next heading."""
     starts = [scope.start_line for scope in scopes] + [line_count + 1]
     return [
         replace(scope, end_line=max(scope.end_line, next_start - 1))

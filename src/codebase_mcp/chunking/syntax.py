@@ -1,18 +1,18 @@
-"""What does the syntax tree of a text say: its nodes, its definitions, its comments?
+"""What is in the syntax tree of a text: nodes, definitions, comments?
 
-The grammars come with the package ``semble_grammars``. What counts as a definition is said by one
-query per language in ``queries/``; its captures are the vocabulary that ``symbols`` reads:
+The grammars come with the package ``semble_grammars``. One query per language in ``queries/`` finds
+the definitions; ``symbols`` reads these captures:
 
 - ``@name`` the name of a definition, and the node that is the definition under its kind
   (``@function``, ``@class``, …, see ``symbols.KINDS``);
 - ``@extension`` a block that adds to a type defined elsewhere: it qualifies, but defines nothing;
-- ``@receiver`` what the definition belongs to, where it stands outside of it;
-- ``@comment`` a comment or docstring; ``@lead`` another node that belongs to what follows;
-- ``@embedded.<language>`` text in another language; ``@keyword`` what a predicate looks at.
+- ``@receiver`` the type of a definition that is written outside of it;
+- ``@comment`` a comment or docstring; ``@lead`` another node that belongs to the code below it;
+- ``@embedded.<language>`` text in another language; ``@keyword`` the argument of a predicate.
 
-The one predicate is ``#one-of?``: the text of its capture is among its strings. Those built into
-the binding (0.26) are out of bounds: on a tree that was read through a callback they crash the
-process, as does a progress callback for the query.
+The only predicate is ``#one-of?``: the text of its capture is one of its strings. The predicates of
+the binding (0.26) must not be used: they crash the process on a tree that was read through a
+callback, as does a progress callback for the query.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from semble_grammars import (
 )
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
-from codebase_mcp.chunking.hazards import bearable, is_chance
+from codebase_mcp.chunking.hazards import is_nondeterministic, mask_unsafe
 from codebase_mcp.errors import IndexingFailed
 
-# Languages whose query is another's, or builds upon another's.
+# Languages that use or extend the query of another one.
 _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
     "javascript": ("ecmascript", "javascript"),
     "typescript": ("ecmascript", "typescript"),
@@ -46,16 +46,16 @@ _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
     "php_only": ("php",),
 }
 
-# Some grammars take time quadratic in the size of a text that they cannot read (a minute for
-# 200 kB). A parse gets about ten times what a slow grammar needs for a text that it can read;
-# CPU time, so that a busy machine changes nothing.
+# Some grammars take quadratic time on a text with errors (a minute for 200 kB). The limit is about
+# ten times what a slow grammar needs for a valid text; it is CPU time, so that the load of the
+# machine does not change the result.
 _BUDGET_S = 0.5
 _BUDGET_S_PER_BYTE = 4e-6
 
-# The parser calls back about every 170 bytes; to ask for the CPU time costs more than to call.
+# The parser calls back about every 170 bytes; reading the CPU time costs more than the call.
 _CALLS_PER_CLOCK = 16
 
-# The query takes time quadratic in the depth of the tree; real code stays far above this.
+# The query takes quadratic time in the depth of the tree; real code is far less deep.
 _MAX_DEPTH = 250
 
 _TOKEN_RUN = 10_000
@@ -63,7 +63,7 @@ _TOKEN_RUN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """A parsed text: the root of its tree, the bytes that it spans, and what the query found."""
+    """A parsed text: the root of its tree, its bytes, and the matches of the query."""
 
     root: Node
     source: bytes
@@ -81,16 +81,16 @@ class _Grammar:
 
 
 def parse(source: bytes, language: str) -> Syntax | None:
-    """The syntax of a text; None where there is no query for it, or no tree to rely on in time.
+    """The syntax of a text; None without a query, or without a reliable tree in time.
 
     Raises:
-        IndexingFailed: the grammar is in the package, but cannot be loaded here.
+        IndexingFailed: the grammar cannot be loaded on this machine.
     """
     return _parse(source, language, ())
 
 
 def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
-    """The syntax of those parts of a text that are in another language, rows as in the whole."""
+    """The syntax of the parts of a text in another language; rows count from the whole text."""
     ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
     return _parse(outer.source, language, ranges)
 
@@ -99,14 +99,14 @@ def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | No
     grammar = _grammar(language)
     if grammar is None:
         return None
-    # A parser that gave up would go on with that text when given the next: so each has its own.
+    # A parser that was stopped would resume the old text with the next one, so it is not reused.
     parser = Parser(grammar.language)
     if ranges:
         parser.included_ranges = ranges
-    root = _root_within_budget(parser, bearable(source, language))
+    root = _root_within_budget(parser, mask_unsafe(source, language))
     if root is None or _has_long_token_run(root):
         return None
-    if is_chance(language, has_error=root.has_error):
+    if is_nondeterministic(language, has_error=root.has_error):
         return None
     return Syntax(root, source, _matches(grammar.query, root, source))
 
@@ -152,10 +152,10 @@ def _matches(query: Query, root: Node, source: bytes) -> list[tuple[int, dict[st
 
 
 def _has_long_token_run(root: Node) -> bool:
-    """Is there a node with thousands of tokens in a row that the grammar gives no name?
+    """Whether a node has thousands of anonymous tokens in a row.
 
-    For each of them the query looks ahead for the next named node: quadratic time, without a way
-    to stop it. Such runs come from texts that are no text of the language at all.
+    From each of them the query scans for the next named node: quadratic time, and it cannot be
+    interrupted. Such runs come from texts that are not in the language at all.
     """
     work = [root] if root.descendant_count > _TOKEN_RUN else []
     while work:
@@ -182,7 +182,7 @@ def _grammar(name: str) -> _Grammar | None:
     except (GrammarLoadError, UnsupportedPlatformError, RuntimeError) as error:
         raise IndexingFailed(
             f"The grammar for {name} cannot be loaded: {error}",
-            hint="Set SEMBLE_GRAMMARS_CACHE_DIR to a directory that can be written to",
+            hint="Set SEMBLE_GRAMMARS_CACHE_DIR to a writable directory",
         ) from error
     return _Grammar(language, Query(language, source))
 

@@ -22,14 +22,14 @@ from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.evaluation.corpus import Corpus
 from codebase_mcp.evaluation.grep import grep
 from codebase_mcp.evaluation.mining import mine
-from codebase_mcp.evaluation.outcome import Evaluation, Outcome, shown_results
+from codebase_mcp.evaluation.outcome import Evaluation, Outcome, listed_results
 from codebase_mcp.evaluation.questions import (
     Question,
     as_lines,
     check_targets,
     read_questions,
 )
-from codebase_mcp.evaluation.scoring import Shown, score
+from codebase_mcp.evaluation.scoring import ListEntry, score
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.repository_settings import repository_at
 from codebase_mcp.settings import Settings
@@ -173,7 +173,7 @@ async def _ask(
     report: IndexReport,
     limit: int,
     progress: Callable[[RunProgress], None],
-) -> list[list[Shown]]:
+) -> list[list[ListEntry]]:
     """What an agent gets that asks each query, with all that stands in the reply."""
     arguments: Mapping[str, Any] = {
         "project_id": report.project.project_id or DEFAULT_ID,
@@ -184,16 +184,16 @@ async def _ask(
     for number, question in enumerate(questions):
         progress(RunProgress(number, len(questions), "Asking"))
         reply = await shell.call("search_code", {**arguments, "query": question.text})
-        answers.append(shown_results(reply["results"], str(report.run.repository_id)))
+        answers.append(listed_results(reply["results"], str(report.run.repository_id)))
     return answers
 
 
-def _grep(questions: Sequence[Question], corpus: Corpus, limit: int) -> list[list[Shown]]:
+def _grep(questions: Sequence[Question], corpus: Corpus, limit: int) -> list[list[ListEntry]]:
     return grep([one.text for one in questions], corpus.texts(), corpus.read, limit)
 
 
 def _outcome(
-    question: Question, listed: Sequence[Shown], grepped: Sequence[Shown], corpus: Corpus
+    question: Question, listed: Sequence[ListEntry], grepped: Sequence[ListEntry], corpus: Corpus
 ) -> Outcome:
     sizes = {
         target.path: len(file.text) if (file := corpus.read(target.path)) else 0

@@ -10,8 +10,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.evaluation.outcome import Comparison, Evaluation, Outcome, compared
-from codebase_mcp.evaluation.scoring import BUDGETS, CUTS, Figures, Score, Shown
+from codebase_mcp.evaluation.outcome import Comparison, Evaluation, Outcome, compare
+from codebase_mcp.evaluation.scoring import BUDGETS, CUTS, Figures, ListEntry, Score
 
 _OURS = "search_code"
 
@@ -25,10 +25,9 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "limit": evaluation.limit,
         "queries": len(evaluation.outcomes),
         "is_rough": evaluation.is_rough,
-        **_comparison(compared(evaluation.outcomes)),
+        **_comparison(compare(evaluation.outcomes)),
         "groups": {
-            name or "(none)": _comparison(compared(part))
-            for name, part in evaluation.groups.items()
+            name or "(none)": _comparison(compare(part)) for name, part in evaluation.groups.items()
         },
         "errors": list(evaluation.notes),
         "results": [_result(outcome) for outcome in evaluation.outcomes],
@@ -37,7 +36,7 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
 
 def show(evaluation: Evaluation, worst: int, console: Terminal) -> None:
     """Print the figures, and the queries that did worst."""
-    total = compared(evaluation.outcomes)
+    total = compare(evaluation.outcomes)
     head = f"  {total.ours.queries} queries on {evaluation.files:,} files"
     console.print(Text.assemble((evaluation.root.name, "bold"), head))
     console.print(_table(total))
@@ -101,7 +100,7 @@ def _result(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _side(score: Score, listed: Sequence[Shown]) -> dict[str, Any]:
+def _side(score: Score, listed: Sequence[ListEntry]) -> dict[str, Any]:
     return {
         "rank": score.rank,
         "ndcg_at_10": round(score.ndcg, 4),
@@ -111,7 +110,7 @@ def _side(score: Score, listed: Sequence[Shown]) -> dict[str, Any]:
     }
 
 
-def _place(shown: Shown) -> str:
+def _place(shown: ListEntry) -> str:
     first, *more = shown.places
     rest = f" and {len(more)} more" if more else ""
     return f"{first.path}:{first.first}-{first.last}{rest}"
@@ -140,7 +139,7 @@ def _groups(evaluation: Evaluation) -> Table:
     names = ("queries", "NDCG@10", "grep", "tokens, median", "grep ")
     table = Table(Column("group"), *(Column(n, justify="right") for n in names), box=None)
     for name, part in evaluation.groups.items():
-        found = compared(part)
+        found = compare(part)
         table.add_row(
             Text(name or "(none)"),
             str(len(part)),

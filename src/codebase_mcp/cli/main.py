@@ -19,7 +19,7 @@ from codebase_mcp.cli.commands import SERVE, all_commands, listing
 from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.errors import CodebaseError, InvalidInput
-from codebase_mcp.settings import Problem, Settings
+from codebase_mcp.settings import Problem, Settings, use_one_blas_thread
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # Else no path beyond ASCII has a name; Python's own remedy was switched off.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    use_one_blas_thread()
     gc.set_threshold(LOADED_OBJECTS, 10, 10)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 

@@ -39,7 +39,7 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
         project, repositories, _ = await _chosen(app, options, settings)
         state = await tier_of(app, project)
         content = {
-            "first_tier": app.models.first_embedder.name,
+            "first_tier": app.models.primary_embedder.name,
             "second_tier": None if state is None else asdict(state),
             "repositories": [_as_json(r, app.models) for r in repositories],
         }
@@ -69,7 +69,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
     from codebase_mcp.cli.indexing import progress_bar  # noqa: PLC0415 - clones are not for status
 
     async with await App.open(settings) as app:
-        if not app.models.has_second:
+        if not app.models.has_secondary:
             raise InvalidInput(
                 "No secondary embedding model is configured",
                 hint="Set OLLAMA_BASE_URL, CODEBASE_MCP_EMBEDDING_PROVIDER or"
@@ -156,7 +156,7 @@ async def tier_of(
     app: App, project: Project, named: Sequence[UUID] | None = None
 ) -> SecondaryModelState | None:
     """The state of the backfill of a project, or of some of its repositories."""
-    configured = app.models.embedder.name if app.models.has_second else None
+    configured = app.models.embedder.name if app.models.has_secondary else None
     async with app.database.transaction(project, readonly=True) as tx:
         return await secondary_model.load_state(tx, configured, named)
 
@@ -194,5 +194,5 @@ def _as_json(repository: RepositoryFacts, models: Models) -> dict[str, Any]:
         "root": repository.root,
         "model": repository.profile.model,
         "dimension": repository.profile.dimension,
-        "is_first_tier": models.is_first(repository.profile),
+        "is_first_tier": models.is_primary(repository.profile),
     }

@@ -1,4 +1,4 @@
-"""What is the vector of this text? The promise that every embedder keeps."""
+"""What is the vector of this text? The interface of every embedding model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from codebase_mcp.counting import WordBags
 Vectors = NDArray[np.float32]
 
 
+def unit_rows(vectors: NDArray[np.floating]) -> Vectors:
+    """Each vector divided by its Euclidean norm; a vector of zeros stays as it is."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """Texts to embed, with their words already counted: whoever indexes has counted them anyway."""
+    """Texts to embed, with their words already counted: indexing counts them in any case."""
 
     texts: Sequence[str]
     bags: WordBags
@@ -24,9 +30,9 @@ class Passages:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What identifies a model: vectors of different fingerprints are never compared.
+    """What identifies a model. Vectors of different fingerprints are never compared.
 
-    ``fingerprint`` changes whenever the same text would get another vector.
+    ``fingerprint`` changes whenever the same text would get a different vector.
     """
 
     name: str
@@ -35,39 +41,39 @@ class ModelFacts:
 
 
 class Embedder(Protocol):
-    """Turns text into unit vectors whose inner product says how near two meanings are.
+    """Turns text into unit vectors; their inner product is the similarity of two texts.
 
-    Every method that needs a service raises EmbeddingUnavailable where that is away, lacks the
-    model, or answers with what is no vector of it.
+    A method that needs a service raises EmbeddingUnavailable if the service is unreachable, lacks
+    the model, or sends an invalid vector.
     """
 
     @property
     def name(self) -> str:
-        """The model's name, known without asking anybody."""
+        """The model's name, known without a request."""
         ...
 
     async def identify(self) -> ModelFacts:
-        """What the model is; asked once, then known."""
+        """The facts about the model; requested once, then kept."""
         ...
 
     async def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of some texts, shape (len(texts), dimension); rows of length 1.
+        """The unit vectors of some texts, shape (len(texts), dimension).
 
-        A text that means nothing to the model has a row of zeros.
+        A text without any known word has a row of zeros.
         """
         ...
 
     async def embed_query(self, query: str) -> Vectors:
-        """The vector of a question, shape (dimension,); zeros where it means nothing."""
+        """The unit vector of a query, shape (dimension,); zeros where no word is known."""
         ...
 
     async def close(self) -> None:
-        """Let connections go."""
+        """Close connections."""
         ...
 
 
 class LocalSource(Protocol):
-    """Loads a model; equal sources load the same one, and it can be sent to another process."""
+    """Loads a model. It can be pickled, and equal sources load the same model."""
 
     def __call__(self) -> LocalModel: ...
 
@@ -76,7 +82,7 @@ class LocalSource(Protocol):
 
 @runtime_checkable
 class LocalModel(Protocol):
-    """A model that needs nobody: worker processes embed with it, from words already counted."""
+    """A model that needs no service: worker processes embed with it, from words already counted."""
 
     @property
     def name(self) -> str: ...
@@ -86,9 +92,9 @@ class LocalModel(Protocol):
 
     @property
     def source(self) -> LocalSource:
-        """Loads the same model in a worker process."""
+        """What loads the same model in a worker process."""
         ...
 
     def encode_passages(self, passages: Passages) -> Vectors:
-        """The vectors of some passages, as `Embedder.embed_passages` gives them."""
+        """The vectors of some passages, as from `Embedder.embed_passages`."""
         ...

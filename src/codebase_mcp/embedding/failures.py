@@ -1,4 +1,4 @@
-"""Why did a service give no vectors, and is it worth asking again?"""
+"""Why did a request to an embedding service fail, and is it worth a retry?"""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-Kind = Literal[
-    "away",  # nobody listens, or nobody can be reached
-    "slow",  # no answer in time
-    "cut",  # the connection ended before the answer did
-    "limited",  # too many requests
-    "quota",  # nothing is left that was paid for
-    "denied",  # the key is wrong or missing
-    "no_model",
-    "no_embedding",  # the model does something else
-    "stranger",  # another program answers, or the address has the wrong path
-    "broken",
+FailureKind = Literal[
+    "unreachable",  # no connection
+    "timeout",  # no response in time
+    "connection_lost",  # the connection ended before the response did
+    "rate_limited",  # too many requests
+    "quota_exceeded",  # a paid quota is used up
+    "unauthorized",  # the key is wrong or missing
+    "model_not_found",
+    "not_an_embedding_model",  # the model has another purpose
+    "unexpected_service",  # another program answers, or the path of the address is wrong
+    "service_error",
 ]
 
-_BY_STATUS: Mapping[int, Kind] = {
-    200: "stranger",
-    401: "denied",
-    403: "denied",
-    404: "stranger",
-    405: "stranger",
-    429: "limited",
-    501: "stranger",
+_BY_STATUS: Mapping[int, FailureKind] = {
+    200: "unexpected_service",
+    401: "unauthorized",
+    403: "unauthorized",
+    404: "unexpected_service",
+    405: "unexpected_service",
+    429: "rate_limited",
+    501: "unexpected_service",
 }
 
-# Statuses that say "not now" (408, 425, 429 and the likes of 503); 500 often is about one text.
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+# Worth a retry; a status 500 may also be caused by a single text.
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
 _MESSAGE_CHARS = 200
 
 
 class Failure(Exception):
-    """A request got no usable answer.
+    """A request got no usable response.
 
-    ``status`` is None where nothing was answered; the text is what the service or the network said,
-    without anything secret.
+    ``status`` is None where there was no response. The message comes from the service or the
+    network; secrets are removed from it.
     """
 
     def __init__(
         self,
         message: str,
         *,
-        kind: Kind | None = None,
+        kind: FailureKind | None = None,
         status: int | None = None,
         code: str | None = None,
         retry_after_s: float | None = None,
@@ -59,50 +59,55 @@ class Failure(Exception):
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
-        self.kind: Kind = kind or _kind_of(status or 0, code, message.lower())
+        self.kind: FailureKind = kind or _kind_of(status or 0, code, message.lower())
 
     @property
-    def may_be_a_text(self) -> bool:
-        """Whether a single text can be the reason."""
-        return self.kind == "broken" and self.status in (400, 413, 422, 500)
+    def may_be_caused_by_text(self) -> bool:
+        """Whether a single text of the batch may be the cause."""
+        return self.kind == "service_error" and self.status in (400, 413, 422, 500)
 
     @property
-    def passes(self) -> bool:
-        """Whether the same request may do better a moment later."""
-        return self.kind != "quota" and (self.status is None or self.status in _PASSING)
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed a moment later."""
+        return self.kind != "quota_exceeded" and (self.status is None or self.status in _TRANSIENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a request is tried.
+class RetryPolicy:
+    """How often and how long a request is retried.
 
-    ``max_wait_s`` bounds the waiting between its tries, most of which happens where the service
-    itself says how long to wait; that uses up no try. What is urgent goes past what is not.
+    Exponential backoff with jitter; a ``Retry-After`` of the service is waited for without counting
+    as an attempt. ``max_wait_s`` limits the total wait. Urgent requests have a slot of their own.
     """
 
-    tries: int = 4
+    max_attempts: int = 4
     first_delay_s: float = 0.25
     max_wait_s: float = 10.0
     is_urgent: bool = True
 
     def delay_s(self, attempt: int, waited_s: float, failure: Failure) -> float | None:
-        """How long to wait after a try; None to give up."""
-        if not failure.passes:
+        """How long to wait after an attempt; None to give up."""
+        if not failure.is_transient:
             return None
-        # With jitter, or all requests that failed together would come back together.
+        # Jitter, so that requests that failed together are not retried together.
         delay = self.first_delay_s * 2 ** min(attempt - 1, 10) * random.uniform(0.5, 1.0)
         if failure.retry_after_s is not None:
             delay = max(delay, failure.retry_after_s)
-        elif attempt >= (min(self.tries, 2) if failure.kind in ("away", "slow") else self.tries):
-            return None  # once more helps where a service or a model was just being started
+        elif attempt >= self._attempts_after(failure):
+            return None
         return delay if waited_s + delay <= self.max_wait_s else None
 
+    def _attempts_after(self, failure: Failure) -> int:
+        """One retry is enough for a service or model that was just starting."""
+        is_down = failure.kind in ("unreachable", "timeout")
+        return min(self.max_attempts, 2) if is_down else self.max_attempts
 
-def failure_of(
+
+def failure_of_response(
     status: int, headers: Mapping[str, str], answer: bytes, secrets: Iterable[str]
 ) -> Failure:
-    """The failure that an answer with an error status tells of, without the secrets."""
-    message, code = _what_it_says(answer)
+    """The failure of a response with an error status; secrets are removed from its message."""
+    message, code = _error_message(answer)
     for secret in secrets:
         message = message.replace(secret, "…")
     message = re.sub(r"\b(sk-|Bearer )\S+", r"\1…", message)[:_MESSAGE_CHARS]
@@ -114,20 +119,20 @@ def failure_of(
     )
 
 
-def _kind_of(status: int, code: str | None, message: str) -> Kind:
+def _kind_of(status: int, code: str | None, message: str) -> FailureKind:
     if code == "insufficient_quota":
-        return "quota"
+        return "quota_exceeded"
     if "does not support embed" in message:
-        return "no_embedding"
+        return "not_an_embedding_model"
     if code == "model_not_found" or (status == 404 and "model" in message):
-        return "no_model"
+        return "model_not_found"
     if 300 <= status < 400:
-        return "stranger"
-    return _BY_STATUS.get(status, "broken")
+        return "unexpected_service"
+    return _BY_STATUS.get(status, "service_error")
 
 
-def _what_it_says(answer: bytes) -> tuple[str, str | None]:
-    """The message of an answer that tells of an error, in a line, and its code if it has one."""
+def _error_message(answer: bytes) -> tuple[str, str | None]:
+    """The message of an error response in one line, and its code if it has one."""
     try:
         content: Any = json.loads(answer)
     except (ValueError, RecursionError):
@@ -143,7 +148,7 @@ def _what_it_says(answer: bytes) -> tuple[str, str | None]:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """How long a service asks to wait: seconds, or until a date."""
+    """The ``Retry-After`` header in seconds; it holds seconds or a date (RFC 9110, 10.2.3)."""
     text = headers.get("retry-after", "").strip()
     try:
         seconds = float(text)

@@ -1,7 +1,7 @@
-"""How does a model want its texts? What is known of common ones, by their names.
+"""Which input text does a model expect? The prefixes and lengths of common models, by name.
 
-Models are trained with words before a question, some before a passage too; without them the same
-model finds noticeably worse. The prefixes are those of each model's own card.
+Many models are trained with a prefix before a query, some also before a passage; without it they
+retrieve noticeably worse. The prefixes are those of each model's own card.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Code has about three characters a token in the vocabularies of these models. What is longer would
-# be cut by the service, or refused: Ollama 0.13.5 and later refuse what others cut.
+# Code has about three characters per token in the vocabularies of these models. A longer text would
+# be truncated by the service, or refused, as Ollama 0.13.5 and later do.
 _CHARS_PER_TOKEN = 3
 
 _PASSAGES = "Represent this sentence for searching relevant passages: "
@@ -19,46 +19,49 @@ _INSTRUCT = "Instruct: Given a question about a program, retrieve the code that 
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """What is put before a text, and how much of it the model reads."""
+class InputFormat:
+    """The prefixes of a model's input text, and how many tokens of it the model reads."""
 
     query_prefix: str = ""
     passage_prefix: str = ""
-    tokens: int = 2048
+    max_tokens: int = 2048
 
     @property
     def max_chars(self) -> int:
-        """Where a text is cut before it is sent."""
-        return min(self.tokens, 8192) * _CHARS_PER_TOKEN
+        """The length to which a text is truncated before it is sent."""
+        return min(self.max_tokens, 8192) * _CHARS_PER_TOKEN
 
 
-# The first pattern that is found in the name counts, so the more special one comes first.
+# The first pattern that matches the name counts, so the more specific one comes first.
 _KNOWN = (
-    (r"nomic-embed-code|coderankembed", Habits(_CODE, "", 8192)),
+    (r"nomic-embed-code|coderankembed", InputFormat(_CODE, "", 8192)),
     (
         r"nomic-embed-text-v2|nomic-embed-text.*moe",
-        Habits("search_query: ", "search_document: ", 512),
+        InputFormat("search_query: ", "search_document: ", 512),
     ),
-    (r"nomic-embed-text", Habits("search_query: ", "search_document: ", 2048)),
-    (r"mxbai-embed", Habits(_PASSAGES, "", 512)),
-    (r"arctic-embed2|arctic-embed-[ml]-v2", Habits("query: ", "", 8192)),
-    (r"arctic-embed", Habits(_PASSAGES, "", 512)),
-    (r"bge-m3", Habits(tokens=8192)),
-    (r"bge-(small|base|large)(?!-zh)", Habits(_PASSAGES, "", 512)),
-    (r"e5-mistral|e5-.*instruct", Habits(_INSTRUCT, "", 512)),
-    (r"(^|[/_-])e5-", Habits("query: ", "passage: ", 512)),
-    (r"qwen3-embedding", Habits(_INSTRUCT, "", 8192)),
-    (r"embedding-?gemma", Habits("task: code retrieval | query: ", "title: none | text: ", 2048)),
-    (r"all-minilm", Habits(tokens=256)),
-    (r"granite-embedding", Habits(tokens=512)),
-    (r"text-embedding-(3|ada)", Habits(tokens=8192)),
-    (r"jina-embeddings-v2", Habits(tokens=8192)),
+    (r"nomic-embed-text", InputFormat("search_query: ", "search_document: ", 2048)),
+    (r"mxbai-embed", InputFormat(_PASSAGES, "", 512)),
+    (r"arctic-embed2|arctic-embed-[ml]-v2", InputFormat("query: ", "", 8192)),
+    (r"arctic-embed", InputFormat(_PASSAGES, "", 512)),
+    (r"bge-m3", InputFormat(max_tokens=8192)),
+    (r"bge-(small|base|large)(?!-zh)", InputFormat(_PASSAGES, "", 512)),
+    (r"e5-mistral|e5-.*instruct", InputFormat(_INSTRUCT, "", 512)),
+    (r"(^|[/_-])e5-", InputFormat("query: ", "passage: ", 512)),
+    (r"qwen3-embedding", InputFormat(_INSTRUCT, "", 8192)),
+    (
+        r"embedding-?gemma",
+        InputFormat("task: code retrieval | query: ", "title: none | text: ", 2048),
+    ),
+    (r"all-minilm", InputFormat(max_tokens=256)),
+    (r"granite-embedding", InputFormat(max_tokens=512)),
+    (r"text-embedding-(3|ada)", InputFormat(max_tokens=8192)),
+    (r"jina-embeddings-v2", InputFormat(max_tokens=8192)),
 )
 
 
-def habits_of(model: str) -> Habits:
-    """What is known of a model; no prefixes where nothing is."""
-    for pattern, habits in _KNOWN:
+def input_format_of(model: str) -> InputFormat:
+    """The input format of a model; without prefixes where the model is not known."""
+    for pattern, known in _KNOWN:
         if re.search(pattern, model.lower()):
-            return habits
-    return Habits()
+            return known
+    return InputFormat()

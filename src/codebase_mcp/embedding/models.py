@@ -1,55 +1,52 @@
-"""Which models are open here? Those of both tiers, and those that indexes were made with.
+"""Which embedding models are open in this process?
 
-The first tier is a static model in this process, so that nobody who indexes or searches waits for
-anybody. A stronger model, if one is configured, is the second tier: its vectors come later, in the
-background. An index is searched and brought up to date with the model that made it, whatever is
-configured: which model that is, its profile says.
+The primary model is static and runs in this process, so that indexing and search wait for no
+service. A stronger model, if configured, is the secondary model: a background job backfills its
+vectors. An index is searched and updated with the model that it was made with, whatever is
+configured; its profile identifies that model.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from codebase_mcp.embedding.choice import ModelChoice, Provider
 from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
+from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME, model_folder
 from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import (
-    BUILTIN_NAME,
-    FOLDERS,
-    ModelChoice,
-    model_folder,
-    open_embedder,
-)
+from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
-from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 # A halfvec of pgvector has no more dimensions.
 MAX_DIMENSION = 16_000
 
-_ANEW = "Rebuild the index with the model of now: index_repository with force_reindex=true."
+_REBUILD_HINT = (
+    "Rebuild the index with the configured model: index_repository with force_reindex=true."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """The ways to models that this process knows: addresses, keys, limits."""
+class ServiceAccess:
+    """How this process reaches services: their addresses and keys by provider, and limits."""
 
-    ollama_url: str | None = field(default=None, repr=False)
-    openai_url: str | None = field(default=None, repr=False)
-    openai_api_key: str | None = field(default=None, repr=False)
+    urls: Mapping[Provider, str] = field(default_factory=dict, repr=False)
+    api_keys: Mapping[Provider, str] = field(default_factory=dict, repr=False)
     batch_size: int = 50
     timeout_s: float = 60.0
 
-    def to(self, recipe: Recipe) -> ModelChoice:
-        """A model with the way to it."""
-        is_openai = recipe.provider == "openai"
+    def choice(self, recipe: Recipe) -> ModelChoice:
+        """A model, and how it is reached from here."""
         return ModelChoice(
             recipe.provider,
             recipe.model,
-            base_url=self.openai_url if is_openai else self.ollama_url,
-            api_key=self.openai_api_key if is_openai else None,
+            base_url=self.urls.get(recipe.provider),
+            api_key=self.api_keys.get(recipe.provider),
             batch_size=self.batch_size,
             timeout_s=self.timeout_s,
             query_prefix=recipe.query_prefix,
@@ -59,7 +56,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An embedder that has said what it is, and how it was opened."""
+    """An open embedder with its facts, and how it was opened."""
 
     embedder: Embedder
     facts: ModelFacts
@@ -67,21 +64,23 @@ class Model:
 
     @property
     def local(self) -> LocalModel | None:
-        """The model itself, if this process and its workers can embed without asking anybody."""
+        """The embedder, if this process and its workers can embed with it without a service."""
         return self.embedder if isinstance(self.embedder, LocalModel) else None
 
 
 class Models:
-    """Opens models when they are first needed, each once."""
+    """Opens each model once, when it is first needed."""
 
-    def __init__(self, embedder: Embedder, recipe: Recipe, access: Access = Access()) -> None:
+    def __init__(
+        self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = ServiceAccess()
+    ) -> None:
         self.embedder = embedder
-        """The configured model: a static one is the first tier, any other one the second."""
+        """The configured model: a static one is primary, any other one secondary."""
         self.recipe = recipe
         if not isinstance(embedder, StaticEmbedder):
-            embedder = _loaded(BUILTIN, BUILTIN_NAME)
-        self.first_embedder = embedder
-        """The model of the first tier."""
+            embedder = _load_static(BUILTIN, BUILTIN_NAME)
+        self.primary_embedder = embedder
+        """The primary model."""
         self.access = access
         self._opened: dict[Recipe, Embedder] = {recipe: self.embedder}
         self._known: dict[str, Model] = {}
@@ -89,35 +88,35 @@ class Models:
         self._opening = asyncio.Lock()
 
     @classmethod
-    def open(cls, recipe: Recipe, access: Access = Access()) -> Models:
-        """Load the model of the first tier; what embeds for the second one is not asked yet.
+    def open(cls, recipe: Recipe, access: ServiceAccess = ServiceAccess()) -> Models:
+        """Load the primary model; a service for the secondary one gets no request yet.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or a setting for it is missing.
         """
-        embedder = _opened(access.to(recipe))
-        return cls(embedder, _as_stored(recipe, embedder), access)
+        embedder = _open_choice(access.choice(recipe))
+        return cls(embedder, _absolute(recipe, embedder), access)
 
     async def close(self) -> None:
-        """Let every model's connections go."""
+        """Close the connections of every model."""
         for embedder in self._opened.values():
             await embedder.close()
 
     @property
-    def has_second(self) -> bool:
-        """Whether a stronger model than the first tier's is configured."""
-        return self.embedder is not self.first_embedder
+    def has_secondary(self) -> bool:
+        """Whether a secondary model is configured."""
+        return self.embedder is not self.primary_embedder
 
-    async def first(self) -> Model:
-        """The model that every new index is made with: it is here, and needs nobody."""
-        recipe = Recipe() if self.has_second else self.recipe
-        return await self._identified(self.first_embedder, recipe)
+    async def primary(self) -> Model:
+        """The model that every new index is made with. It needs no service."""
+        recipe = Recipe() if self.has_secondary else self.recipe
+        return await self._identified(self.primary_embedder, recipe)
 
     async def configured(self) -> Model:
-        """The strongest model: that of the second tier where there is one, else of the first.
+        """The strongest model: the secondary one if there is one, else the primary one.
 
         Raises:
-            EmbeddingUnavailable: it is away.
+            EmbeddingUnavailable: its service is unavailable.
         """
         return await self._identified(self.embedder, self.recipe)
 
@@ -125,16 +124,16 @@ class Models:
         """The model that an index was made with.
 
         Raises:
-            EmbeddingUnavailable: it cannot be opened here, is not what it was, or needs a service,
-                so that no index is made with it.
+            EmbeddingUnavailable: it cannot be opened here, has changed, or is not a static model,
+                with which indexes of earlier versions were made.
         """
         if profile.recipe.provider == "static":
             embedder = (await self.of_profile(profile)).embedder
             if isinstance(embedder, StaticEmbedder):
                 return embedder
         raise EmbeddingUnavailable(
-            f"The index was made with {profile.model}, which no index is made with any more",
-            hint=_ANEW,
+            f"The index was made with {profile.model}, which is no longer supported for an index",
+            hint=_REBUILD_HINT,
             details={"indexed_with": profile.model},
         )
 
@@ -142,13 +141,13 @@ class Models:
         """The model that some vectors were made with.
 
         Raises:
-            EmbeddingUnavailable: it is away, cannot be opened here, or is not what it was.
+            EmbeddingUnavailable: it is unavailable, cannot be opened here, or has changed.
         """
         known = self._known.get(profile.model_fingerprint)
         if known is not None:
             return known
-        if self.is_first(profile):
-            model = await self.first()
+        if self.is_primary(profile):
+            model = await self.primary()
         elif profile.recipe == self.recipe:
             model = await self.configured()
         else:
@@ -157,46 +156,46 @@ class Models:
             raise EmbeddingUnavailable(
                 f"The embedding model {profile.model} is no longer the one that the index was made "
                 "with",
-                hint=f"Bring that version of it back. Or: {_ANEW}",
+                hint=f"Restore that version of the model. Or: {_REBUILD_HINT}",
                 details={"indexed_with": profile.model, "configured": self.embedder.name},
             )
         return model
 
-    def is_first(self, profile: Profile) -> bool:
-        """Whether an index was made with the model that new indexes are made with."""
-        return profile.model_fingerprint == self.first_embedder.fingerprint
+    def is_primary(self, profile: Profile) -> bool:
+        """Whether an index was made with the primary model, as new indexes are."""
+        return profile.model_fingerprint == self.primary_embedder.fingerprint
 
     def is_outdated(self, profile: Profile, version: str) -> bool:
-        """Whether an index has to be made anew because this program is a later one than made it.
+        """Whether an index has to be rebuilt because an earlier version of the program made it.
 
-        Its rows are of an earlier version, or its vectors of a built-in model that was replaced.
+        Its rows are of that version, or its vectors of a built-in model that has been replaced.
         """
         if profile.is_newer(version):
             return False
         is_builtin = profile.recipe.provider == "static" and profile.recipe.model is None
-        builtin = _loaded(BUILTIN, BUILTIN_NAME) if is_builtin else None
+        builtin = _load_static(BUILTIN, BUILTIN_NAME) if is_builtin else None
         return profile.is_older(version) or (
             builtin is not None and profile.model_fingerprint != builtin.fingerprint
         )
 
-    async def first_for(self, profile: Profile) -> Model:
-        """The model to make an outdated index anew with: its own, if that is here."""
+    async def primary_for(self, profile: Profile) -> Model:
+        """The model to rebuild an outdated index with: its own, if it is available."""
         try:
             await self.of_index(profile)
             return await self.of_profile(profile)
         except EmbeddingUnavailable:
-            return await self.first()
+            return await self.primary()
 
-    def is_at_hand(self, profile: Profile) -> bool:
-        """Whether questions to an index are embedded here, without waiting for anybody."""
+    def is_local(self, profile: Profile) -> bool:
+        """Whether queries to an index are embedded in this process, without a service."""
         known = self._known.get(profile.model_fingerprint)
         return known is not None and known.local is not None
 
     async def scale_of(self, model: Model) -> Scale:
-        """What the model's cosines are worth: known for the built-in one, else measured once.
+        """The calibration of the model's cosines; measured once, unless it is the built-in model.
 
         Raises:
-            EmbeddingUnavailable: it is away.
+            EmbeddingUnavailable: the model is unavailable.
         """
         if model.recipe == Recipe():
             return BUILTIN_SCALE
@@ -211,14 +210,14 @@ class Models:
         try:
             async with self._opening:
                 if recipe not in self._opened:
-                    choice = self.access.to(recipe)
-                    self._opened[recipe] = await asyncio.to_thread(_opened, choice)
+                    choice = self.access.choice(recipe)
+                    self._opened[recipe] = await asyncio.to_thread(_open_choice, choice)
             return await self._identified(self._opened[recipe], recipe)
         except EmbeddingUnavailable as error:
             raise EmbeddingUnavailable(
-                f"Vectors were made with the embedding model {profile.model}, which does not"
-                f" answer here: {error.message}",
-                hint=" Or: ".join(filter(None, (error.hint, _ANEW))),
+                f"Vectors were made with the embedding model {profile.model}, which is not"
+                f" available here: {error.message}",
+                hint=" Or: ".join(filter(None, (error.hint, _REBUILD_HINT))),
                 details=error.details
                 | {"indexed_with": profile.model, "configured": self.embedder.name},
             ) from error
@@ -237,22 +236,22 @@ class Models:
         return self._known.setdefault(facts.fingerprint, Model(embedder, facts, recipe))
 
 
-def _opened(choice: ModelChoice) -> Embedder:
+def _open_choice(choice: ModelChoice) -> Embedder:
     if choice.provider == "static":
         found = model_folder(choice.model)
-        return _loaded(found.folder, found.name)
+        return _load_static(found.folder, found.name)
     return open_embedder(choice)
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path, name: str) -> StaticEmbedder:
-    """A model takes 30 MB of memory, and is the same for all that this process opens."""
+def _load_static(folder: Path, name: str) -> StaticEmbedder:
+    """Cached: a model takes 30 MB, and every use in this process can share it."""
     return StaticEmbedder.load(folder, name)
 
 
-def _as_stored(recipe: Recipe, embedder: Embedder) -> Recipe:
-    """A recipe that means the same model wherever a process is started, and whatever is default."""
-    if recipe.provider not in FOLDERS:
+def _absolute(recipe: Recipe, embedder: Embedder) -> Recipe:
+    """A recipe without relative paths and defaults, so that it means the same model anywhere."""
+    if PROVIDERS[recipe.provider].is_service:
         return replace(recipe, model=embedder.name.removeprefix(f"{recipe.provider}/"))
     folder = None if recipe.model is None else Path(recipe.model).expanduser()
     if folder is not None and folder.exists():

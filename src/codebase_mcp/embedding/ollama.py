@@ -1,4 +1,4 @@
-"""How is an Ollama asked for vectors? `/api/embed`, and `/api/tags` for what its model is."""
+"""How is Ollama asked for vectors? `/api/embed`; `/api/tags` identifies the model."""
 
 from __future__ import annotations
 
@@ -6,60 +6,58 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import Failure, Kind, Patience
-
-DEFAULT_URL = "http://127.0.0.1:11434"
-DEFAULT_MODEL = "nomic-embed-text"
+from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy
 
 
-class Ollama:
-    """Ollama's own protocol, of version 0.3 and later."""
+class OllamaApi:
+    """Ollama's own API, since version 0.3."""
 
-    words: ClassVar[Mapping[Kind, tuple[str, str]]] = {
-        "away": (
+    messages: ClassVar[Mapping[FailureKind, tuple[str, str]]] = {
+        "unreachable": (
             "Ollama does not answer at {address} ({failure})",
             "Start it with `ollama serve`, or set OLLAMA_BASE_URL to where it runs.",
         ),
-        "slow": (
-            "Ollama at {address} gives {failure}",
+        "timeout": (
+            "Ollama at {address} is too slow: {failure}",
             "`ollama ps` shows what it is busy with. A slow machine needs a larger"
             " CODEBASE_MCP_EMBEDDING_TIMEOUT or a smaller EMBEDDING_BATCH_SIZE.",
         ),
-        "denied": (
-            "What answers at {address} lets only those in who are known to it",
+        "unauthorized": (
+            "The service at {address} requires a user and password",
             "Put user and password into OLLAMA_BASE_URL: http://user:password@host:11434.",
         ),
-        "no_model": (
+        "model_not_found": (
             "Ollama at {address} has no model {model}",
             "Run `ollama pull {model}`, then try again.",
         ),
-        "no_embedding": (
-            "Ollama's model {model} does not embed",
-            f"Choose one that does with CODEBASE_MCP_EMBEDDING_MODEL, such as {DEFAULT_MODEL}.",
+        "not_an_embedding_model": (
+            "Ollama's model {model} is not an embedding model",
+            "Set CODEBASE_MCP_EMBEDDING_MODEL to one, such as nomic-embed-text.",
         ),
-        "stranger": (
-            "What answers at {address} is no Ollama that embeds: {failure}",
-            f"OLLAMA_BASE_URL has no path, as in {DEFAULT_URL}; Ollama is of version 0.3 or later.",
+        "unexpected_service": (
+            "The service at {address} is not an Ollama that can embed: {failure}",
+            "OLLAMA_BASE_URL has no path, as in http://127.0.0.1:11434. Ollama must be 0.3 or"
+            " later.",
         ),
-        "broken": (
+        "service_error": (
             "Ollama at {address} fails: {failure}",
             "Ollama's log says why; `ollama ps` shows what is loaded.",
         ),
     }
 
-    def request(self, model: str, texts: Sequence[str]) -> tuple[str, object]:
+    def embed_request(self, model: str, texts: Sequence[str]) -> tuple[str, object]:
         return "/api/embed", {"model": model, "input": list(texts), "truncate": True}
 
-    def rows(self, answer: Any) -> list[Any]:
+    def parse_vectors(self, answer: Any) -> list[Any]:
         return list(answer["embeddings"])
 
-    async def digest(self, endpoint: Endpoint, model: str, patience: Patience) -> str | None:
-        """The digest of the model's manifest: another after each pull that changed something."""
+    async def model_digest(self, endpoint: Endpoint, model: str, policy: RetryPolicy) -> str | None:
+        """The digest of the model's manifest; it changes with each pull that changed the model."""
         try:
-            answer = await endpoint.ask("GET", "/api/tags", patience=patience)
+            answer = await endpoint.ask("GET", "/api/tags", policy=policy)
         except Failure as failure:
             if failure.status in (401, 403, 404, 405):
-                return None  # something between us and Ollama lets only requests to embed pass
+                return None  # a proxy lets only embedding requests through
             raise
         return _digest_of(model, answer)
 
@@ -75,6 +73,6 @@ def _digest_of(model: str, answer: Any) -> str | None:
 
 
 def _full_name(model: str) -> str:
-    """A model's name with its tag; Ollama does not tell upper from lower case."""
+    """A model's name with its tag, in lower case: Ollama ignores case."""
     tagged = model if ":" in model.rpartition("/")[2] else f"{model}:latest"
     return tagged.lower()

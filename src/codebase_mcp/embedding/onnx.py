@@ -1,9 +1,9 @@
 """What is the vector of this text, by a transformer in this process?
 
-A folder as sentence-transformers writes it, with its network in ONNX: `model.onnx` beside
-`tokenizer.json`, or in `onnx/`. onnxruntime runs it, an optional part of the package. The network
-is loaded with the first text. Passages are embedded by threads of the lowest priority, one core
-each, so that a question, a search and an index run go first.
+A folder in the layout of sentence-transformers, with the network in ONNX: `model.onnx` beside
+`tokenizer.json`, or in `onnx/`. onnxruntime, an optional dependency, runs it. The network is loaded
+with the first text. Passages are embedded by threads of the lowest priority, one core each, so that
+queries and index runs go first.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.embedding.embedder import ModelFacts, Vectors
-from codebase_mcp.embedding.known_models import habits_of
-from codebase_mcp.embedding.providers import ModelChoice, onnx_files
+from codebase_mcp.embedding.choice import ModelChoice
+from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
+from codebase_mcp.embedding.folders import onnx_files
+from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 
@@ -33,19 +34,19 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-# Raise when the same text would get another vector from the same files.
+# Raise when the same text would get a different vector from the same files.
 ONNX_VERSION = 1
 
-# Texts of about one length go through the network together. More at once is slower on a core, as
-# what lies between two layers then leaves its cache: 16 at once by a fifth.
+# Texts of similar length go through the network together. Larger batches are slower, as the
+# activations between two layers leave the cache of a core: 16 texts by a fifth.
 BATCH_TEXTS = 4
 
-# Half the cores of a small machine, two of a large one: it is work that nobody waits for.
+# Half the cores of a small machine, two of a large one: no user waits for passages.
 PASSAGE_THREADS = max(1, min(2, (os.cpu_count() or 1) // 2))
 
 LOWEST_PRIORITY = 19
 
-# What a network reads at most where its folder does not say.
+# How much a network reads where its folder does not tell, and the limit of what is believed.
 DEFAULT_TOKENS = 512
 MOST_TOKENS = 8192
 
@@ -54,7 +55,7 @@ INSTALL = "pip install 'codebase-mcp[onnx]'"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a folder says of its model."""
+    """What the files of a folder tell about its model."""
 
     name: str
     network: Path
@@ -66,10 +67,10 @@ class Layout:
 
     @classmethod
     def read(cls, choice: ModelChoice) -> Layout:
-        """The model in a folder, or the one network of it that is named.
+        """The layout of a folder, or of a single network file in it.
 
         Raises:
-            EmbeddingUnavailable: a file is missing, or is not what it should be.
+            EmbeddingUnavailable: a file is missing or invalid.
         """
         path = Path(choice.model or "").expanduser().absolute()
         folder, networks = path, onnx_files(path)
@@ -87,26 +88,26 @@ class Layout:
             _json(folder / "sentence_bert_config.json").get("max_seq_length"),
             _json(folder / "tokenizer_config.json").get("model_max_length"),
         )
-        known = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
+        token_limits = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
         prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
-        habits = habits_of(folder.name)
+        known = input_format_of(folder.name)
         query, passage = choice.query_prefix, choice.passage_prefix
         return cls(
             folder.name,
             networks[0],
             tokenizer,
-            known[0] if known else DEFAULT_TOKENS,
+            token_limits[0] if token_limits else DEFAULT_TOKENS,
             pooling == "cls",
-            (prompts.get("query") or habits.query_prefix) if query is None else query,
-            (prompts.get("document") or prompts.get("passage") or habits.passage_prefix)
+            (prompts.get("query") or known.query_prefix) if query is None else query,
+            (prompts.get("document") or prompts.get("passage") or known.passage_prefix)
             if passage is None
             else passage,
         )
 
     def fingerprint(self) -> str:
-        """What changes whenever the same text would get another vector."""
-        read_as = [self.max_tokens, self.is_cls, self.query_prefix, self.passage_prefix]
-        digest = sha256(json.dumps([ONNX_VERSION, *read_as]).encode())
+        """What changes whenever the same text would get a different vector."""
+        input_settings = [self.max_tokens, self.is_cls, self.query_prefix, self.passage_prefix]
+        digest = sha256(json.dumps([ONNX_VERSION, *input_settings]).encode())
         for file in (self.network, self.tokenizer):
             with file.open("rb") as stream:
                 while piece := stream.read(1 << 20):
@@ -115,7 +116,7 @@ class Layout:
 
 
 class OnnxEmbedder:
-    """A transformer that onnxruntime runs; nothing is loaded before the first text."""
+    """A transformer run by onnxruntime; it is loaded with the first text."""
 
     def __init__(self, layout: Layout) -> None:
         self.name = f"onnx/{layout.name}"
@@ -123,7 +124,7 @@ class OnnxEmbedder:
         self._network: _Network | None = None
         self._loading = threading.Lock()
         self._threads = ThreadPoolExecutor(
-            PASSAGE_THREADS, thread_name_prefix="passages", initializer=_step_back
+            PASSAGE_THREADS, thread_name_prefix="passages", initializer=_lower_priority
         )
 
     @classmethod
@@ -152,7 +153,7 @@ class OnnxEmbedder:
             network = await asyncio.to_thread(self._loaded)
             prefix = self._layout.passage_prefix
             vectors = np.zeros((len(texts), network.dimension), np.float32)
-            parts = list(_alike(texts))
+            parts = list(_batches(texts))
 
             async def fill(part: list[int]) -> None:
                 batch = [prefix + texts[place] for place in part]
@@ -172,7 +173,7 @@ class OnnxEmbedder:
             return await asyncio.to_thread(embedded)
 
     async def close(self) -> None:
-        """Begin nothing more; a batch that is under way takes a moment."""
+        """Start no further batch; a running one still takes a moment."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _loaded(self) -> _Network:
@@ -184,7 +185,7 @@ class OnnxEmbedder:
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """A network with its tokenizer, ready to embed; any number of threads may use it."""
+    """A loaded network with its tokenizer; it is safe to use from several threads."""
 
     session: InferenceSession
     tokenizer: Tokenizer
@@ -195,17 +196,17 @@ class _Network:
 
     @classmethod
     def load(cls, layout: Layout) -> _Network:
-        """Read the files and try them.
+        """Read the files and embed a first text.
 
         Raises:
-            EmbeddingUnavailable: they are no such model.
+            EmbeddingUnavailable: the files are not a usable model.
         """
         import onnxruntime  # noqa: PLC0415 - optional, and 0.2 s to import
         from tokenizers import Tokenizer  # noqa: PLC0415
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what goes wrong is raised, too
+        options.log_severity_level = 4  # errors are raised, too
         try:
             tokenizer = Tokenizer.from_file(str(layout.tokenizer))
             session = onnxruntime.InferenceSession(
@@ -216,7 +217,7 @@ class _Network:
             inputs = tuple(one.name for one in session.get_inputs())
             network = cls(session, tokenizer, layout, layout.fingerprint(), inputs, 0)
             dimension = int(network.embed(["a"]).shape[1])
-        except Exception as error:  # of two libraries, which declare none of theirs
+        except Exception as error:  # two libraries, neither documents its exceptions
             raise EmbeddingUnavailable(
                 f"The model {layout.network} cannot be used: {error}",
                 hint="It must be a sentence-transformers model in ONNX, with the inputs input_ids"
@@ -226,7 +227,7 @@ class _Network:
         return cls(session, tokenizer, layout, network.fingerprint, inputs, dimension)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of some texts of about one length."""
+        """The unit vectors of some texts of similar length."""
         encodings = self.tokenizer.encode_batch(list(texts))
         width = max(1, max((len(one.ids) for one in encodings), default=1))
         ids = np.zeros((len(texts), width), np.int64)
@@ -236,11 +237,12 @@ class _Network:
             mask[row, : len(one.ids)] = 1
         known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         outputs: list[Any] = self.session.run(None, {name: known[name] for name in self.inputs})
-        return _unit(_pooled(np.asarray(outputs[0], np.float32), mask, is_cls=self.layout.is_cls))
+        pooled = _pooled(np.asarray(outputs[0], np.float32), mask, is_cls=self.layout.is_cls)
+        return unit_rows(np.where(np.isfinite(pooled), pooled, 0))
 
 
 def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: bool) -> Vectors:
-    """One vector a text of the vectors of its tokens, unless the network gives just one."""
+    """One vector per text from those of its tokens, unless the network pools itself."""
     if hidden.ndim == 2:
         return hidden
     if is_cls:
@@ -249,40 +251,34 @@ def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: boo
     return np.asarray((hidden * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1))
 
 
-def _unit(vectors: Vectors) -> Vectors:
-    vectors = np.where(np.isfinite(vectors), vectors, 0)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
-
-
-def _alike(texts: Sequence[str]) -> Iterator[list[int]]:
-    """The places of texts, those of about one length together; empty ones are left out."""
+def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
+    """The indexes of texts, those of similar length together; blank texts are left out."""
     places = [place for place, text in enumerate(texts) if text.strip()]
     places.sort(key=lambda place: len(texts[place]))
     for first in range(0, len(places), BATCH_TEXTS):
         yield places[first : first + BATCH_TEXTS]
 
 
-def _step_back() -> None:
-    """Let this thread run when nothing else wants to, where the system knows that of threads."""
+def _lower_priority() -> None:
+    """Give this thread the lowest priority, on systems that support it for threads."""
     if hasattr(os, "setpriority"):
         try:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
         except OSError:
-            return  # it goes on at the priority of all
+            return  # it keeps its normal priority
 
 
 def _pooling(folder: Path, choice: ModelChoice) -> str:
-    """How the vectors of tokens become one: by their mean, or by that of the first.
+    """How the vectors of tokens become one: "mean", or "cls", the vector of the first token.
 
     Raises:
-        EmbeddingUnavailable: in a way that is not known here.
+        EmbeddingUnavailable: the folder asks for another pooling.
     """
-    said = _json(folder / "1_Pooling" / "config.json")
-    if said.get("pooling_mode_cls_token"):
+    config = _json(folder / "1_Pooling" / "config.json")
+    if config.get("pooling_mode_cls_token"):
         return "cls"
     others = [
-        name for name, is_on in said.items() if name.startswith("pooling_mode_") and is_on is True
+        name for name, is_on in config.items() if name.startswith("pooling_mode_") and is_on is True
     ]
     if others and "pooling_mode_mean_tokens" not in others:
         raise _no_model(f"The pooling of {folder} is neither mean nor cls: {others[0]}", choice)
@@ -290,7 +286,7 @@ def _pooling(folder: Path, choice: ModelChoice) -> str:
 
 
 def _json(file: Path) -> dict[str, Any]:
-    """What a file of settings says; nothing where there is none that can be read."""
+    """The content of a JSON file; empty where it is missing or invalid."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

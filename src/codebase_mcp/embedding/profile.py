@@ -1,8 +1,8 @@
 """What was this index made with?
 
-A profile names the versions of the program that cut and counted, and the model that embedded. It
-holds what is needed to open that model again: never an address or a key, which are the reader's
-own, and which nobody who can write to the database may choose for them.
+A profile holds the versions of the chunker and the word index, and the embedding model with what is
+needed to open it again. Addresses and keys are not stored: they are the settings of each process,
+and write access to the database must not be able to change them.
 """
 
 from __future__ import annotations
@@ -12,31 +12,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codebase_mcp.embedding.choice import Provider
 from codebase_mcp.embedding.embedder import ModelFacts
-from codebase_mcp.embedding.providers import ModelChoice, Provider
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to open a model: by whom, its folder or name (None: the built-in one), its prefixes."""
+    """How to open a model: provider, folder or name (None: the built-in one), and prefixes."""
 
     provider: Provider = "static"
     model: str | None = None
     query_prefix: str | None = None
     passage_prefix: str | None = None
 
-    @classmethod
-    def of(cls, choice: ModelChoice) -> Recipe:
-        """What of a choice belongs to the model, not to the way to it."""
-        return cls(choice.provider, choice.model, choice.query_prefix, choice.passage_prefix)
-
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What an index was made with; indexes of one fingerprint hold comparable rows.
+    """What an index was made with. Rows of indexes with the same fingerprint can be compared.
 
-    ``fingerprint`` is the version of the program and that of the model, joined by a dash. ``id`` is
+    ``fingerprint`` joins the version of the program and that of the model with a dash. ``id`` is
     the profile's number in one project, 0 where it is not stored yet.
     """
 
@@ -49,7 +44,7 @@ class Profile:
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Profile:
-        """From the columns that every statement selects, in the order of the table."""
+        """From the columns of the table, in their order."""
         number, fingerprint, model, dimension, provider, source, query, passage, slope, shift = row
         return cls(
             number,
@@ -62,7 +57,7 @@ class Profile:
 
     @classmethod
     def of(cls, version: str, facts: ModelFacts, recipe: Recipe) -> Profile:
-        """The profile of an index that is to be made."""
+        """The profile of a new index."""
         fingerprint = f"{version}-{facts.fingerprint}"
         return cls(0, fingerprint, facts.name, facts.dimension, recipe)
 
@@ -81,10 +76,10 @@ class Profile:
         return _numbers(self.version) < _numbers(version)
 
     def is_newer(self, version: str) -> bool:
-        """Whether a later version made them."""
+        """Whether a later version of the program made them."""
         return _numbers(self.version) > _numbers(version)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """``2.10.3`` as numbers, to be compared; what has none is older than anything."""
+    """``2.10.3`` as comparable numbers; a version without numbers is the oldest."""
     return tuple(int(number) for number in re.findall(r"\d+", version))

@@ -1,7 +1,7 @@
-"""Which text is the reason that a service refuses a batch?
+"""Which text of a batch does a service refuse?
 
-A batch that is refused is halved until the text is alone. Of that, as much as is taken from its
-beginning is embedded: it may be longer than the model reads, and not every service cuts by itself.
+A refused batch is bisected until a single text is left. That text is shortened until it is
+accepted: it may be longer than the model reads, and not every service truncates by itself.
 """
 
 from __future__ import annotations
@@ -9,96 +9,100 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from codebase_mcp.embedding.failures import Failure, Patience
+from codebase_mcp.embedding.failures import Failure, RetryPolicy
 
-# No service fails on it, and it costs a token: the dimension, and whether the service works at all.
+# One token that no service refuses: shows the dimension, and whether the service works at all.
 PROBE = "text"
 
-# Ten texts refused and none accepted are no bad luck with texts.
-_TOO_MANY = 10
+# Ten texts refused and none accepted: the service is at fault, not the texts.
+_MAX_REFUSED = 10
 
-# How far a text is shortened before it is given up.
-_SHORTEST = 200
+# A text that is refused at this length is given up.
+_MIN_CHARS = 200
 
 Row = Sequence[float]
-Ask = Callable[[Sequence[str], Patience], Awaitable[list[Row]]]
+SendBatch = Callable[[Sequence[str], RetryPolicy], Awaitable[list[Row]]]
 
 
 @dataclass(slots=True)
-class Tally:
-    """How the texts of one call fared."""
+class RefusalCount:
+    """How many texts of one call were accepted and refused."""
 
     accepted: int = 0
     refused: int = 0
-    last: Failure | None = None
+    last_failure: Failure | None = None
 
     def accept(self, rows: list[Row]) -> list[Row]:
-        """These rows were answered."""
+        """Count the rows of accepted texts, and return them."""
         self.accepted += len(rows)
         return rows
 
-    def spoil(self, count: int) -> None:
-        """Some that seemed accepted have no usable vector."""
-        if count:
-            self.accepted -= count
-            self.refused += count
-            self.last = Failure("a vector that is not finite", status=200, kind="broken")
+    def reject_vectors(self, number: int) -> None:
+        """Count accepted texts whose vectors are unusable as refused."""
+        if number:
+            self.accepted -= number
+            self.refused += number
+            self.last_failure = Failure(
+                "a vector that is not finite", status=200, kind="service_error"
+            )
 
-    def judge(self) -> None:
-        """Whether the service is at fault, and not some texts.
+    def raise_if_all_refused(self) -> None:
+        """Check that the service accepts some texts.
 
         Raises:
-            Failure: it took none of too many.
+            Failure: many texts were refused and none accepted.
         """
-        if self.last is not None and self.refused >= _TOO_MANY and not self.accepted:
-            raise self.last
+        if self.last_failure is not None and self.refused >= _MAX_REFUSED and not self.accepted:
+            raise self.last_failure
 
 
-async def rows_of(texts: Sequence[str], ask: Ask, patience: Patience, tally: Tally) -> list[Row]:
-    """The rows of a batch; those of texts that are refused are empty.
+async def embed_skipping_refused(
+    texts: Sequence[str], ask: SendBatch, policy: RetryPolicy, count: RefusalCount
+) -> list[Row]:
+    """The rows of a batch; the row of a refused text is empty.
 
     Raises:
-        Failure: the service is away, or takes no text at all.
+        Failure: the service is unreachable, or refuses every text.
     """
     try:
-        return tally.accept(await ask(texts, patience))
+        return count.accept(await ask(texts, policy))
     except Failure as failure:
-        if not failure.may_be_a_text:
+        if not failure.may_be_caused_by_text:
             raise
-        await ask([PROBE], patience)  # is it the texts, or the service?
-        return await _divided(texts, ask, failure, replace(patience, tries=2), tally)
+        await ask([PROBE], policy)  # tells a refused text from a broken service
+        return await _bisected(texts, ask, failure, replace(policy, max_attempts=2), count)
 
 
-async def _divided(
-    texts: Sequence[str], ask: Ask, failure: Failure, patience: Patience, tally: Tally
+async def _bisected(
+    texts: Sequence[str], ask: SendBatch, failure: Failure, policy: RetryPolicy, count: RefusalCount
 ) -> list[Row]:
-    """The rows of a batch that was refused, by its halves."""
+    """The rows of a refused batch, from its halves."""
     if len(texts) == 1:
-        return [await _shortened(texts[0], ask, failure, patience, tally)]
+        return [await _truncated(texts[0], ask, failure, policy, count)]
     rows: list[Row] = []
     middle = len(texts) // 2
     for half in (texts[:middle], texts[middle:]):
         try:
-            rows += tally.accept(await ask(half, patience))
-        except Failure as worse:
-            if not worse.may_be_a_text:
+            rows += count.accept(await ask(half, policy))
+        except Failure as refusal:
+            if not refusal.may_be_caused_by_text:
                 raise
-            rows += await _divided(half, ask, worse, patience, tally)
+            rows += await _bisected(half, ask, refusal, policy, count)
     return rows
 
 
-async def _shortened(
-    text: str, ask: Ask, failure: Failure, patience: Patience, tally: Tally
+async def _truncated(
+    text: str, ask: SendBatch, failure: Failure, policy: RetryPolicy, count: RefusalCount
 ) -> Row:
-    """The row of as much of a text as is taken; empty where nothing is."""
+    """The row of the longest accepted beginning of a text; empty where none is accepted."""
     length = len(text) // 2
-    while length >= _SHORTEST:
+    while length >= _MIN_CHARS:
         try:
-            return tally.accept(await ask([text[:length]], patience))[0]
-        except Failure as again:
-            if not again.may_be_a_text:
+            return count.accept(await ask([text[:length]], policy))[0]
+        except Failure as refusal:
+            if not refusal.may_be_caused_by_text:
                 raise
             length //= 2
-    tally.refused, tally.last = tally.refused + 1, failure
-    tally.judge()
+    count.refused, count.last_failure = count.refused + 1, failure
+    count.raise_if_all_refused()
     return ()

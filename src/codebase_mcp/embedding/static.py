@@ -1,10 +1,9 @@
 """What is the vector of this text, without a neural network at run time?
 
-A static model in Model2Vec format: a table of one vector per sub-word. A text's vector is the sum
-of its sub-words' vectors, each times the square root of its count and its stored weight, scaled to
-length 1. (The square root: a word said ten times is not ten times as telling; measured at +0.02 to
-+0.03 NDCG over the plain mean, see ``docs/search-quality.md``.) A question's vector is then turned
-towards the names that code has for what is asked, where the model comes with a thesaurus.
+A static model in Model2Vec format (https://github.com/MinishLab/model2vec): a table with one vector
+per token (sub-word). A text's vector is ``unit(sum(sqrt(count) * weight * vector))`` over its
+distinct tokens. The square root dampens repetition: measured at +0.02 to +0.03 NDCG over the plain
+mean (``docs/search-quality.md``). The vector of a query is then adjusted by the model's thesaurus.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.counting import Lexicon, WordTable
-from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors
-from codebase_mcp.embedding.thesaurus import thesaurus_of
+from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors, unit_rows
+from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME
+from codebase_mcp.embedding.thesaurus import TokenIds, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
@@ -31,18 +31,15 @@ from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Raise when pooling changes: the same table then gives other vectors.
+# Raise when pooling changes: the same table then gives different vectors.
 POOLING_VERSION = 1
 
-Stored = NDArray[np.float32] | NDArray[np.int8]
-Tokens = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint16]
-
-BUILTIN = Path(__file__).parent / "builtin"
+TokenTable = NDArray[np.float32] | NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
 class StaticSource:
-    """Where a worker process loads a model from."""
+    """Loads the model of a folder; a worker process receives this instead of the model."""
 
     folder: Path
     name: str
@@ -57,7 +54,7 @@ class StaticEmbedder:
     def __init__(
         self,
         name: str,
-        table: Stored,
+        table: TokenTable,
         tokenizer: Tokenizer,
         fingerprint: str,
         folder: Path = BUILTIN,
@@ -66,25 +63,25 @@ class StaticEmbedder:
         weights: Vectors | None = None,
     ) -> None:
         self.name = name
-        self._topic = topic
+        self._topic_probe = topic
         self.source = StaticSource(folder, name)
         self.fingerprint = fingerprint
-        self._stored = table
+        self._token_table = table
         self._weights = weights
-        self._rows_made = 0
+        self._vectors_made = 0
         self._tokenizer = tokenizer
         self._unknown = _unknown_ids(tokenizer)
         self._part_tokens = lru_cache(maxsize=100_000)(self._tokenize_part)
         self._word_table = WordTable(self._word_tokens)
-        # A search asks for the vector of its question up to three times.
+        # One search needs the vector of its query up to three times.
         self.encode_query = lru_cache(maxsize=100)(self._encode_query)
 
     @classmethod
-    def load(cls, folder: Path = BUILTIN, name: str = "builtin") -> StaticEmbedder:
+    def load(cls, folder: Path = BUILTIN, name: str = BUILTIN_NAME) -> StaticEmbedder:
         """Read a model folder.
 
         Raises:
-            EmbeddingUnavailable: a file is missing or is not what the format says.
+            EmbeddingUnavailable: a file is missing or does not follow the format.
         """
         from safetensors import SafetensorError  # noqa: PLC0415 - heavy, and not for the handshake
         from safetensors.numpy import load_file  # noqa: PLC0415
@@ -95,7 +92,7 @@ class StaticEmbedder:
             tensors = load_file(weights_file)
             tokenizer = Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
             fingerprint = _fingerprint(weights_file, tokenizer_file)
-            table, weights = _stored(tensors)
+            table, weights = _read_table(tensors)
             topic_file = folder / "topic.safetensors"
             topic = load_file(topic_file)["topic"] if topic_file.is_file() else None
         except (OSError, SafetensorError, KeyError, ValueError) as error:
@@ -108,13 +105,20 @@ class StaticEmbedder:
         return cls(name, table, tokenizer, fingerprint, folder, topic=topic, weights=weights)
 
     @property
+    def folder(self) -> Path:
+        """Where the model was loaded from."""
+        return self.source.folder
+
+    @property
     def dimension(self) -> int:
-        return int(self._stored.shape[1])
+        return int(self._token_table.shape[1])
 
     @cached_property
-    def _table(self) -> Vectors:
-        """All rows: 0.1 s, which a single search does not spend; it needs a tenth of them."""
-        return np.ascontiguousarray(self._weighted(np.arange(len(self._stored), dtype=np.int32)))
+    def _all_vectors(self) -> Vectors:
+        """The weighted vectors of all tokens: 0.1 s of work, of which one search needs a tenth."""
+        return np.ascontiguousarray(
+            self._weighted(np.arange(len(self._token_table), dtype=np.int32))
+        )
 
     async def identify(self) -> ModelFacts:
         return ModelFacts(self.name, self.fingerprint, self.dimension)
@@ -128,13 +132,15 @@ class StaticEmbedder:
     async def embed_query(self, query: str) -> Vectors:
         with embedding_call("static", self.name, 1):
             thesaurus = thesaurus_of(self)
-            return self.encode_query(query) if thesaurus is None else thesaurus.turned(query)
+            return (
+                self.encode_query(query) if thesaurus is None else thesaurus.rocchio_vector(query)
+            )
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
     def encode_passages(self, passages: Passages) -> Vectors:
-        """The vectors of passages whose words are counted."""
+        """The unit vectors of passages whose words are already counted."""
         tokens = self._word_table.count(passages.bags)
         roots = np.sqrt(tokens.counts).astype(np.float32)
         vectors = np.zeros((len(tokens), self.dimension), np.float32)
@@ -142,53 +148,55 @@ class StaticEmbedder:
             zip(tokens.starts[:-1].tolist(), tokens.starts[1:].tolist(), strict=True)
         ):
             if end > start:
-                np.dot(roots[start:end], self.rows(tokens.items[start:end]), out=vectors[row])
-        return _unit(vectors)
+                np.dot(
+                    roots[start:end], self.token_vectors(tokens.items[start:end]), out=vectors[row]
+                )
+        return unit_rows(vectors)
 
     def _encode_query(self, query: str) -> Vectors:
-        """The vector of a question; some microseconds, so no thread is worth it."""
-        tokens = Counter(self.pieces(query))
+        """The unadjusted unit vector of a query: a few microseconds, so it needs no thread."""
+        tokens = Counter(self.token_ids(query))
         if not tokens:
             return np.zeros(self.dimension, np.float32)
         roots = np.sqrt(np.fromiter(tokens.values(), np.float32, len(tokens)))
-        vector: Vectors = roots @ self.rows(np.fromiter(tokens, np.int32, len(tokens)))
-        return _unit(vector[None]).reshape(-1)
+        vector: Vectors = roots @ self.token_vectors(np.fromiter(tokens, np.int32, len(tokens)))
+        return unit_rows(vector[None]).reshape(-1)
 
-    def rows(self, tokens: Tokens) -> Vectors:
-        """The weighted vectors of some tokens, one row each: a text's is their sum, of length 1.
+    def token_vectors(self, tokens: TokenIds) -> Vectors:
+        """The weighted vectors of some tokens, one row each.
 
-        They are made on demand until that has taken as long as making the whole table takes.
+        Made on demand until the effort equals that of the whole table, which is then kept.
         """
-        self._rows_made += len(tokens)
-        if self._rows_made > len(self._stored):
-            return self._table[tokens]
+        self._vectors_made += len(tokens)
+        if self._vectors_made > len(self._token_table):
+            return self._all_vectors[tokens]
         return self._weighted(tokens)
 
-    def _weighted(self, tokens: Tokens) -> Vectors:
-        rows = self._stored[tokens].astype(np.float32)
+    def _weighted(self, tokens: TokenIds) -> Vectors:
+        rows = self._token_table[tokens].astype(np.float32)
         return rows if self._weights is None else rows * self._weights[tokens][:, None]
 
-    def text_of(self, tokens: Sequence[int]) -> str:
-        """The words that some tokens were read from, in order."""
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of some tokens, in order."""
         text: str = self._tokenizer.decode(tokens)
         return text
 
-    def topic(self, query: str) -> float:
-        """How much a question is about software at all: log odds, 0 where the model cannot say.
+    def software_log_odds(self, query: str) -> float:
+        """The log-odds that a query is about software; 0 where the model has no probe for it.
 
-        A linear probe of the question's vector, from ``topic.safetensors``: one weight a dimension
-        and a constant (``training/topic.py``).
+        A linear probe of the query's vector from ``topic.safetensors``: a weight per dimension and
+        an intercept, fitted by logistic regression (``training/topic.py``).
         """
-        if self._topic is None:
+        if self._topic_probe is None:
             return 0.0
-        return float(self.encode_query(query) @ self._topic[:-1] + self._topic[-1])
+        return float(self.encode_query(query) @ self._topic_probe[:-1] + self._topic_probe[-1])
 
     def knows(self, word: str) -> bool:
-        """Whether a word, in lower case, is one in the model's vocabulary, whole."""
+        """Whether a lower-case word is a single token of the model's vocabulary."""
         return self._tokenizer.token_to_id(word) is not None
 
-    def pieces(self, text: str) -> list[int]:
-        """The sub-words that the words of a text are read as, in order, by number."""
+    def token_ids(self, text: str) -> list[int]:
+        """The token ids of a text, in order."""
         return [token for word in words_of(text) for token in self._word_tokens(word)]
 
     def _word_tokens(self, word: str) -> list[int]:
@@ -201,8 +209,8 @@ class StaticEmbedder:
         return tuple(i for i in ids if i not in self._unknown)
 
 
-def _stored(tensors: Mapping[str, Stored]) -> tuple[Stored, Vectors | None]:
-    """The vectors by token id, and their weights; int8 tables need no scale (see `_unit`)."""
+def _read_table(tensors: Mapping[str, TokenTable]) -> tuple[TokenTable, Vectors | None]:
+    """The vectors by token id, and their weights; an int8 table needs no scale for unit vectors."""
     table = tensors["embeddings"]
     if table.dtype != np.int8:
         table = table.astype(np.float32)
@@ -214,11 +222,6 @@ def _stored(tensors: Mapping[str, Stored]) -> tuple[Stored, Vectors | None]:
 def _unknown_ids(tokenizer: Tokenizer) -> frozenset[int]:
     found = (tokenizer.token_to_id(token) for token in ("[UNK]", "<unk>"))
     return frozenset(i for i in found if i is not None)
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
 
 
 def _fingerprint(*files: Path) -> str:

@@ -1,152 +1,178 @@
-"""Which words of code are kindred to what a question says in everyday words?
+"""Which words does code use for what a query says in everyday words?
 
-"stop hammering the server" shares no word with a rate limiter. The built-in model comes with some
-thousand concepts, each a few ways to say it and the words that code has for it, written by hand
-(``training/concepts/``; ``training/thesaurus.py`` packs them). The concepts nearest to the question
-lend it their words: with less weight than its own, but as exact. And they turn its vector towards
-the names that code has for what is asked (as Rocchio's feedback does, "Relevance feedback in
-information retrieval", 1971, with concepts in place of relevant texts).
+"stop hammering the server" shares no word with a rate limiter. The built-in model comes with a
+thesaurus of 15,296 concepts, written by hand: for each some everyday phrases, and the words that
+code uses (``training/concepts/``; packed by ``training/thesaurus.py``). The concepts nearest to a
+query serve in three ways:
+
+- their terms expand the query (`Thesaurus.expansion_terms`);
+- their names move its vector (`Thesaurus.rocchio_vector`), as J. J. Rocchio, "Relevance feedback in
+  information retrieval" (1971), does with relevant documents: ``q' = q + sum(weight * names)``;
+- their names are appended to the input text of the secondary model (`Thesaurus.code_words`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.embedder import Vectors, unit_rows
 
-if TYPE_CHECKING:
-    from codebase_mcp.embedding.static import StaticEmbedder
+FILE_NAME = "thesaurus.safetensors"
 
-FILE = "thesaurus.safetensors"
+# The file's metadata holds the fingerprint of the table that it was made with under this key.
+MODEL_KEY = "model"
 
-# Under this name the file says which model's table it was made with: the fingerprint.
-MADE_WITH = "model"
-
-# So many concepts lend their words, if they are at least so near; of those that are nearest as a
-# whole so many are looked at phrase by phrase, and the nearest phrase counts for so much.
-CONCEPTS = 3
-LEAST_NEARNESS = 0.3
-LOOKED_AT = 64
+# The nearest concepts give expansion terms. Their similarity to the query is that of their centroid
+# for the first candidates, then mostly that of their nearest phrase.
+EXPANSION_CONCEPTS = 3
+MIN_SIMILARITY = 0.3
+CANDIDATE_CONCEPTS = 64
 PHRASE_SHARE = 0.8
 
-# So many concepts turn the question's vector: each by so much, times the fourth power of its
-# nearness.
-TURNING = 8
-TURN = 2.0
+# The weight of a concept in the Rocchio-adjusted vector is ROCCHIO_WEIGHT * similarity ** 4.
+ROCCHIO_CONCEPTS = 8
+ROCCHIO_WEIGHT = 2.0
 
-# A model that reads text is told what code calls so many concepts that are at least so near, so
-# many tokens of each.
-NAMING = 2
-LEAST_NAMED = 0.45
-NAMES_TOLD = 24
+# How much is appended to the input text of the secondary model.
+CODE_WORDS_CONCEPTS = 2
+CODE_WORDS_MIN_SIMILARITY = 0.45
+CODE_WORDS_TOKENS = 24
 
-# A centre's numbers are stored in four bits, -7 to 7, two a byte; beyond three times the usual size
-# of a unit vector's number they are cut off.
+# A component of a centroid takes four bits, -7 to 7. It is clipped at three times the root mean
+# square of a unit vector's components.
 LEVELS = 7
-REACH = 3.0
+CLIP_RMS = 3.0
 
-# The two numbers that each byte stands for, as one value of eight bytes: quick to look up.
+# The two components in each possible byte, as one complex number: a fast look-up table.
 _BYTES = np.arange(256, dtype=np.uint8)
 _PAIRS = np.stack([(_BYTES << 4).view(np.int8) >> 4, _BYTES.view(np.int8) >> 4], axis=1)
 _PAIRS = _PAIRS.astype(np.float32).view(np.complex64).reshape(-1)
 
+TokenIds = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint16]
+
+
+class TokenModel(Protocol):
+    """What a thesaurus needs of the static model that it was made with."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    def encode_query(self, query: str, /) -> Vectors:
+        """The unit vector of a query."""
+        ...
+
+    def token_vectors(self, tokens: TokenIds) -> Vectors:
+        """The weighted vectors of some tokens, one row each."""
+        ...
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of some tokens."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thesaurus:
-    """Concepts by their number.
+    """Concepts by number, as the compressed rows of several tables.
 
-    ``centres`` [concepts, dimension] are the vectors of all that a concept says and is called.
-    Its phrases are those from ``phrases[n]`` to before ``phrases[n + 1]``, the tokens of a phrase
-    the ``tokens`` from ``starts[phrase]`` to before the next; ``lengths[phrase]`` is the length of
-    the sum of their vectors, by which it is to be divided. What code calls it are the ``called``
-    tokens from ``calls[n]`` to before ``calls[n + 1]``, in order. The stems that it lends are those
-    in ``lent`` from ``lends[n]`` to before ``lends[n + 1]``: places in ``stems``, their numbers,
-    and in ``weights``, how much each is worth: less the more concepts lend it.
+    ``centroids`` [concepts, dimension] are the unit vectors of all phrases and names of a concept.
+    Concept ``n`` has the phrases from ``phrase_starts[n]`` up to ``phrase_starts[n + 1]``. A phrase
+    ``p`` has the ``phrase_tokens`` from ``token_starts[p]`` up to ``token_starts[p + 1]``, and
+    ``phrase_norms[p]`` is the norm of the sum of their vectors. The names in code of a concept are
+    the ``name_tokens`` from ``name_starts[n]`` on, its terms the ``concept_terms`` from
+    ``term_starts[n]`` on: indexes into ``terms`` (term numbers) and ``term_weights``.
     """
 
-    embedder: StaticEmbedder
-    centres: Vectors
-    phrases: NDArray[np.int32]
-    starts: NDArray[np.int32]
-    tokens: NDArray[np.uint16]
-    lengths: NDArray[np.float16]
-    calls: NDArray[np.int32]
-    called: NDArray[np.uint16]
-    lends: NDArray[np.int32]
-    lent: NDArray[np.int32]
-    stems: NDArray[np.int32]
-    weights: NDArray[np.float32]
+    model: TokenModel
+    centroids: Vectors
+    phrase_starts: NDArray[np.int32]
+    token_starts: NDArray[np.int32]
+    phrase_tokens: NDArray[np.uint16]
+    phrase_norms: NDArray[np.float16]
+    name_starts: NDArray[np.int32]
+    name_tokens: NDArray[np.uint16]
+    term_starts: NDArray[np.int32]
+    concept_terms: NDArray[np.int32]
+    terms: NDArray[np.int32]
+    term_weights: NDArray[np.float32]
 
-    def kindred(self, question: str) -> dict[int, float]:
-        """The stems that the nearest concepts lend, by number, with their weights."""
-        found: dict[int, float] = {}
-        for concept, nearness in _nearest(self, question)[:CONCEPTS]:
-            own = self.lent[self.lends[concept] : self.lends[concept + 1]]
+    def expansion_terms(self, query: str) -> dict[int, float]:
+        """The terms of the nearest concepts with their weights, by term number."""
+        weights: dict[int, float] = {}
+        for concept, similarity in _nearest(self, query)[:EXPANSION_CONCEPTS]:
+            own = self.concept_terms[self.term_starts[concept] : self.term_starts[concept + 1]]
             for term, weight in zip(
-                self.stems[own].tolist(), self.weights[own].tolist(), strict=True
+                self.terms[own].tolist(), self.term_weights[own].tolist(), strict=True
             ):
-                found[term] = found.get(term, 0.0) + nearness * nearness * weight
-        return found
+                weights[term] = weights.get(term, 0.0) + similarity * similarity * weight
+        return weights
 
-    def turned(self, question: str) -> Vectors:
-        """The question's unit vector, turned towards what the nearest concepts are called."""
-        vector = self.embedder.encode_query(question)
-        for concept, nearness in _nearest(self, question)[:TURNING]:
-            names = self.embedder.rows(self._names(concept)).sum(axis=0)
-            vector = vector + (TURN * nearness**4 / np.linalg.norm(names)) * names
-        length = np.linalg.norm(vector)
-        return vector / length if length else vector
+    def rocchio_vector(self, query: str) -> Vectors:
+        """The query's unit vector, moved towards the names of the nearest concepts in code."""
+        vector = self.model.encode_query(query)
+        for concept, similarity in _nearest(self, query)[:ROCCHIO_CONCEPTS]:
+            names = self.model.token_vectors(self._names(concept)).sum(axis=0)
+            vector = vector + (ROCCHIO_WEIGHT * similarity**4 / np.linalg.norm(names)) * names
+        return unit_rows(vector)
 
-    def named(self, question: str) -> str:
-        """What code calls the nearest concepts, in words: for a model that reads text."""
-        nearest = _nearest(self, question)[:NAMING]
-        told = [
-            self._names(concept)[:NAMES_TOLD].tolist()
-            for concept, nearness in nearest
-            if nearness >= LEAST_NAMED
+    def code_words(self, query: str) -> str:
+        """The names of the nearest concepts in code, as text to append to another model's input."""
+        return " ".join(
+            self.model.decode(self._names(concept)[:CODE_WORDS_TOKENS].tolist())
+            for concept, similarity in _nearest(self, query)[:CODE_WORDS_CONCEPTS]
+            if similarity >= CODE_WORDS_MIN_SIMILARITY
+        )
+
+    def nearest(self, query: str) -> list[tuple[int, float]]:
+        """The nearest concepts and their similarities, the nearest first."""
+        vector = self.model.encode_query(query)
+        by_centroid = self.centroids @ vector
+        count = min(CANDIDATE_CONCEPTS, len(by_centroid))
+        candidates = np.argpartition(by_centroid, -count)[-count:]
+        by_phrase = self._phrase_similarities(candidates, vector)
+        similarity = (1 - PHRASE_SHARE) * by_centroid[candidates] + PHRASE_SHARE * by_phrase
+        best = np.argsort(-similarity)[: max(EXPANSION_CONCEPTS, ROCCHIO_CONCEPTS)]
+        return [
+            (int(candidates[n]), float(similarity[n]))
+            for n in best
+            if similarity[n] >= MIN_SIMILARITY
         ]
-        return " ".join(map(self.embedder.text_of, told))
-
-    def nearest(self, text: str) -> list[tuple[int, float]]:
-        """The nearest concepts and how near they are: mostly by their nearest phrase."""
-        question = self.embedder.encode_query(text)
-        whole = self.centres @ question
-        looked_at = min(LOOKED_AT, len(whole))
-        some = np.argpartition(whole, -looked_at)[-looked_at:]
-        by_phrase = self._nearest_phrases(some, question)
-        nearness = (1 - PHRASE_SHARE) * whole[some] + PHRASE_SHARE * by_phrase
-        best = np.argsort(-nearness)[: max(CONCEPTS, TURNING)]
-        return [(int(some[n]), float(nearness[n])) for n in best if nearness[n] >= LEAST_NEARNESS]
 
     def _names(self, concept: int) -> NDArray[np.uint16]:
-        """The tokens of what code calls a concept."""
-        return self.called[self.calls[concept] : self.calls[concept + 1]]
+        """The tokens of a concept's names in code."""
+        return self.name_tokens[self.name_starts[concept] : self.name_starts[concept + 1]]
 
-    def _nearest_phrases(self, concepts: NDArray[np.intp], question: Vectors) -> Vectors:
-        """For each of some concepts how near its nearest phrase is."""
-        firsts, lasts = self.phrases[concepts], self.phrases[concepts + 1]
-        phrases = _ranges(firsts, lasts)
-        starts, ends = self.starts[phrases], self.starts[phrases + 1]
-        by_token = self.embedder.rows(self.tokens[_ranges(starts, ends)]) @ question
-        cosines = np.add.reduceat(by_token, _offsets(ends - starts)) / self.lengths[phrases]
-        nearest: Vectors = np.maximum.reduceat(cosines, _offsets(lasts - firsts))
+    def _phrase_similarities(self, concepts: NDArray[np.intp], vector: Vectors) -> Vectors:
+        """For each concept the cosine of its nearest phrase."""
+        first, end = self.phrase_starts[concepts], self.phrase_starts[concepts + 1]
+        phrases = _ranges(first, end)
+        token_first, token_end = self.token_starts[phrases], self.token_starts[phrases + 1]
+        tokens = self.phrase_tokens[_ranges(token_first, token_end)]
+        by_token = self.model.token_vectors(tokens) @ vector
+        sums = np.add.reduceat(by_token, _offsets(token_end - token_first))
+        cosines = sums / self.phrase_norms[phrases]
+        nearest: Vectors = np.maximum.reduceat(cosines, _offsets(end - first))
         return nearest
 
 
 @lru_cache(maxsize=100)
-def _nearest(thesaurus: Thesaurus, question: str) -> list[tuple[int, float]]:
-    """A search asks twice."""
-    return thesaurus.nearest(question)
+def _nearest(thesaurus: Thesaurus, query: str) -> list[tuple[int, float]]:
+    """Cached, as one search asks for terms, a vector and words."""
+    return thesaurus.nearest(query)
 
 
 def _ranges(starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.int32]:
-    """All numbers from each start to before its end, one range after the other."""
+    """The numbers from each start up to its end, one range after the other."""
     counts = ends - starts
     first = np.repeat(starts - _offsets(counts), counts)
     numbers: NDArray[np.int32] = np.arange(counts.sum()) + first
@@ -154,38 +180,51 @@ def _ranges(starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.in
 
 
 def _offsets(counts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Where each of some runs begins that follow each other."""
-    begin: NDArray[np.int32] = np.cumsum(counts) - counts
-    return begin
+    """The start of each of some consecutive ranges."""
+    starts: NDArray[np.int32] = np.cumsum(counts) - counts
+    return starts
 
 
 @lru_cache(maxsize=2)
-def thesaurus_of(embedder: StaticEmbedder) -> Thesaurus | None:
-    """The thesaurus that a model comes with, if it has one that was made with its table."""
+def thesaurus_of(model: TokenModel) -> Thesaurus | None:
+    """The thesaurus in a model's folder; None where there is none, or one of another table."""
     from safetensors import safe_open  # noqa: PLC0415 - heavy, and not for the handshake
 
-    file = embedder.source.folder / FILE
+    file = model.folder / FILE_NAME
     if not file.is_file():
         return None
     with safe_open(file, "numpy") as opened:
-        if (opened.metadata() or {}).get(MADE_WITH) != embedder.fingerprint:
+        if (opened.metadata() or {}).get(MODEL_KEY) != model.fingerprint:
             return None
         stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    lenders = np.bincount(stored["lent"])
-    weights = (1 / np.sqrt(1 + np.log(lenders))).astype(np.float32)
-    centres = unpacked(stored.pop("centres"))
-    return Thesaurus(embedder, centres, weights=weights, **stored)
+    # The more concepts have a term, the less it says: a damped inverse document frequency.
+    frequencies = np.bincount(stored["lent"])
+    return Thesaurus(
+        model,
+        centroids=dequantized(stored["centres"]),
+        phrase_starts=stored["phrases"],
+        token_starts=stored["starts"],
+        phrase_tokens=stored["tokens"],
+        phrase_norms=stored["lengths"],
+        name_starts=stored["calls"],
+        name_tokens=stored["called"],
+        term_starts=stored["lends"],
+        concept_terms=stored["lent"],
+        terms=stored["stems"],
+        term_weights=(1 / np.sqrt(1 + np.log(frequencies))).astype(np.float32),
+    )
 
 
-def packed(vectors: Vectors) -> NDArray[np.uint8]:
-    """Unit vectors [n, dimension] in four bits a number: [n, dimension / 2], even ones below."""
-    step = REACH / LEVELS / math.sqrt(vectors.shape[1])
-    numbers = np.clip(np.round(vectors / step), -LEVELS, LEVELS).astype(np.int8) & 0x0F
-    return (numbers[:, ::2] | numbers[:, 1::2] << 4).astype(np.uint8)
+def quantized(vectors: Vectors) -> NDArray[np.uint8]:
+    """Unit vectors in four bits a component, even ones in the low bits: [n, dimension / 2]."""
+    step = CLIP_RMS / LEVELS / math.sqrt(vectors.shape[1])
+    levels = np.clip(np.round(vectors / step), -LEVELS, LEVELS).astype(np.int8) & 0x0F
+    return (levels[:, ::2] | levels[:, 1::2] << 4).astype(np.uint8)
 
 
-def unpacked(bytes_: NDArray[np.uint8]) -> Vectors:
-    """The vectors that `packed` took, of length 1 again."""
-    numbers = np.take(_PAIRS, bytes_).view(np.float32)
-    numbers /= np.sqrt(np.einsum("ij,ij->i", numbers, numbers))[:, None]
-    return numbers
+def dequantized(bytes_: NDArray[np.uint8]) -> Vectors:
+    """The unit vectors that `quantized` stored, approximately."""
+    vectors = np.take(_PAIRS, bytes_).view(np.float32)
+    # In place: this is done once per process, on the way to its first answer.
+    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return vectors

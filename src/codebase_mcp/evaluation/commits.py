@@ -1,7 +1,7 @@
-"""Which queries does a history hold? A commit's subject asks for the files that it changed.
+"""Which queries are in a git history? The subject of a commit is a query for the files it changed.
 
-Left out are commits that ask for nothing (merges, releases, reverts, what programs write) and those
-that changed so many files that their subject is about none of them.
+Uninformative commits (merges, releases, reverts, automatic ones) are left out, and commits that
+changed too many files.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from codebase_mcp.tokens import STOP_WORDS, WORD
 
 GROUP = "commits"
 
-# So far back the files that are there now still have much in common with those that were changed.
+# How many commits are read. Older ones changed files that have little in common with today's.
 DEPTH = 5_000
 
-# A subject that is about more files is about none of them.
+# The subject of a commit with more files describes none of them in particular.
 MAX_FILES = 5
 
-# Fewer words than these ask for nothing.
+# A subject with fewer content words is not a query.
 _MIN_WORDS = 3
 
 
-# "fix(parser): ", "[API] ", "PROJ-12: ", "net/http: " before, "(#123)", "[skip ci]", "." behind.
-_BEFORE = re.compile(
+# Prefixes: "fix(parser): ", "[API] ", "PROJ-12: ", "net/http: ".
+# Suffixes: "(#123)", "[skip ci]", ".".
+_PREFIX = re.compile(
     r"""(?:\[[^\]]{1,30}\]\s*:?\s*
     |[A-Z][A-Z0-9]+-[0-9]+\s*[:\-]?\s+
     |\#[0-9]+\s*[:\-]?\s+
@@ -38,7 +39,7 @@ _BEFORE = re.compile(
     )+""",
     re.VERBOSE,
 )
-_BEHIND = re.compile(
+_SUFFIX = re.compile(
     r"""(?:\s*\((?:[\w./-]*\#|gh-)[0-9]+\)
     |\s*\[[^\]]{1,30}\]
     |[\s,;]*\(?(?:closes?|fix(?:es)?|refs?|see)\s+(?:[\w./-]*\#|gh-)[0-9]+\)?
@@ -46,7 +47,7 @@ _BEHIND = re.compile(
     )+$""",
     re.VERBOSE | re.IGNORECASE,
 )
-_SAYS_NOTHING = re.compile(
+_UNINFORMATIVE = re.compile(
     r"""^(?:merge[ds]?\b|reverts?\b|wip\b|fixup!|squash!|amend!|bump\b|v?\d+(?:\.\d+)+\b
     |initial\s+(?:commit|import|revision)|back\s+to\s+development
     |(?:releas\w+|prepar\w+|tag|version|cut|start|begin)\b
@@ -68,7 +69,7 @@ _SAYS_NOTHING = re.compile(
 
 
 def questions_in(root: Path, kinds: Mapping[str, FileKind]) -> tuple[list[Question], int]:
-    """The queries of a directory's history, newest first, and how many commits were looked at.
+    """The queries in the history of a directory, newest first, and the number of commits read.
 
     ``kinds`` are the files that are indexed, by path.
 
@@ -77,40 +78,40 @@ def questions_in(root: Path, kinds: Mapping[str, FileKind]) -> tuple[list[Questi
     """
     tip = find_tip(root)
     commits = read_commits(tip, list_commits(tip, DEPTH)) if tip is not None else []
-    return asked_by(commits, kinds), len(commits)
+    return questions_from(commits, kinds), len(commits)
 
 
-def asked_by(commits: Iterable[Commit], kinds: Mapping[str, FileKind]) -> list[Question]:
-    """The queries of some commits; a subject that stands over several of them asks for nothing."""
-    made = []
+def questions_from(commits: Iterable[Commit], kinds: Mapping[str, FileKind]) -> list[Question]:
+    """The queries of some commits, without subjects that several commits share."""
+    questions = []
     for commit in commits:
         subject = subject_of(commit.message)
         targets = targets_of(commit, kinds)
         if subject and targets:
             wanted = tuple(Target(path) for path in targets)
-            made.append(Question(subject, wanted, GROUP, commit.hash[:12]))
-    counts = Counter(question.text.casefold() for question in made)
-    return [question for question in made if counts[question.text.casefold()] == 1]
+            questions.append(Question(subject, wanted, GROUP, commit.hash[:12]))
+    counts = Counter(question.text.casefold() for question in questions)
+    return [question for question in questions if counts[question.text.casefold()] == 1]
 
 
 def subject_of(message: str) -> str:
-    """A message's first line without labels and numbers of issues; empty if it asks for nothing."""
+    """A message's first line without labels and issue numbers; empty if it is uninformative."""
     line = message.split("\n", 1)[0].strip()
-    if _SAYS_NOTHING.match(line):
+    if _UNINFORMATIVE.match(line):
         return ""
-    bare = _BEHIND.sub("", line[_end_of_labels(line) :])
+    bare = _SUFFIX.sub("", line[_end_of_labels(line) :])
     words = [w for w in WORD.findall(bare.lower()) if w not in STOP_WORDS and not w.isdigit()]
-    if len(set(words)) < _MIN_WORDS or _SAYS_NOTHING.match(bare):
+    if len(set(words)) < _MIN_WORDS or _UNINFORMATIVE.match(bare):
         return ""
     return bare[:MAX_QUERY_CHARS].strip()
 
 
 def targets_of(commit: Commit, kinds: Mapping[str, FileKind]) -> list[str]:
-    """The files that a subject is about, of those that are still there.
+    """The files that a subject describes, of those that still exist.
 
-    That is the code. Of a commit without any it is the tests, but not where files are gone, which
-    the subject may have been about. One that changed a manual or settings alone asks for nothing
-    that could be found by its words.
+    These are the files of code, or the tests of a commit without code. If a file of such a commit
+    is gone, the subject may have described that one, so there are no targets. Commits of documents
+    or settings alone have none either.
     """
     if not 1 <= (commit.paths_total or 0) <= MAX_FILES:
         return []
@@ -123,5 +124,5 @@ def targets_of(commit: Commit, kinds: Mapping[str, FileKind]) -> list[str]:
 
 
 def _end_of_labels(line: str) -> int:
-    found = _BEFORE.match(line)
+    found = _PREFIX.match(line)
     return found.end() if found else 0

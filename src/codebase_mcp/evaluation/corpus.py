@@ -1,6 +1,6 @@
-"""Which files does an index of this tree hold, and what do they say?
+"""Which files would an index of this tree contain, and what is their text?
 
-They are read when they are asked for and never kept: a tree may be larger than memory.
+Texts are read on demand and not kept, as a tree may be larger than memory.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Corpus:
 
     @classmethod
     def of(cls, root: Path, selection: Selection) -> Corpus:
-        """What an index run would list."""
+        """The files that an index run would list."""
         listing = list_files(root, selection)
         return cls(root, {file.path: file for file in listing.files}, selection.max_file_bytes)
 
     def only(self, paths: Collection[str]) -> Corpus:
-        """The same without the files that are not among the paths."""
+        """The corpus restricted to some paths."""
         kept = set(paths)
         return replace(self, files={p: file for p, file in self.files.items() if p in kept})
 
     def read(self, path: str) -> FileText | None:
-        """What a file says; None where it is not listed or no text."""
+        """The text of a file; None if it is not listed or not text."""
         file = self.files.get(path)
         found = None if file is None else read_source(file, max_file_bytes=self.max_file_bytes)
         if not isinstance(found, SourceText):

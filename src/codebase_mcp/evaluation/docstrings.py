@@ -1,7 +1,7 @@
-"""Which queries do comments hold? The first sentence about a definition asks for the definition.
+"""Which queries are in comments? The first sentence about a definition is a query for it.
 
-The comment stands in the index as well, so its very words lead to it: such queries flatter whatever
-goes by words, grep above all. Sentences that only spell the definition's name are left out.
+The comment is in the index as well, with the same words, so such queries favour lexical search and
+grep. Sentences that only repeat the definition's name are left out.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from codebase_mcp.tokens import STOP_WORDS, WORD, path_parts, split_word, stem
 
 GROUP = "docstrings"
 
-# One file with a thousand good comments is still one file.
+# A single file must not dominate the sample.
 MAX_PER_FILE = 3
 
-# From so many times as many as are wanted these are drawn, so that few files give more than one.
+# The sample is drawn from this many times as many questions, so that few files give several.
 _SPARE = 3
 
 _KINDS = frozenset("class enum function interface method module struct trait type".split())
 _MIN_WORDS, _MAX_WORDS = 4, 30
-_MIN_SAYING_WORDS = 3
+_MIN_CONTENT_WORDS = 3
 
-# Words that the name does not say; with fewer the sentence asks for the name.
+# Words that are not part of the name; with fewer, the sentence only repeats the name.
 _MIN_NEW_WORDS = 2
 
 _DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')")
@@ -65,7 +65,7 @@ _CODE = re.compile(r"[{}=;<>]|\w\(|\)\.|::|->|\[\w")
 
 @dataclass(frozen=True, slots=True)
 class _Comment:
-    """Comments that follow upon each other, in rows of their own (0-based, inclusive)."""
+    """Consecutive comments, in rows of their own (0-based, inclusive)."""
 
     text: str
     first: int
@@ -73,17 +73,17 @@ class _Comment:
 
 
 def questions_in(corpus: Corpus, wanted: int, seed: int) -> tuple[list[Question], int]:
-    """About so many queries from as many files as that takes, and how many files were read.
+    """At most ``wanted`` queries, and how many files were read for them.
 
-    Files are taken in a random order, which the seed decides.
+    The files are read in a random order that depends on the seed.
 
     Raises:
         IndexingFailed: a grammar cannot be loaded.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     paths = sorted(path for path, file in corpus.files.items() if file.kind is FileKind.CODE)
-    chance.shuffle(paths)
-    made: list[Question] = []
+    rng.shuffle(paths)
+    questions: list[Question] = []
     read = 0
     for path in paths:
         file = corpus.read(path)
@@ -91,16 +91,16 @@ def questions_in(corpus: Corpus, wanted: int, seed: int) -> tuple[list[Question]
             continue
         read += 1
         found = described_in(file)
-        made += chance.sample(found, min(MAX_PER_FILE, len(found)))
-        if len(made) >= _SPARE * wanted:
+        questions += rng.sample(found, min(MAX_PER_FILE, len(found)))
+        if len(questions) >= _SPARE * wanted:
             break
-    counts = Counter(question.text.casefold() for question in made)
-    unique = [question for question in made if counts[question.text.casefold()] == 1]
-    return chance.sample(unique, min(wanted, len(unique))), read
+    counts = Counter(question.text.casefold() for question in questions)
+    unique = [question for question in questions if counts[question.text.casefold()] == 1]
+    return rng.sample(unique, min(wanted, len(unique))), read
 
 
 def described_in(file: FileText) -> list[Question]:
-    """The definitions of a file that a comment describes in a sentence worth asking."""
+    """The queries for the definitions of a file that a comment describes well enough."""
     outline = split(file.text, file.language)
     symbols = [symbol for symbol in outline.symbols if symbol.kind in _KINDS]
     if not symbols:
@@ -112,7 +112,7 @@ def described_in(file: FileText) -> list[Question]:
         if symbol is None or symbol in made:
             continue
         sentence = _without_name(first_sentence(comment.text), symbol.name)
-        if not _asks(sentence, symbol, file.path):
+        if not _is_query(sentence, symbol, file.path):
             continue
         target = Target(file.path, (symbol.start_line, symbol.end_line))
         made[symbol] = Question(sentence, (target,), GROUP, symbol.qualified)
@@ -120,7 +120,7 @@ def described_in(file: FileText) -> list[Question]:
 
 
 def first_sentence(comment: str) -> str:
-    """The first sentence of a comment, without its marks; empty if it describes nothing."""
+    """The first sentence of a comment without its markup; empty if it describes nothing."""
     words: list[str] = []
     opening = _DOCSTRING.match(comment)
     for line in (comment[opening.end() :] if opening else comment).split("\n"):
@@ -149,8 +149,8 @@ def _without_name(sentence: str, name: str) -> str:
     return rest.strip() if first.rstrip(":") == name else sentence
 
 
-def _asks(sentence: str, symbol: Symbol, path: str) -> bool:
-    """Whether somebody could look for the definition with these words, and not by its name."""
+def _is_query(sentence: str, symbol: Symbol, path: str) -> bool:
+    """Whether a user could search for the definition with this sentence, other than by name."""
     words = WORD.findall(sentence)
     if not _MIN_WORDS <= len(words) <= _MAX_WORDS:
         return False
@@ -158,20 +158,22 @@ def _asks(sentence: str, symbol: Symbol, path: str) -> bool:
         return False
     if symbol.name in words and len(split_word(symbol.name)) > 1:
         return False
-    named = {stem(part) for word in WORD.findall(symbol.qualified) for part in split_word(word)}
-    named.update(map(stem, path_parts(path)[0]))
-    said = {
+    name_stems = {
+        stem(part) for word in WORD.findall(symbol.qualified) for part in split_word(word)
+    }
+    name_stems.update(map(stem, path_parts(path)[0]))
+    stems = {
         stem(part)
         for word in words
         if word.lower() not in STOP_WORDS
         for part in split_word(word)
         if part.isalpha() and len(part) > 1
     }
-    return len(said) >= _MIN_SAYING_WORDS and len(said - named) >= _MIN_NEW_WORDS
+    return len(stems) >= _MIN_CONTENT_WORDS and len(stems - name_stems) >= _MIN_NEW_WORDS
 
 
 def _comments(outline: Outline, text: str) -> Iterator[_Comment]:
-    """The comments that begin their rows, found again in the text; neighbours in one."""
+    """The comments that begin their rows, with their position; consecutive ones are merged."""
     run: _Comment | None = None
     at, row = 0, 0
     for comment in outline.comments:
@@ -198,7 +200,7 @@ def _comments(outline: Outline, text: str) -> Iterator[_Comment]:
 def _documented(
     comment: _Comment, symbols: Sequence[Symbol], lines: Sequence[str]
 ) -> Symbol | None:
-    """The definition whose body a docstring begins."""
+    """The definition whose docstring the comment is."""
     if not _DOCSTRING.match(comment.text):
         return None
     line = comment.first + 1

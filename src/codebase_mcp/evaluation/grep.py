@@ -1,9 +1,9 @@
-"""What would grep find? The words of the query, the files that hold most of them. Pure.
+"""What would grep find? The files with most words of the query. Pure.
 
-What an agent does that has nothing else: it searches for the query's words, as written and without
-regard to case, leaves out those that say nothing, takes first the files that hold the most
-different words, then those with the most matching lines, and reads what is printed of each. That is
-the output of ``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
+The baseline is an agent without an index: it searches for the query's words, ignoring case and stop
+words, reads the files with the most distinct words first, then those with the most matching lines.
+What it reads of each is the output of
+``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heapq import heappush, heapreplace
 from itertools import accumulate
 
 from codebase_mcp.evaluation.corpus import FileText
-from codebase_mcp.evaluation.scoring import Lines, Shown
+from codebase_mcp.evaluation.scoring import LineRange, ListEntry
 from codebase_mcp.tokens import STOP_WORDS, WORD
 
 CONTEXT_LINES = 2
@@ -25,7 +25,7 @@ MAX_COLUMNS = 500
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A file that holds some of the words: how many, in which rows (bits, the first lowest)."""
+    """A file with some of the words: how many of them, and a bit set of the matching rows."""
 
     path: str
     words: int
@@ -33,13 +33,13 @@ class Match:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What ranks it: different words first, then matching lines."""
+        """The sort key: distinct words, then matching lines."""
         return self.words, self.rows.bit_count()
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A match among others of its query; the worst is the least."""
+    """A match with an order for the heap: the worst match is the least."""
 
     match: Match
 
@@ -49,27 +49,27 @@ class _Ranked:
 
 
 def content_words(query: str) -> tuple[str, ...]:
-    """The words to search for: lower case, each once, without those that say nothing."""
+    """The distinct words to search for, in lower case and without stop words."""
     words = (word.lower() for word in WORD.findall(query))
     return tuple(dict.fromkeys(w for w in words if len(w) > 1 and w not in STOP_WORDS))
 
 
 def best_matches(
-    asked: Sequence[Sequence[str]], files: Iterable[FileText], limit: int
+    queries: Sequence[Sequence[str]], files: Iterable[FileText], limit: int
 ) -> list[list[Match]]:
-    """For each query's words the best files, best first. Each file is looked at once."""
-    heaps: list[list[_Ranked]] = [[] for _ in asked]
-    distinct = sorted({word for words in asked for word in words})
+    """The best files for the words of each query, best first. Each file is scanned once."""
+    heaps: list[list[_Ranked]] = [[] for _ in queries]
+    distinct = sorted({word for words in queries for word in words})
     for file in files:
         rows = _rows_of(distinct, file.text.lower())
-        for words, heap in zip(asked, heaps, strict=True):
-            held = [rows[word] for word in words if word in rows]
-            if not held or (len(heap) == limit and len(held) < heap[0].match.words):
+        for words, heap in zip(queries, heaps, strict=True):
+            found = [rows[word] for word in words if word in rows]
+            if not found or (len(heap) == limit and len(found) < heap[0].match.words):
                 continue
             joined = 0
-            for one in held:
+            for one in found:
                 joined |= one
-            ranked = _Ranked(Match(file.path, len(held), joined))
+            ranked = _Ranked(Match(file.path, len(found), joined))
             if len(heap) < limit:
                 heappush(heap, ranked)
             elif heap[0] < ranked:
@@ -77,7 +77,7 @@ def best_matches(
     return [[one.match for one in sorted(heap, reverse=True)] for heap in heaps]
 
 
-def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> Shown:
+def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListEntry:
     """What is read of one file: its name, the first matching lines and those around them."""
     lines = file.lines
     spans = _spans(match.rows, len(lines), context)
@@ -85,7 +85,7 @@ def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> Shown
     for first, last in spans:
         for number in range(first, last + 1):
             chars += len(str(number)) + 1 + min(len(lines[number - 1]), MAX_COLUMNS) + 1
-    return Shown(tuple(Lines(file.path, first, last) for first, last in spans), chars)
+    return ListEntry(tuple(LineRange(file.path, first, last) for first, last in spans), chars)
 
 
 def grep(
@@ -93,7 +93,7 @@ def grep(
     files: Iterable[FileText],
     read: Callable[[str], FileText | None],
     limit: int,
-) -> list[list[Shown]]:
+) -> list[list[ListEntry]]:
     """What is read for each query, file by file; ``read`` opens those that are shown again."""
     matches = best_matches([content_words(query) for query in queries], files, limit)
     return [
@@ -105,15 +105,15 @@ def grep(
 def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
     """The rows of a lower-case text that hold each word, for those that it holds.
 
-    No word reaches beyond a run of word characters, so looking through the different runs first
-    is the same and takes a tenth of the time.
+    A word never spans two runs of word characters, so searching the distinct runs first gives the
+    same result in a tenth of the time.
     """
     runs = "\n".join(set(WORD.findall(text)))
-    held = [word for word in words if word in runs]
-    if not held:
+    found = [word for word in words if word in runs]
+    if not found:
         return {}
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
-    return {word: _rows_with(word, text, starts) for word in held}
+    return {word: _rows_with(word, text, starts) for word in found}
 
 
 def _rows_with(word: str, text: str, starts: Sequence[int]) -> int:

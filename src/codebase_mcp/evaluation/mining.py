@@ -1,4 +1,4 @@
-"""Which queries does a repository hold itself? A random sample of its commits' and comments'."""
+"""Which queries can be mined from a repository? A random sample of its commits and comments."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SOURCES: tuple[Source, ...] = ("commits", "docstrings", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
-    """Queries, and how much was looked through for them."""
+class MinedQuestions:
+    """Queries, and how many commits and files were read for them."""
 
     questions: list[Question]
     commits_read: int
     files_read: int
 
 
-def mine(corpus: Corpus, source: Source, count: int, seed: int) -> Mined:
-    """At most ``count`` queries of a tree; of ``all`` half of each kind, as far as there are.
+def mine(corpus: Corpus, source: Source, count: int, seed: int) -> MinedQuestions:
+    """At most ``count`` queries from a tree; with ``all`` half of them of each kind, if possible.
 
     The same tree, count and seed give the same queries.
 
     Raises:
-        InvalidInput: there are none.
+        InvalidInput: no query was found.
         IndexingFailed: git cannot read the history.
     """
     of_commits: list[Question] = []
@@ -45,19 +45,19 @@ def mine(corpus: Corpus, source: Source, count: int, seed: int) -> Mined:
     sample = _halves(of_commits, of_files, count, random.Random(seed))
     if not sample:
         raise InvalidInput(
-            f"No queries can be mined in {corpus.root}: of {commits_read} commits and "
-            f"{files_read} files of code none says what to look for",
+            f"No queries can be mined from {corpus.root}: none of {commits_read} commits and "
+            f"{files_read} files of code has a usable subject or comment",
             hint="Write some yourself, one a line: query, TAB, path. Then: codebase-mcp eval FILE",
         )
     numbered = [replace(one, place=f"query {n}") for n, one in enumerate(sample, 1)]
-    return Mined(numbered, commits_read, files_read)
+    return MinedQuestions(numbered, commits_read, files_read)
 
 
 def _halves(
-    one: Sequence[Question], other: Sequence[Question], count: int, chance: random.Random
+    one: Sequence[Question], other: Sequence[Question], count: int, rng: random.Random
 ) -> list[Question]:
-    """A sample of both, each text once; where one has too few the other has more."""
+    """A sample of both without duplicate texts; if one has too few, more of the other."""
     half = count // 2 if other else count
-    of_one = chance.sample(one, min(len(one), max(half, count - len(other))))
-    of_other = chance.sample(other, min(len(other), count - len(of_one)))
+    of_one = rng.sample(one, min(len(one), max(half, count - len(other))))
+    of_other = rng.sample(other, min(len(other), count - len(of_one)))
     return list({question.text: question for question in [*of_one, *of_other]}.values())

@@ -1,4 +1,4 @@
-"""What did each query get, from us and from grep, and what does it amount to? Pure."""
+"""What were the results of each query, from us and from grep, and how do they compare? Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.evaluation.questions import Question
-from codebase_mcp.evaluation.scoring import Figures, Lines, Score, Shown, figures_of, interval
+from codebase_mcp.evaluation.scoring import (
+    Figures,
+    LineRange,
+    ListEntry,
+    Score,
+    figures_of,
+    interval,
+)
 
 # With fewer queries one of them moves an average by more than 0.03.
 FEW_QUESTIONS = 30
@@ -17,18 +24,18 @@ FEW_QUESTIONS = 30
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One query with the list that it got from us and from grep, and what each is worth."""
+    """One query with its results from us and from grep, and their scores."""
 
     question: Question
     ours: Score
     grep: Score
-    listed: Sequence[Shown]
-    grepped: Sequence[Shown]
+    listed: Sequence[ListEntry]
+    grepped: Sequence[ListEntry]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The figures of both; ``difference`` is that of the NDCG, query by query, at 95 %."""
+    """Both averages, and the 95 % confidence interval of the paired NDCG difference."""
 
     ours: Figures
     grep: Figures
@@ -37,7 +44,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The outcomes of all queries on one repository; ``notes`` are what its index lacks."""
+    """The outcomes of all queries on one repository; ``notes`` tell what the index lacks."""
 
     root: Path
     project_id: str | None
@@ -60,13 +67,13 @@ class Evaluation:
         return {n: [one for one in self.outcomes if one.question.group == n] for n in names}
 
     def worst(self, count: int) -> list[Outcome]:
-        """The queries that got least from us and not all; of equals those that cost most."""
+        """The queries with our lowest NDCG below 1; among equals those with the most tokens."""
         lost = [one for one in self.outcomes if one.ours.ndcg < 1]
         return sorted(lost, key=lambda one: (one.ours.ndcg, -one.ours.tokens))[:count]
 
 
-def compared(outcomes: Sequence[Outcome]) -> Comparison:
-    """The figures of some outcomes, at least one."""
+def compare(outcomes: Sequence[Outcome]) -> Comparison:
+    """The averages of some outcomes, at least one."""
     return Comparison(
         figures_of([one.ours for one in outcomes]),
         figures_of([one.grep for one in outcomes]),
@@ -74,14 +81,14 @@ def compared(outcomes: Sequence[Outcome]) -> Comparison:
     )
 
 
-def shown_results(results: Sequence[Mapping[str, Any]], repository_id: str) -> list[Shown]:
-    """The results of ``search_code`` as places that are read.
+def listed_results(results: Sequence[Mapping[str, Any]], repository_id: str) -> list[ListEntry]:
+    """The results of ``search_code`` as list entries.
 
-    Each costs all that stands in its JSON: content, lines around it, names. What it shows is the
-    content; the lines around are only there to understand it.
+    An entry costs the whole JSON of the result. It shows the lines of the content, but not those
+    around it, which are context.
     """
     return [
-        Shown(
+        ListEntry(
             tuple(_places(result, repository_id)),
             len(json.dumps(result, ensure_ascii=False, separators=(",", ":"))),
         )
@@ -89,6 +96,8 @@ def shown_results(results: Sequence[Mapping[str, Any]], repository_id: str) -> l
     ]
 
 
-def _places(result: Mapping[str, Any], repository_id: str) -> list[Lines]:
+def _places(result: Mapping[str, Any], repository_id: str) -> list[LineRange]:
     same = (one for one in result.get("also_at", ()) if one["repository_id"] == repository_id)
-    return [Lines(one["file_path"], one["start_line"], one["end_line"]) for one in (result, *same)]
+    return [
+        LineRange(one["file_path"], one["start_line"], one["end_line"]) for one in (result, *same)
+    ]

@@ -1,4 +1,4 @@
-"""Which queries is a repository asked, and what answers each? Reads and writes the files of them.
+"""Which queries is a repository evaluated with, and what answers each? Reads and writes files.
 
 A file is a JSON list, JSON Lines, or plain text with one ``query<TAB>target<TAB>…`` a line. A
 target is ``path``, ``path:line`` or ``path:first-last``, relative to the repository's root; in JSON
@@ -20,7 +20,7 @@ MAX_QUERY_CHARS = 500
 
 MAX_QUESTIONS = 10_000
 
-# More problems than these say nothing new.
+# Further problems are not reported.
 _MAX_PROBLEMS = 20
 _MAX_VALUE_CHARS = 200
 
@@ -53,8 +53,8 @@ class Target:
 class Question:
     """A query with its targets.
 
-    ``group`` is what it is counted with, ``note`` what people should know of it; ``place`` is where
-    it was read.
+    Figures are also given by ``group``. ``note`` is a remark for people. ``place`` is the line or
+    entry that the query was read from.
     """
 
     text: str
@@ -64,8 +64,8 @@ class Question:
     place: str = field(default="", compare=False)
 
 
-class _Wrong(ValueError):
-    """What is wrong with a field of one query."""
+class _InvalidField(ValueError):
+    """A field of a query is invalid; the text is the rule that it breaks."""
 
     def __init__(self, name: str, value: object, rule: str) -> None:
         super().__init__(rule)
@@ -77,14 +77,14 @@ def read_questions(name: str, content: bytes) -> list[Question]:
     """The queries of a file.
 
     Raises:
-        InvalidInput: it holds none, or some are wrong: which, and what would be right.
+        InvalidInput: the file has no queries, or invalid ones; the error lists them with the rules.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         row = content.count(b"\n", 0, error.start) + 1
         problems = [_problem(f"line {row}", "", "must be text in UTF-8")]
-        raise wrong_questions(name, problems) from None
+        raise invalid_questions(name, problems) from None
     questions: list[Question] = []
     problems = []
     seen: dict[str, str] = {}
@@ -92,10 +92,10 @@ def read_questions(name: str, content: bytes) -> list[Question]:
         try:
             question = read(place)
             if first := seen.get(question.text):
-                rule = f"stands at {first} already; name all targets of a query there"
-                raise _Wrong("query", question.text, rule)
-        except _Wrong as wrong:
-            problems.append(_problem(f"{place}, {wrong.name}", wrong.value, str(wrong)))
+                rule = f"is a duplicate of {first}; list all targets of a query there"
+                raise _InvalidField("query", question.text, rule)
+        except _InvalidField as invalid:
+            problems.append(_problem(f"{place}, {invalid.name}", invalid.value, str(invalid)))
             continue
         seen[question.text] = place
         questions.append(question)
@@ -106,14 +106,14 @@ def read_questions(name: str, content: bytes) -> list[Question]:
             _problem("the file", len(questions), f"holds more than {MAX_QUESTIONS} queries")
         ]
     if problems:
-        raise wrong_questions(name, problems)
+        raise invalid_questions(name, problems)
     return questions
 
 
 def check_targets(
     name: str, questions: Iterable[Question], lines_in: Callable[[str], int | None]
 ) -> None:
-    """See that every target can be found; ``lines_in`` is None for what is not indexed.
+    """Check that every target exists; ``lines_in`` returns None for a file that is not indexed.
 
     Raises:
         InvalidInput: some are not in the repository.
@@ -123,18 +123,18 @@ def check_targets(
         for target in question.targets:
             count = lines_in(target.path)
             if count is None:
-                rule = "is no file that is indexed: gone, misspelt, ignored or no text"
+                rule = "is not an indexed file: missing, misspelt, ignored or not text"
             elif target.span is not None and target.span[1] > count:
-                rule = f"has {count} lines only"
+                rule = f"has only {count} lines"
             else:
                 continue
             problems.append(_problem(f"{question.place}, target", target, f"{target} {rule}"))
     if problems:
-        raise wrong_questions(name, problems, "Paths are relative to the repository (--repo).")
+        raise invalid_questions(name, problems, "Paths are relative to the repository (--repo).")
 
 
 def as_lines(questions: Iterable[Question]) -> str:
-    """The queries as JSON Lines, as they are read again."""
+    """The queries as JSON Lines, which `read_questions` can read."""
     lines = []
     for question in questions:
         entry: dict[str, Any] = {
@@ -147,8 +147,8 @@ def as_lines(questions: Iterable[Question]) -> str:
     return "".join(lines)
 
 
-def wrong_questions(name: str, problems: list[Problem], hint: str = _HINT) -> InvalidInput:
-    """One error for all that is wrong with a file of queries."""
+def invalid_questions(name: str, problems: list[Problem], hint: str = _HINT) -> InvalidInput:
+    """One error for all problems of a file of queries."""
     count = f"{len(problems)} things" if len(problems) > 1 else "one thing"
     return InvalidInput(
         f"{name}: {count} to correct; nothing was done",
@@ -165,7 +165,7 @@ _Read = Callable[[str], Question]
 
 
 def _entries(name: str, text: str) -> Iterator[tuple[str, _Read]]:
-    """What is one query each, with its place and how to read it."""
+    """The place of each query in a file, and a function that reads it."""
     start = text.lstrip()[:1]
     if name.endswith(".json") or (start == "[" and not name.endswith((".jsonl", ".tsv", ".txt"))):
         yield from _listed(name, text)
@@ -184,9 +184,11 @@ def _listed(name: str, text: str) -> Iterator[tuple[str, _Read]]:
     except (json.JSONDecodeError, RecursionError) as error:
         row = getattr(error, "lineno", 1)
         what = getattr(error, "msg", "too deep")
-        raise wrong_questions(name, [_problem(f"line {row}", "", f"is no JSON: {what}")]) from None
+        raise invalid_questions(
+            name, [_problem(f"line {row}", "", f"is not JSON: {what}")]
+        ) from None
     if not isinstance(content, list):
-        raise wrong_questions(name, [_problem("the file", "", "must hold a JSON list")])
+        raise invalid_questions(name, [_problem("the file", "", "must hold a JSON list")])
     for number, entry in enumerate(content, 1):
         yield f"query {number}", _entry_reader(entry)
 
@@ -197,7 +199,7 @@ def _json_reader(line: str) -> _Read:
             entry = json.loads(line)
         except (json.JSONDecodeError, RecursionError) as error:
             what = getattr(error, "msg", "too deep")
-            raise _Wrong("the line", line, f"is no JSON: {what}") from None
+            raise _InvalidField("the line", line, f"is not JSON: {what}") from None
         return _from_json(entry, place)
 
     return read
@@ -212,7 +214,7 @@ def _text_reader(line: str) -> _Read:
         text, *targets = (part.strip() for part in line.split("\t"))
         named = [target for target in targets if target]
         if not named:
-            raise _Wrong("target", line, "is missing: put a TAB and a path behind the query")
+            raise _InvalidField("target", line, "is missing: add a TAB and a path after the query")
         return Question(_query(text), _targets(named), place=place)
 
     return read
@@ -220,13 +222,15 @@ def _text_reader(line: str) -> _Read:
 
 def _from_json(entry: object, place: str) -> Question:
     if not isinstance(entry, dict):
-        raise _Wrong("the entry", entry, 'must be an object with "query" and "targets"')
+        raise _InvalidField("the entry", entry, 'must be an object with "query" and "targets"')
     for key in entry:
         if key not in _FIELDS:
-            raise _Wrong(str(key), entry[key], f"is no field; there are {', '.join(_FIELDS)}")
+            raise _InvalidField(
+                str(key), entry[key], f"is not a field; the fields are {', '.join(_FIELDS)}"
+            )
     targets = entry.get("targets")
     if not isinstance(targets, list) or not targets:
-        raise _Wrong("targets", targets, "must be a list of one target or more")
+        raise _InvalidField("targets", targets, "must be a list of at least one target")
     group, note = (_label(entry, key) for key in ("group", "note"))
     return Question(_query(entry.get("query")), _targets(targets), group, note, place)
 
@@ -234,14 +238,14 @@ def _from_json(entry: object, place: str) -> Question:
 def _query(value: object) -> str:
     text = value.strip() if isinstance(value, str) else ""
     if not 1 <= len(text) <= MAX_QUERY_CHARS:
-        raise _Wrong("query", value, f"must be a text of 1 to {MAX_QUERY_CHARS} characters")
+        raise _InvalidField("query", value, f"must be a text of 1 to {MAX_QUERY_CHARS} characters")
     return text
 
 
 def _label(entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str):
-        raise _Wrong(key, value, "must be a text")
+        raise _InvalidField(key, value, "must be a text")
     return value.strip()[:_MAX_VALUE_CHARS]
 
 
@@ -254,7 +258,7 @@ def _target(value: object) -> Target:
         return _target_object(value)
     found = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
-        raise _Wrong("target", value, "must be a path or path:first-last")
+        raise _InvalidField("target", value, "must be a path or path:first-last")
     path, first, last = found.groups()
     return _checked(value, path, int(first) if first else None, int(last or first or 0))
 
@@ -262,28 +266,30 @@ def _target(value: object) -> Target:
 def _target_object(value: Mapping[str, Any]) -> Target:
     path, first, last = (value.get(key) for key in _TARGET_FIELDS)
     if set(value) - set(_TARGET_FIELDS) or not isinstance(path, str):
-        raise _Wrong("target", value, f"must have {', '.join(_TARGET_FIELDS)} and nothing else")
+        raise _InvalidField(
+            "target", value, f"must have {', '.join(_TARGET_FIELDS)} and nothing else"
+        )
     for number in (first, last):
         if number is not None and type(number) is not int:
-            raise _Wrong("target", value, "must have whole numbers as lines")
+            raise _InvalidField("target", value, "must have whole numbers as lines")
     if first is None and last is not None:
-        raise _Wrong("target", value, "must have a start_line where it has an end_line")
+        raise _InvalidField("target", value, "must have a start_line where it has an end_line")
     return _checked(value, path, first, last if last is not None else first or 0)
 
 
 def _checked(value: object, path: str, first: int | None, last: int) -> Target:
     bare = path.strip().removeprefix("./")
     if not bare or bare.startswith("/") or ".." in bare.split("/"):
-        raise _Wrong("target", value, "must be a path relative to the repository's root")
+        raise _InvalidField("target", value, "must be a path relative to the repository's root")
     if first is None:
         return Target(bare)
     if not 1 <= first <= last:
-        raise _Wrong("target", value, "must have lines from 1 on, the first before the last")
+        raise _InvalidField("target", value, "must have lines from 1 on, the first before the last")
     return Target(bare, (first, last))
 
 
 def _written(target: Target) -> str | dict[str, Any]:
-    """A target as text, or as an object where its path ends as if it named lines."""
+    """A target as text, or as an object if its path ends like a line number."""
     if _target(str(target)) == target:
         return str(target)
     lines = {} if target.span is None else dict(zip(_TARGET_FIELDS[1:], target.span, strict=True))

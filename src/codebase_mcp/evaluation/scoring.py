@@ -1,19 +1,18 @@
-"""How good is a list of places for a query, and how much has to be read for its answer? Pure.
+"""How good is a list of results for a query, and how much is read until the answer? Pure.
 
-Ranks are of files, as each comes once: the first place of a file has its rank. Whether the lines
-that are wanted were among those shown is told apart.
+Ranks are of files: a file has the rank of its first entry. Whether the wanted lines were shown is a
+separate figure.
 
-*Tokens to the answer* is what a reader takes in from the top of the list, at four characters a
-token, until an answer is there:
+*Tokens to the answer* is what is read from the top of the list until an answer, at four characters
+per token:
 
-- up to the first place that shows lines of a target; any place of its file where a target is a
-  whole file;
-- where the list has the file but never the lines: up to the file's first place, and then the file;
-- where it has no file of any target: the whole list, and then the smallest of the targets' files,
-  as if somebody had named it. That is the least a miss can cost: who finds nothing reads little.
+- up to the first entry with lines of a target, or with its file if the target is a whole file;
+- if the list has the file but not the lines: up to the file's first entry, plus the file;
+- if the list has no file of a target: the whole list, plus the smallest target file. This is the
+  least that a miss can cost.
 
-So the share of queries answered within a budget of tokens stands beside it; a miss is never among
-them.
+A short list of misses is therefore cheap, so the share of queries answered within a token budget is
+given as well; misses are never counted there.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ DEPTH = 10
 BUDGETS = (1_000, 4_000)
 CHARS_PER_TOKEN = 4
 
-# The percentiles of a 95 % interval move by less than 0.005 from one such count to the next.
+# With this many rounds the bounds of a 95 % interval vary by less than 0.005.
 _ROUNDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineRange:
     """Lines of a file (1-based, inclusive)."""
 
     path: str
@@ -52,19 +51,19 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One entry of a list: the lines that it shows, and how many characters a reader takes in.
+class ListEntry:
+    """One entry of a list: the lines that it shows, and how many characters are read.
 
-    Of the same text in several files it has the lines of each.
+    An entry for the same text in several files has the lines of each.
     """
 
-    places: tuple[Lines, ...]
+    places: tuple[LineRange, ...]
     chars: int
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one query got.
+    """The metrics of one query.
 
     ``recall`` is the share of the targets' files among the first 1, 5 and 10; ``rank`` the first
     such file's, None where the list has none. ``shows_lines`` is None where the list has no file
@@ -79,20 +78,21 @@ class Score:
     tokens_listed: float
 
     @property
-    def reciprocal(self) -> float:
-        """One over the rank, 0 for a miss."""
+    def reciprocal_rank(self) -> float:
+        """1 / rank, or 0 for a miss."""
         return 1 / self.rank if self.rank else 0.0
 
     def is_within(self, budget: int) -> bool:
-        """Whether the answer came before so many tokens were read."""
+        """Whether the query was answered within a budget of tokens."""
         return self.rank is not None and self.tokens <= budget
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What several queries got on average.
+    """The average metrics of several queries.
 
-    ``interval`` is the NDCG's, at 95 %; ``within`` the share answered within each budget.
+    ``interval`` is the 95 % confidence interval of the NDCG; ``within`` is the share of queries
+    answered within each token budget.
     """
 
     queries: int
@@ -108,8 +108,10 @@ class Figures:
     tokens_listed: float
 
 
-def score(listed: Sequence[Shown], targets: Sequence[Target], chars_of: Mapping[str, int]) -> Score:
-    """What a list is worth for a query; ``chars_of`` has the sizes of the targets' files."""
+def score(
+    listed: Sequence[ListEntry], targets: Sequence[Target], chars_of: Mapping[str, int]
+) -> Score:
+    """The metrics of a list for a query; ``chars_of`` has the sizes of the target files."""
     wanted = list(dict.fromkeys(target.path for target in targets))
     ranks = ranks_of_files(listed)
     found = [ranks[path] for path in wanted if path in ranks]
@@ -125,7 +127,7 @@ def score(listed: Sequence[Shown], targets: Sequence[Target], chars_of: Mapping[
     )
 
 
-def ranks_of_files(listed: Sequence[Shown]) -> dict[str, int]:
+def ranks_of_files(listed: Sequence[ListEntry]) -> dict[str, int]:
     """The rank (1 is best) of each file; files in the same entry share one."""
     ranks: dict[str, int] = {}
     rank = 0
@@ -137,7 +139,10 @@ def ranks_of_files(listed: Sequence[Shown]) -> dict[str, int]:
 
 
 def ndcg(ranks: Sequence[int], wanted: int) -> float:
-    """NDCG at 10 with gains of 0 and 1: files in the same entry gain once."""
+    """NDCG at 10 with binary gains; files in the same entry count once.
+
+    Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
+    """
     gain = sum(1 / math.log2(rank + 1) for rank in set(ranks) if rank <= DEPTH)
     return gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(wanted, DEPTH) + 1))
 
@@ -148,7 +153,7 @@ def figures_of(scores: Sequence[Score]) -> Figures:
     return Figures(
         queries=len(scores),
         recall={cut: fmean(one.recall[cut] for one in scores) for cut in CUTS},
-        reciprocal=fmean(one.reciprocal for one in scores),
+        reciprocal=fmean(one.reciprocal_rank for one in scores),
         ndcg=fmean(one.ndcg for one in scores),
         interval=interval([one.ndcg for one in scores]),
         missed=fmean(one.rank is None for one in scores),
@@ -161,16 +166,16 @@ def figures_of(scores: Sequence[Score]) -> Figures:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Between what the mean of these lies with 95 % certainty: a bootstrap over the queries."""
-    chance = np.random.default_rng(0)
-    held = np.asarray(values, np.float64)
-    means = [held[chance.integers(0, len(held), len(held))].mean() for _ in range(_ROUNDS)]
+    """The 95 % confidence interval of a mean: the percentile bootstrap (Efron, 1979)."""
+    rng = np.random.default_rng(0)
+    sample = np.asarray(values, np.float64)
+    means = [sample[rng.integers(0, len(sample), len(sample))].mean() for _ in range(_ROUNDS)]
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
 
 def _chars_to_answer(
-    listed: Sequence[Shown], targets: Sequence[Target], chars_of: Mapping[str, int]
+    listed: Sequence[ListEntry], targets: Sequence[Target], chars_of: Mapping[str, int]
 ) -> int:
     sizes = {target.path: chars_of[target.path] for target in targets}
     read, opened = 0, None

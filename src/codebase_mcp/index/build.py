@@ -314,9 +314,9 @@ class Indexer:
         async with self._database.transaction(request.project, readonly=True) as tx:
             stored = await store.active_profile(tx, request.repository_id)
         if stored is None or request.force:
-            model = await models.first()
+            model = await models.primary()
         elif self._is_outdated(stored):
-            model = await models.first_for(stored)
+            model = await models.primary_for(stored)
         else:
             _require_known(stored)
             return await models.of_index(stored), stored, False
@@ -343,9 +343,9 @@ def _require_known(profile: Profile) -> None:
 
 
 def _notice(profile: Profile, models: Models) -> str | None:
-    if models.is_first(profile):
+    if models.is_primary(profile):
         return None
     return (
         f"The index keeps the model that made it, {profile.model}; new ones are made with"
-        f" {models.first_embedder.name}. To rebuild it with that one: force_reindex=true."
+        f" {models.primary_embedder.name}. To rebuild it with that one: force_reindex=true."
     )

@@ -7,9 +7,10 @@ import gc
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import connection, current_process, get_context
@@ -215,11 +216,28 @@ async def _in_worker(
 ) -> list[PreparedBlob]:
     source = job.model.source
     loop = asyncio.get_running_loop()
-    with block_sigint_in_children():  # the first batch starts the processes
+    # The first batch starts the processes.
+    with block_sigint_in_children(), _one_blas_thread_in_children():
         prepared = loop.run_in_executor(
             executor, _prepare_in_worker, texts, job.profile_id, job.generation, source
         )
     return await prepared
+
+
+@contextmanager
+def _one_blas_thread_in_children() -> Iterator[None]:
+    """Processes started in this block multiply matrices in one thread, unless configured.
+
+    Each core has its process already. Our own environment, a library's host's, stays as it was.
+    """
+    if "OPENBLAS_NUM_THREADS" in os.environ:  # noqa: TID251
+        yield
+        return
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # noqa: TID251
+    try:
+        yield
+    finally:
+        del os.environ["OPENBLAS_NUM_THREADS"]  # noqa: TID251
 
 
 _worker: Preparer | None = None

@@ -28,7 +28,7 @@ from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
-from codebase_mcp.tokens import ALL_CHUNKS, harsh_stem, path_parts, term_id
+from codebase_mcp.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
 
 _SQL = load_queries("codebase_mcp.index", "store.sql")
 
@@ -393,7 +393,9 @@ def _file_row(snapshot_id: int, file: FileRecord) -> bytes:
     source = file.source
     name, _ = path_parts(source.path)
     _, dot, extension = source.path.rsplit("/", 1)[-1].rpartition(".")
-    name_terms = np.unique([term_id(harsh_stem(scope)) for scope in name] or [0]).astype(np.int64)
+    name_terms = np.unique([term_id(aggressive_stem(part)) for part in name] or [0]).astype(
+        np.int64
+    )
     return rows.row(
         rows.int8(snapshot_id),
         rows.text(source.path),

@@ -119,7 +119,7 @@ async def examine(
         return Health("degraded", server, embedder, None, problems, [], now.project_id, now.source)
     async with database.transaction(project, readonly=True) as tx:
         repositories = await load_inventory(tx)
-        tier = await load_state(tx, models.embedder.name if models.has_second else None)
+        tier = await load_state(tx, models.embedder.name if models.has_secondary else None)
     problems += await _model_problems(repositories, models, version)
     problems += index_problems(repositories)
     known, workers = await queue.jobs(project.schema_name), await queue.workers()
@@ -179,11 +179,11 @@ def _model_notice(repository: RepositoryFacts, models: Models) -> str | None:
             " searched, and the next search rebuilds the index in the background; index_repository"
             " rebuilds it at once"
         )
-    if models.is_first(profile):
+    if models.is_primary(profile):
         return None
     return (
         f"{named} is indexed with the model {profile.model}, which is still used for it; new"
-        f" indexes are made with {models.first_embedder.name}. index_repository with"
+        f" indexes are made with {models.primary_embedder.name}. index_repository with"
         " force_reindex=true rebuilds it with that one"
     )
 

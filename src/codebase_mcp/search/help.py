@@ -11,7 +11,7 @@ from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.spelling import respelt
 from codebase_mcp.search.vocabulary import NearWords
-from codebase_mcp.tokens import harsh_stem, stem, term_id
+from codebase_mcp.tokens import aggressive_stem, stem, term_id
 
 # Below it the contract's scale says "poor".
 WEAK = 0.6
@@ -156,7 +156,7 @@ def content_words(query: Query) -> tuple[AskedWord, ...]:
         joined[first].append(together)
         joined[second].append(together)
     return tuple(
-        AskedWord(part, term_id(stem(part)), term_id(harsh_stem(part)), tuple(terms))
+        AskedWord(part, term_id(stem(part)), term_id(aggressive_stem(part)), tuple(terms))
         for part, terms in joined.items()
     )
 

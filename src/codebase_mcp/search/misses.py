@@ -123,8 +123,8 @@ class Misses:
         if not words or not snapshots:
             return ()
         vocabulary = await self._vocabulary(project, snapshots)
-        model = self._models.first_embedder
-        scale = await self._models.scale_of(await self._models.first())
+        model = self._models.primary_embedder
+        scale = await self._models.scale_of(await self._models.primary())
         return await asyncio.to_thread(near_words, vocabulary, words, model, scale)
 
     async def _vocabulary(
@@ -154,7 +154,7 @@ class Misses:
                     (_SQL["paths"], bound | {"most": MOST_PATHS}),
                 ]
             )
-        model = self._models.first_embedder
+        model = self._models.primary_embedder
         return await asyncio.to_thread(
             lambda: Vocabulary.of((names or "").split("\n"), (paths or "").split("\n"), model)
         )

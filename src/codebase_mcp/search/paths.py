@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.tokens import harsh_stem, path_parts, stem
+from codebase_mcp.tokens import aggressive_stem, path_parts, stem
 
 _LEGACY = re.compile(
     r"(?:^|[/_.-])(?:legacy|compat|compatibility|deprecated|obsolete|old|v[01]|polyfills?)(?:[/_.-]|$)",
@@ -41,7 +41,7 @@ def path_facts(path: str) -> PathFacts:
     name, folders = path_parts(path)
     parts = tuple(dict.fromkeys(name))
     return PathFacts(
-        name=tuple(dict.fromkeys(harsh_stem(part) for part in parts)),
+        name=tuple(dict.fromkeys(aggressive_stem(part) for part in parts)),
         name_parts=parts,
         folder_stems=frozenset(stem(part) for part in folders),
         depth=path.count("/"),

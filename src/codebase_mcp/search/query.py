@@ -10,8 +10,8 @@ from itertools import pairwise
 from codebase_mcp.tokens import (
     MAX_WORD_CHARS,
     STOP_WORDS,
+    aggressive_stem,
     fold,
-    harsh_stem,
     split_word,
     stem,
     term_id,
@@ -127,7 +127,7 @@ def looks_like_identifier(word: str) -> bool:
 
 def name_stems(query: Query) -> tuple[str, ...]:
     """The harsh stems of the query's parts, in order, for comparing with file names."""
-    return tuple(harsh_stem(part) for part in query.parts)
+    return tuple(aggressive_stem(part) for part in query.parts)
 
 
 def without_courtesy(text: str) -> str:

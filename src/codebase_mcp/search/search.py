@@ -217,7 +217,7 @@ class Searcher:
             self._words,
             inverse_frequencies((t.id for t in query.terms if t.spoken), scope.frequencies),
             {term: scope.lent[term] * weight for term, weight in expansion.items()},
-            self._models.first_embedder
+            self._models.primary_embedder
             if asked is None
             else await self._models.of_index(asked.profile),
             None if asked is None else asked.vector,
@@ -251,7 +251,7 @@ class Searcher:
         """
         vectors: dict[str, Vectors | None] = {}
         lent = self._lent(query)
-        both = self._models.has_second
+        both = self._models.has_secondary
         memory = None if both else self._memory.get(project)
         if (second := self._seconds.get(project.schema_name)) is not None:
             vectors[second.fingerprint] = await self._embed_strongly(second, query)
@@ -268,7 +268,7 @@ class Searcher:
                 away = [
                     profile
                     for profile in scope.profiles
-                    if profile.fingerprint not in vectors and not self._models.is_at_hand(profile)
+                    if profile.fingerprint not in vectors and not self._models.is_local(profile)
                 ]
                 if not away and second is None:
                     embedder = await self._embedder(scope, vectors)
@@ -276,7 +276,7 @@ class Searcher:
                     for profile in scope.profiles:
                         if profile.fingerprint not in vectors:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
-                    topic = embedder.topic(query.plain)
+                    topic = embedder.software_log_odds(query.plain)
                     yield _Entered(tx, query, scope, _asked(scope, vectors), topic, meant)
                     return
             for profile in away:
@@ -291,7 +291,7 @@ class Searcher:
         for profile in scope.profiles:
             if vectors.get(profile.fingerprint, ()) is not None:
                 return await self._models.of_index(profile)
-        return self._models.first_embedder
+        return self._models.primary_embedder
 
     async def _respelt(
         self, tx: Transaction, query: Query, scope: Scope, embedder: StaticEmbedder
@@ -312,17 +312,17 @@ class Searcher:
 
     def _thesaurus(self, query: Query) -> Thesaurus | None:
         """The first tier's thesaurus, if the question needs one; a name is asked for as it is."""
-        return None if query.is_symbol else thesaurus_of(self._models.first_embedder)
+        return None if query.is_symbol else thesaurus_of(self._models.primary_embedder)
 
     def _lent(self, query: Query) -> dict[int, float]:
         """The terms that the thesaurus lends."""
         thesaurus = self._thesaurus(query)
-        return {} if thesaurus is None else thesaurus.kindred(query.plain)
+        return {} if thesaurus is None else thesaurus.expansion_terms(query.plain)
 
     def _told(self, query: Query) -> str:
         """The question as the second tier hears it: with what code may call what is asked."""
         thesaurus = self._thesaurus(query)
-        named = "" if thesaurus is None else thesaurus.named(query.plain)
+        named = "" if thesaurus is None else thesaurus.code_words(query.plain)
         return f"{query.plain} {named}" if named else query.plain
 
     async def _embed(self, profile: Profile, query: Query) -> Vectors | None:

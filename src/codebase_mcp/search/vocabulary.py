@@ -171,14 +171,14 @@ def _near(
 
 def _meant(vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale) -> list[str]:
     """The words near in meaning; those that share a piece with one in pieces are near by that."""
-    pieces = model.pieces(word)
+    pieces = model.token_ids(word)
     if not 0 < len(pieces) * _LEAST_PIECE <= len(word):
         return []
     vector = model.encode_query(word)
     if model.knows(word):
         return vocabulary.meaning_like(vector, LEAST_ALIKE, scale)
     meant = vocabulary.meaning_like(vector, LEAST_ALIKE_IN_PIECES, scale)
-    return [other for other in meant if set(pieces).isdisjoint(model.pieces(other))]
+    return [other for other in meant if set(pieces).isdisjoint(model.token_ids(other))]
 
 
 def _distinct(words: Iterable[str], known: Iterable[str], most: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ The handshake needs neither database nor model: both are opened by the first too
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
@@ -124,7 +125,10 @@ class AppHolder:
             await asyncio.to_thread(import_module, "codebase_mcp.app")
             from codebase_mcp.app import App  # noqa: PLC0415 - not for the handshake
 
-            return await App.open(settings)
+            app = await App.open(settings)
+            # What is loaded by now stays. To look for garbage in it takes a quarter of a search.
+            gc.freeze()
+            return app
 
         return cls(
             open_app,

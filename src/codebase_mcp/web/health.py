@@ -147,7 +147,7 @@ async def _reach_embedder(app: App) -> None:
     from codebase_mcp.embedding.remote import RemoteEmbedder  # noqa: PLC0415 - open by now
 
     embedder = app.models.embedder
-    await (embedder.reach() if isinstance(embedder, RemoteEmbedder) else embedder.identify())
+    await (embedder.check() if isinstance(embedder, RemoteEmbedder) else embedder.identify())
 
 
 def _connected(reason: str | None) -> str:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tests.embedding_server import EmbeddingServer, vector_of
 
 from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import Patience
-from codebase_mcp.embedding.known_models import habits_of
-from codebase_mcp.embedding.ollama import Ollama
-from codebase_mcp.embedding.openai import OpenAI
+from codebase_mcp.embedding.failures import RetryPolicy
+from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.ollama import OllamaApi
+from codebase_mcp.embedding.openai import OpenAIApi
 from codebase_mcp.embedding.remote import RemoteEmbedder, RemoteModel
 
 KEY = "sk-very-secret-0123456789"
@@ -71,21 +71,19 @@ async def make_embedder(anyio_backend: str, server: EmbeddingServer) -> AsyncIte
         max_wait_s: float = 10.0,
     ) -> RemoteEmbedder:
         if provider == "ollama":
-            name, dialect = model or "nomic-embed-text", Ollama()
+            name, api = model or "nomic-embed-text", OllamaApi()
             endpoint = Endpoint(server.url, timeout_s=timeout_s)
         else:
-            name, dialect = model or "text-embedding-3-small", OpenAI()
+            name, api = model or "text-embedding-3-small", OpenAIApi()
             endpoint = Endpoint(server.openai_url, api_key=KEY, timeout_s=timeout_s)
-        habits = habits_of(name)
+        known = input_format_of(name)
         embedder = RemoteEmbedder(
-            RemoteModel(
-                provider, name, habits.query_prefix, habits.passage_prefix, habits.max_chars
-            ),
-            dialect,
+            RemoteModel(provider, name, known.query_prefix, known.passage_prefix, known.max_chars),
+            api,
             endpoint,
             batch_size=batch_size,
-            question=Patience(first_delay_s=0.001, max_wait_s=max_wait_s),
-            passages=Patience(first_delay_s=0.001, max_wait_s=max_wait_s, is_urgent=False),
+            question=RetryPolicy(first_delay_s=0.001, max_wait_s=max_wait_s),
+            passages=RetryPolicy(first_delay_s=0.001, max_wait_s=max_wait_s, is_urgent=False),
         )
         made.append(embedder)
         return embedder

@@ -10,8 +10,8 @@ import pytest
 from tests.embedding_server import EmbeddingServer, status
 
 from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.known_models import habits_of
-from codebase_mcp.embedding.remote import Dialect, RemoteEmbedder, RemoteModel
+from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.remote import EmbeddingApi, RemoteEmbedder, RemoteModel
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.settings import SETTINGS
 
@@ -21,20 +21,20 @@ PAGE = (Path(__file__).parents[3] / "docs" / "embedding.md").read_text(encoding=
 
 
 @pytest.fixture(scope="module")
-def dialect() -> Dialect:
+def api() -> EmbeddingApi:
     (example,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    names: dict[str, type[Dialect]] = {}
+    names: dict[str, type[EmbeddingApi]] = {}
     exec(example, names)  # it is our own page
-    return names["TextEmbeddingsInference"]()
+    return names["TextEmbeddingsInferenceApi"]()
 
 
-def embedder_of(dialect: Dialect, server: EmbeddingServer) -> RemoteEmbedder:
+def embedder_of(api: EmbeddingApi, server: EmbeddingServer) -> RemoteEmbedder:
     model = RemoteModel("tei", "bag-of-words", "", "", 1000)
-    return RemoteEmbedder(model, dialect, Endpoint(server.url), batch_size=2)
+    return RemoteEmbedder(model, api, Endpoint(server.url), batch_size=2)
 
 
-async def test_the_example_of_a_provider_embeds(server: EmbeddingServer, dialect: Dialect) -> None:
-    embedder = embedder_of(dialect, server)
+async def test_the_example_of_a_provider_embeds(server: EmbeddingServer, api: EmbeddingApi) -> None:
+    embedder = embedder_of(api, server)
     server.bad_words = {"poison"}
     texts = ["parse json", "poison", "retry the network", "open a file", "read it"]
     vectors = await embedder.embed_passages(texts)
@@ -47,9 +47,9 @@ async def test_the_example_of_a_provider_embeds(server: EmbeddingServer, dialect
 
 
 async def test_the_example_of_a_provider_says_what_to_do(
-    server: EmbeddingServer, dialect: Dialect
+    server: EmbeddingServer, api: EmbeddingApi
 ) -> None:
-    embedder = embedder_of(dialect, server)
+    embedder = embedder_of(api, server)
     server.always = status(418, "teapot")
     with pytest.raises(EmbeddingUnavailable, match="teapot") as caught:
         await embedder.identify()
@@ -72,5 +72,5 @@ def test_the_settings_that_are_named_exist() -> None:
     " embeddinggemma".split(),
 )
 def test_the_models_whose_prefixes_are_known_are_those_that_are_named(family: str) -> None:
-    assert habits_of(family).query_prefix
+    assert input_format_of(family).query_prefix
     assert re.match(r"[a-z0-9]+(-arctic)?(-embed\w*)?", family).group() in PAGE

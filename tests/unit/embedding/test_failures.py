@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.embedding.failures import Failure, Kind, Patience, failure_of
+from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy, failure_of_response
 
 
-def delays(patience: Patience, failure: Failure) -> list[float]:
+def delays(policy: RetryPolicy, failure: Failure) -> list[float]:
     found: list[float] = []
-    while (delay := patience.delay_s(len(found) + 1, sum(found), failure)) is not None:
+    while (delay := policy.delay_s(len(found) + 1, sum(found), failure)) is not None:
         found.append(delay)
     return found
 
 
 @pytest.mark.parametrize("status", [None, 408, 425, 429, 500, 502, 503, 504, 529])
 def test_what_passes_is_tried_four_times_within_ten_seconds(status: int | None) -> None:
-    kind: Kind | None = "cut" if status is None else None
-    found = delays(Patience(), Failure("", status=status, kind=kind))
+    kind: FailureKind | None = "connection_lost" if status is None else None
+    found = delays(RetryPolicy(), Failure("", status=status, kind=kind))
     assert len(found) == 3
     assert found == sorted(found)
     assert sum(found) < 10
@@ -25,57 +25,57 @@ def test_what_passes_is_tried_four_times_within_ten_seconds(status: int | None) 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 404, 405, 413, 422, 501])
 def test_what_stays_is_not_tried_again(status: int) -> None:
-    assert delays(Patience(), Failure("", status=status)) == []
+    assert delays(RetryPolicy(), Failure("", status=status)) == []
 
 
-@pytest.mark.parametrize("kind", ["away", "slow"])
-def test_a_service_that_is_away_or_hangs_is_asked_twice(kind: Kind) -> None:
-    assert len(delays(Patience(), Failure("", kind=kind))) == 1
+@pytest.mark.parametrize("kind", ["unreachable", "timeout"])
+def test_a_service_that_is_away_or_hangs_is_asked_twice(kind: FailureKind) -> None:
+    assert len(delays(RetryPolicy(), Failure("", kind=kind))) == 1
 
 
 def test_a_service_is_waited_for_as_long_as_it_says_and_no_longer_than_patience() -> None:
     failure = Failure("", status=429, retry_after_s=3.0)
-    assert delays(Patience(max_wait_s=10), failure) == [3.0, 3.0, 3.0]
-    assert len(delays(Patience(max_wait_s=121), failure)) >= 8
-    assert delays(Patience(max_wait_s=2), failure) == []
+    assert delays(RetryPolicy(max_wait_s=10), failure) == [3.0, 3.0, 3.0]
+    assert len(delays(RetryPolicy(max_wait_s=121), failure)) >= 8
+    assert delays(RetryPolicy(max_wait_s=2), failure) == []
 
 
 def test_waiting_is_not_the_same_for_all_who_failed_together() -> None:
     failure = Failure("", status=503)
-    assert len({Patience().delay_s(1, 0.0, failure) for _ in range(20)}) > 1
+    assert len({RetryPolicy().delay_s(1, 0.0, failure) for _ in range(20)}) > 1
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (404, '{"error": "model \\"m\\" not found, try pulling it first"}', "no_model"),
-        (404, '{"error": "model \'m\' not found"}', "no_model"),
-        (404, "404 page not found", "stranger"),
-        (404, '{"detail": "Not Found"}', "stranger"),
-        (400, '{"error": {"message": "x", "code": "model_not_found"}}', "no_model"),
-        (400, '{"error": "\\"m\\" does not support embeddings"}', "no_embedding"),
+        (404, '{"error": "model \\"m\\" not found, try pulling it first"}', "model_not_found"),
+        (404, '{"error": "model \'m\' not found"}', "model_not_found"),
+        (404, "404 page not found", "unexpected_service"),
+        (404, '{"detail": "Not Found"}', "unexpected_service"),
+        (400, '{"error": {"message": "x", "code": "model_not_found"}}', "model_not_found"),
+        (400, '{"error": "\\"m\\" does not support embeddings"}', "not_an_embedding_model"),
         (
             400,
             '{"error": {"message": "The model does not support Embeddings API"}}',
-            "no_embedding",
+            "not_an_embedding_model",
         ),
-        (400, '{"error": "the input length exceeds the context length"}', "broken"),
-        (429, '{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}', "limited"),
-        (429, '{"error": {"message": "x", "code": "insufficient_quota"}}', "quota"),
-        (401, "", "denied"),
-        (403, "<html>", "denied"),
-        (307, "", "stranger"),
-        (500, "", "broken"),
-        (400, '{"error": {"message": {"no": "text"}, "code": 7}}', "broken"),
-        (422, '{"detail": [{"loc": ["body"], "msg": "x"}]}', "broken"),
-        (500, "[" * 100_000, "broken"),
-        (500, "null", "broken"),
+        (400, '{"error": "the input length exceeds the context length"}', "service_error"),
+        (429, '{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}', "rate_limited"),
+        (429, '{"error": {"message": "x", "code": "insufficient_quota"}}', "quota_exceeded"),
+        (401, "", "unauthorized"),
+        (403, "<html>", "unauthorized"),
+        (307, "", "unexpected_service"),
+        (500, "", "service_error"),
+        (400, '{"error": {"message": {"no": "text"}, "code": 7}}', "service_error"),
+        (422, '{"detail": [{"loc": ["body"], "msg": "x"}]}', "service_error"),
+        (500, "[" * 100_000, "service_error"),
+        (500, "null", "service_error"),
     ],
 )
 def test_the_kind_of_a_failure_is_known_by_status_and_words(
-    status: int, body: str, kind: Kind
+    status: int, body: str, kind: FailureKind
 ) -> None:
-    assert failure_of(status, {}, body.encode(), []).kind == kind
+    assert failure_of_response(status, {}, body.encode(), []).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_the_kind_of_a_failure_is_known_by_status_and_words(
     ],
 )
 def test_what_a_service_says_is_told_in_a_line_without_secrets(body: bytes, message: str) -> None:
-    assert str(failure_of(500, {}, body, ["hunter2"])) == message
+    assert str(failure_of_response(500, {}, body, ["hunter2"])) == message

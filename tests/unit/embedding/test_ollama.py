@@ -6,8 +6,9 @@ import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
 from tests.unit.embedding.conftest import MakeEmbedder
 
-from codebase_mcp.embedding.ollama import Ollama
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.choice import ModelChoice
+from codebase_mcp.embedding.ollama import OllamaApi
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +60,7 @@ async def test_where_nobody_listens_one_is_told_to_start_it(
 
 async def test_an_address_with_a_path_is_no_ollama(server: EmbeddingServer) -> None:
     embedder = open_embedder(ModelChoice("ollama", base_url=server.openai_url))
-    with pytest.raises(EmbeddingUnavailable, match="is no Ollama that embeds") as caught:
+    with pytest.raises(EmbeddingUnavailable, match="is not an Ollama that can embed") as caught:
         await embedder.identify()
     await embedder.close()
     assert "OLLAMA_BASE_URL has no path" in str(caught.value.hint)
@@ -122,4 +123,4 @@ async def test_texts_are_cut_to_what_the_model_reads(
 
 def test_its_answer_is_what_its_documentation_says() -> None:
     answer = {"model": "m", "embeddings": [[0.1, 0.2], [0.3, 0.4]], "total_duration": 14143917}
-    assert Ollama().rows(answer) == [[0.1, 0.2], [0.3, 0.4]]
+    assert OllamaApi().parse_vectors(answer) == [[0.1, 0.2], [0.3, 0.4]]

@@ -8,8 +8,9 @@ import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
 from tests.unit.embedding.conftest import KEY, MakeEmbedder
 
-from codebase_mcp.embedding.openai import OpenAI
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.choice import ModelChoice
+from codebase_mcp.embedding.openai import OpenAIApi
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,7 @@ async def test_an_address_without_v1_is_told_from_a_missing_model(
     server: EmbeddingServer,
 ) -> None:
     embedder = open_embedder(ModelChoice("openai", base_url=server.url, api_key=KEY))
-    with pytest.raises(EmbeddingUnavailable, match="does not embed as OpenAI") as caught:
+    with pytest.raises(EmbeddingUnavailable, match="does not follow OpenAI") as caught:
         await embedder.identify()
     await embedder.close()
     assert "/v1" in str(caught.value.hint)
@@ -102,13 +103,13 @@ def entries(*indexes: int | None) -> dict[str, Any]:
     ],
 )
 def test_vectors_are_ordered_by_their_index(answer: dict[str, Any], rows: list[Any]) -> None:
-    assert OpenAI().rows(answer) == rows
+    assert OpenAIApi().parse_vectors(answer) == rows
 
 
 @pytest.mark.parametrize("answer", [entries(0, 0, 1), entries(1, 2), entries(None, 1)])
 def test_indexes_that_do_not_fit_are_no_answer(answer: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="index"):
-        OpenAI().rows(answer)
+        OpenAIApi().parse_vectors(answer)
 
 
 async def test_a_limit_counted_in_texts_is_met_by_halves(

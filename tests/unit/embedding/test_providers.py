@@ -6,14 +6,19 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.embedding_server import EmbeddingServer
 
-from codebase_mcp.embedding.known_models import habits_of
-from codebase_mcp.embedding.providers import ModelChoice, model_folder, open_embedder
-from codebase_mcp.embedding.static import BUILTIN
+from codebase_mcp.embedding.choice import ModelChoice, Provider
+from codebase_mcp.embedding.folders import BUILTIN, model_folder
+from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.profile import Recipe
+from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.settings import SETTINGS, Settings
+from codebase_mcp.wiring import service_access
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +58,7 @@ async def test_a_model_that_was_downloaded_before_is_found_by_its_name(
 ) -> None:
     cached(tmp_path, "minishlab/potion-base-8M")
     cached(tmp_path, "minishlab/potion-base-32M")
-    embedder = open_embedder(ModelChoice(model=name), hub_cache=tmp_path)
+    embedder = open_embedder(ModelChoice(model=name, hub_cache=tmp_path))
     assert embedder.name == "minishlab/potion-base-8M"
 
 
@@ -74,8 +79,8 @@ def test_of_several_downloads_the_main_one_counts_then_the_newest(tmp_path: Path
         ("./nothing", "There is no folder nothing"),
         ("a/b/c", "There is no folder a/b/c"),
         ("unheard-of", "neither a folder unheard-of nor such a model"),
-        ("shared", "shared means several models: one/shared, two/shared"),
-        ("transformer", "no whole Model2Vec model"),
+        ("shared", "shared is ambiguous: one/shared, two/shared"),
+        ("transformer", "not a complete Model2Vec model"),
     ],
 )
 def test_what_is_no_model_is_said_with_the_way_out(tmp_path: Path, model: str, says: str) -> None:
@@ -83,7 +88,7 @@ def test_what_is_no_model_is_said_with_the_way_out(tmp_path: Path, model: str, s
     cached(tmp_path, "two/shared")
     (cached(tmp_path, "some/transformer") / "model.safetensors").unlink()
     with pytest.raises(EmbeddingUnavailable) as caught:
-        open_embedder(ModelChoice(model=model), hub_cache=tmp_path)
+        open_embedder(ModelChoice(model=model, hub_cache=tmp_path))
     assert says in caught.value.message
     assert "CODEBASE_MCP_EMBEDDING_MODEL" in str(caught.value.hint)
 
@@ -91,6 +96,36 @@ def test_what_is_no_model_is_said_with_the_way_out(tmp_path: Path, model: str, s
 def test_without_any_cache_a_name_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingUnavailable, match="neither a folder"):
         model_folder("potion-base-8M", hub_cache=tmp_path / "nothing")
+
+
+# The table
+
+
+def test_every_provider_of_the_setting_has_its_entry() -> None:
+    (setting,) = [one for one in SETTINGS if one.name == "embedding_provider"]
+    assert setting.rule.metavar.split("|") == list(PROVIDERS) == list(get_args(Provider))
+
+
+@pytest.mark.parametrize("name", [name for name, one in PROVIDERS.items() if one.is_service])
+def test_the_settings_of_a_service_are_those_of_its_entry(name: Provider) -> None:
+    entry, described = PROVIDERS[name], {one.name: one for one in SETTINGS}
+    assert described[str(entry.url_setting)].default_words == entry.default_url
+    assert f"{entry.default_model} ({name})" in described["embedding_model"].default_words
+    assert entry.key_setting is None or described[entry.key_setting].is_secret
+
+
+def test_each_service_gets_its_own_address_and_key() -> None:
+    settings = Settings.load(
+        {
+            "OLLAMA_BASE_URL": "http://127.0.0.1:1",
+            "OPENAI_BASE_URL": "http://127.0.0.1:2/v1",
+            "OPENAI_API_KEY": "a-key",
+        }
+    )
+    access = service_access(settings)
+    ollama, openai = (access.choice(Recipe(name)) for name in ("ollama", "openai"))
+    assert (ollama.base_url, ollama.api_key) == ("http://127.0.0.1:1", None)
+    assert (openai.base_url, openai.api_key) == ("http://127.0.0.1:2/v1", "a-key")
 
 
 # Services
@@ -125,10 +160,10 @@ async def test_a_service_is_opened_without_being_asked(
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        (ModelChoice("openai"), "asks for a key"),
-        (ModelChoice("openai", api_key="sk-a\nb"), "characters that no key has"),
-        (ModelChoice("openai", api_key="sk-ä"), "characters that no key has"),
-        (ModelChoice("openai", api_key='sk "x"'), "characters that no key has"),
+        (ModelChoice("openai"), "needs a key"),
+        (ModelChoice("openai", api_key="sk-a\nb"), "key .* is invalid"),
+        (ModelChoice("openai", api_key="sk-ä"), "key .* is invalid"),
+        (ModelChoice("openai", api_key='sk "x"'), "key .* is invalid"),
         (ModelChoice("ollama", base_url="127.0.0.1:11434"), "address"),
         (ModelChoice("ollama", base_url="http://"), "address"),
         (ModelChoice("ollama", base_url="http://[::1"), "address"),
@@ -176,10 +211,10 @@ def test_what_cannot_work_is_refused_at_once_without_telling_secrets(
 def test_known_models_get_the_prefixes_that_they_were_trained_with(
     model: str, query: str, passage: str
 ) -> None:
-    habits = habits_of(model)
-    assert habits.query_prefix.startswith(query)
-    assert bool(habits.query_prefix) == bool(query)
-    assert habits.passage_prefix == passage
+    known = input_format_of(model)
+    assert known.query_prefix.startswith(query)
+    assert bool(known.query_prefix) == bool(query)
+    assert known.passage_prefix == passage
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from tests.embedding_server import (
 )
 from tests.unit.embedding.conftest import TEXTS, MakeEmbedder, unit, warnings
 
+from codebase_mcp.embedding.choice import ModelChoice
 from codebase_mcp.embedding.embedder import Embedder
 from codebase_mcp.embedding.endpoint import MAX_AT_ONCE, Endpoint
-from codebase_mcp.embedding.failures import Patience
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.failures import RetryPolicy
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.embedding.remote import batches
 from codebase_mcp.errors import EmbeddingUnavailable
 
@@ -237,14 +238,14 @@ async def test_what_was_about_to_be_sent_waits_too(server: EmbeddingServer) -> N
     body = {"model": "nomic-embed-text", "input": ["parse json"]}
     asked = [
         asyncio.create_task(
-            endpoint.ask("POST", "/api/embed", body, patience=Patience(is_urgent=False))
+            endpoint.ask("POST", "/api/embed", body, policy=RetryPolicy(is_urgent=False))
         )
         for _ in range(MAX_AT_ONCE + 1)
     ]
     done: set[asyncio.Task[object]] = set()
     while len(done) < 3:  # the limited one, and the two that had no turn yet
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-    assert {getattr(task.exception(), "kind", None) for task in done} == {"limited"}
+    assert {getattr(task.exception(), "kind", None) for task in done} == {"rate_limited"}
     assert len(server.requests) == MAX_AT_ONCE - 1
     for task in set(asked) - done:
         task.cancel()
@@ -271,20 +272,28 @@ async def test_many_rate_limits_use_up_patience_and_not_tries(
         (CUT, "cut", 4),
         (NO_ANSWER, "cut", 4),
         (NONSENSE, "not JSON", 1),
-        (Fault(body=["a"]), "not what its protocol says", 1),
-        (Fault(body={"embeddings": None, "data": None}), "not what its protocol says", 1),
-        (Fault(body={"embeddings": [7], "data": [7]}), "not what its protocol says", 1),
-        (Fault(body={"embeddings": [[]], "data": [{"embedding": []}]}), "not what its", 1),
-        (Fault(body={"embeddings": [["x"]], "data": [{"embedding": ["x"]}]}), "no vector", 1),
-        (Fault(body={"embeddings": [[[1]]], "data": [{"embedding": [[1]]}]}), "no vector", 1),
+        (Fault(body=["a"]), "does not follow the protocol", 1),
+        (Fault(body={"embeddings": None, "data": None}), "does not follow the protocol", 1),
+        (Fault(body={"embeddings": [7], "data": [7]}), "does not follow the protocol", 1),
+        (Fault(body={"embeddings": [[]], "data": [{"embedding": []}]}), "does not follow", 1),
+        (
+            Fault(body={"embeddings": [["x"]], "data": [{"embedding": ["x"]}]}),
+            "invalid vector",
+            1,
+        ),
+        (
+            Fault(body={"embeddings": [[[1]]], "data": [{"embedding": [[1]]}]}),
+            "invalid vector",
+            1,
+        ),
         (ONE_TOO_FEW, "0 vectors for 1 text", 1),
-        (NOT_FINITE, "without a direction", 1),
-        (Fault(value=0.0), "without a direction", 1),
-        (Fault(value=1e300), "without a direction", 1),
+        (NOT_FINITE, "a vector of zeros", 1),
+        (Fault(value=0.0), "a vector of zeros", 1),
+        (Fault(value=1e300), "a vector of zeros", 1),
         (status(302, Location="/elsewhere"), "status 302", 1),
         (status(405), "status 405", 1),
         (status(418, "I am a teapot"), "teapot", 1),
-        (status(400, "this model does not support embeddings"), "does not embed", 1),
+        (status(400, "this model does not support embeddings"), "is not an embedding model", 1),
         (Fault(body=b"x" * 2_000_000), "longer than 1 MiB", 1),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else "",

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codebase_mcp.embedding.choice import ModelChoice
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Recipe
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, RELATED, UNRELATED, measure_scale, scale_of
 from codebase_mcp.embedding.static import StaticEmbedder
 
@@ -24,7 +25,7 @@ async def test_the_builtin_models_cosines_stay_what_they_are() -> None:
 async def test_the_builtin_models_scale_is_known_without_embedding_anything() -> None:
     models = Models.open(Recipe())
     nobody = open_embedder(ModelChoice("ollama", "any", base_url="http://127.0.0.1:9"))
-    model = replace(await models.first(), embedder=nobody)
+    model = replace(await models.primary(), embedder=nobody)
     assert await models.scale_of(model) == BUILTIN_SCALE
 
 

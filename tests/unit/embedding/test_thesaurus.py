@@ -1,4 +1,4 @@
-"""What the concepts lend to a question."""
+"""What the concepts add to a query."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codebase_mcp.embedding.static import BUILTIN, StaticEmbedder
+from codebase_mcp.embedding.folders import BUILTIN
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import (
-    CONCEPTS,
+    EXPANSION_CONCEPTS,
     Thesaurus,
-    packed,
+    dequantized,
+    quantized,
     thesaurus_of,
-    unpacked,
 )
 from codebase_mcp.tokens import stem, term_id
 
@@ -38,8 +39,8 @@ def thesaurus() -> Thesaurus:
     return found
 
 
-def lent(thesaurus: Thesaurus, question: str, word: str) -> float:
-    return thesaurus.kindred(question).get(term_id(stem(word)), 0.0)
+def weight_of(thesaurus: Thesaurus, question: str, word: str) -> float:
+    return thesaurus.expansion_terms(question).get(term_id(stem(word)), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,10 @@ def lent(thesaurus: Thesaurus, question: str, word: str) -> float:
         ("sign in", "authenticate"),
     ],
 )
-def test_everyday_words_are_lent_words_of_code(
+def test_everyday_words_are_expanded_by_words_of_code(
     thesaurus: Thesaurus, question: str, word: str
 ) -> None:
-    assert lent(thesaurus, question, word) > lent(thesaurus, "boil an egg", word)
+    assert weight_of(thesaurus, question, word) > weight_of(thesaurus, "boil an egg", word)
 
 
 @pytest.mark.parametrize(
@@ -65,28 +66,28 @@ def test_everyday_words_are_lent_words_of_code(
         ("keep a copy so that it is quicker the second time", "class Cache: memoize get_or_set"),
     ],
 )
-def test_a_question_is_turned_towards_the_names_that_code_has(
+def test_a_query_vector_moves_towards_the_names_in_code(
     thesaurus: Thesaurus, question: str, code: str
 ) -> None:
-    embedder = thesaurus.embedder
+    embedder = thesaurus.model
     names = embedder.encode_query(code)
-    turned = thesaurus.turned(question)
-    assert turned @ names > embedder.encode_query(question) @ names + 0.02
-    assert float(np.linalg.norm(turned)) == pytest.approx(1.0)
+    adjusted = thesaurus.rocchio_vector(question)
+    assert adjusted @ names > embedder.encode_query(question) @ names + 0.02
+    assert float(np.linalg.norm(adjusted)) == pytest.approx(1.0)
 
 
-def test_what_is_near_to_nothing_is_not_turned(thesaurus: Thesaurus) -> None:
-    assert not thesaurus.turned("?!").any()
+def test_a_query_without_words_has_a_vector_of_zeros(thesaurus: Thesaurus) -> None:
+    assert not thesaurus.rocchio_vector("?!").any()
 
 
-def test_a_model_that_reads_text_is_told_the_names_in_words(thesaurus: Thesaurus) -> None:
-    assert {"password", "reset"} <= set(thesaurus.named("forgot my password").split())
-    assert thesaurus.named("?!") == ""
+def test_another_model_gets_the_names_as_words(thesaurus: Thesaurus) -> None:
+    assert {"password", "reset"} <= set(thesaurus.code_words("forgot my password").split())
+    assert thesaurus.code_words("?!") == ""
 
 
-async def test_questions_are_embedded_turned_and_passages_are_not(thesaurus: Thesaurus) -> None:
-    embedder, text = thesaurus.embedder, "stop hammering the server"
-    assert (await embedder.embed_query(text)).tolist() == thesaurus.turned(text).tolist()
+async def test_queries_are_embedded_adjusted_and_passages_are_not(thesaurus: Thesaurus) -> None:
+    embedder, text = thesaurus.model, "stop hammering the server"
+    assert (await embedder.embed_query(text)).tolist() == thesaurus.rocchio_vector(text).tolist()
     [passage] = await embedder.embed_passages([text])
     assert passage == pytest.approx(embedder.encode_query(text), abs=1e-5)
 
@@ -94,29 +95,29 @@ async def test_questions_are_embedded_turned_and_passages_are_not(thesaurus: The
 def test_vectors_in_four_bits_are_nearly_what_they_were() -> None:
     vectors = np.random.default_rng(1).normal(size=(50, 256)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    stored = packed(vectors)
+    stored = quantized(vectors)
     assert (stored.dtype, stored.shape) == (np.uint8, (50, 128))
-    again = unpacked(stored)
+    again = dequantized(stored)
     assert np.sum(vectors * again, axis=1).min() > 0.98
     assert np.linalg.norm(again, axis=1) == pytest.approx(1.0)
 
 
-def test_what_is_near_to_nothing_is_lent_nothing(thesaurus: Thesaurus) -> None:
-    assert thesaurus.kindred("?!") == {}
-    assert thesaurus.kindred("") == {}
+def test_a_query_without_words_is_not_expanded(thesaurus: Thesaurus) -> None:
+    assert thesaurus.expansion_terms("?!") == {}
+    assert thesaurus.expansion_terms("") == {}
 
 
-def test_only_the_nearest_concepts_lend(thesaurus: Thesaurus) -> None:
-    most = int(np.diff(thesaurus.lends).max())
-    assert 0 < len(thesaurus.kindred("too many requests")) <= CONCEPTS * most
+def test_only_the_nearest_concepts_expand_a_query(thesaurus: Thesaurus) -> None:
+    most = int(np.diff(thesaurus.term_starts).max())
+    assert 0 < len(thesaurus.expansion_terms("too many requests")) <= EXPANSION_CONCEPTS * most
 
 
-def test_a_word_that_many_lend_is_worth_less(thesaurus: Thesaurus) -> None:
-    lenders = np.bincount(thesaurus.lent)
-    weights = thesaurus.weights
-    assert len(weights) == len(thesaurus.stems) == len(lenders)
-    assert weights[lenders.argmin()] == 1.0 > weights[lenders.argmax()] > 0
-    assert (np.diff(weights[np.argsort(lenders)]) <= 0).all()
+def test_a_term_of_many_concepts_weighs_less(thesaurus: Thesaurus) -> None:
+    frequencies = np.bincount(thesaurus.concept_terms)
+    weights = thesaurus.term_weights
+    assert len(weights) == len(thesaurus.terms) == len(frequencies)
+    assert weights[frequencies.argmin()] == 1.0 > weights[frequencies.argmax()] > 0
+    assert (np.diff(weights[np.argsort(frequencies)]) <= 0).all()
 
 
 def test_the_packaged_stems_are_those_of_the_concepts(thesaurus: Thesaurus) -> None:
@@ -124,27 +125,27 @@ def test_the_packaged_stems_are_those_of_the_concepts(thesaurus: Thesaurus) -> N
         [term_id(stem) for stem in concept.stems]
         for concept in read_concepts(TRAINING / "concepts")
     ]
-    stems = thesaurus.stems[thesaurus.lent].tolist()
-    bounds = pairwise(thesaurus.lends.tolist())
+    stems = thesaurus.terms[thesaurus.concept_terms].tolist()
+    bounds = pairwise(thesaurus.term_starts.tolist())
     assert [stems[start:end] for start, end in bounds] == expected
-    assert (np.diff(thesaurus.stems) > 0).all()
+    assert (np.diff(thesaurus.terms) > 0).all()
 
 
 def test_a_text_is_the_sum_of_its_tokens(thesaurus: Thesaurus) -> None:
-    embedder = thesaurus.embedder
-    tokens = np.array(sorted(set(embedder.pieces("password forgotten"))), np.int32)
-    summed = embedder.rows(tokens).sum(axis=0)
+    embedder = thesaurus.model
+    tokens = np.array(sorted(set(embedder.token_ids("password forgotten"))), np.int32)
+    summed = embedder.token_vectors(tokens).sum(axis=0)
     expected = embedder.encode_query("password forgotten")
     assert summed / np.linalg.norm(summed) == pytest.approx(expected, abs=1e-5)
 
 
-def test_another_models_thesaurus_is_left_alone() -> None:
+def test_the_thesaurus_of_another_table_is_not_used() -> None:
     embedder = StaticEmbedder.load()
     embedder.fingerprint = "of another table"
     assert thesaurus_of(embedder) is None
 
 
-def test_a_model_without_concepts_lends_nothing(tmp_path: Path) -> None:
+def test_a_model_without_a_thesaurus_has_none(tmp_path: Path) -> None:
     embedder = StaticEmbedder.load()
     embedder.source = replace(embedder.source, folder=tmp_path)
     assert thesaurus_of(embedder) is None
@@ -155,10 +156,10 @@ async def test_one_search_does_not_make_the_whole_table() -> None:
     embedder = StaticEmbedder.load()
     texts = ["def retry(request): ...", "", "class RateLimiter: throttle(window)"]
     on_demand = await embedder.embed_passages(texts)
-    assert "_table" not in vars(embedder)
-    embedder.rows(np.zeros(len(embedder.rows(np.arange(30_000))), np.int32))
+    assert "_all_vectors" not in vars(embedder)
+    embedder.token_vectors(np.zeros(len(embedder.token_vectors(np.arange(30_000))), np.int32))
     assert (await embedder.embed_passages(texts)).tolist() == on_demand.tolist()
-    assert "_table" in vars(embedder)
+    assert "_all_vectors" in vars(embedder)
 
 
 @pytest.mark.parametrize(
@@ -170,4 +171,4 @@ async def test_one_search_does_not_make_the_whole_table() -> None:
 )
 def test_a_question_about_software_is_told_from_others(software: str, other: str) -> None:
     embedder = StaticEmbedder.load()
-    assert embedder.topic(software) > 0 > embedder.topic(other)
+    assert embedder.software_log_odds(software) > 0 > embedder.software_log_odds(other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.evaluation.commits import MAX_FILES, asked_by, subject_of, targets_of
+from codebase_mcp.evaluation.commits import MAX_FILES, questions_from, subject_of, targets_of
 from codebase_mcp.evaluation.questions import Question, Target
 from codebase_mcp.model import FileKind
 from codebase_mcp.source.history import Commit
@@ -101,6 +101,6 @@ def test_a_subject_that_stands_over_several_commits_is_left_out() -> None:
         commit("retry failed payments", "src/b.py"),
     ]
     target = Target("src/a.py")
-    assert asked_by(commits, KINDS) == [
+    assert questions_from(commits, KINDS) == [
         Question("Queue emails for later", (target,), "commits", "f" * 12)
     ]

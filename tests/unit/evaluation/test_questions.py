@@ -61,27 +61,32 @@ def test_what_is_written_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "field", "rule"),
     [
-        ("q.tsv", "login src/a.py\n", "line 1, target", "put a TAB"),
+        ("q.tsv", "login src/a.py\n", "line 1, target", "add a TAB"),
         ("q.tsv", "a\tx.py\n\t b.py\n", "line 2, query", "1 to 500 characters"),
         ("q.tsv", "a" * 501 + "\tx.py\n", "line 1, query", "1 to 500 characters"),
-        ("q.tsv", "a\tx.py\n\na\ty.py\n", "line 3, query", "stands at line 1 already"),
+        ("q.tsv", "a\tx.py\n\na\ty.py\n", "line 3, query", "is a duplicate of line 1"),
         ("q.tsv", "a\tx.py:9-3\n", "line 1, target", "the first before the last"),
         ("q.tsv", "a\tx.py:0\n", "line 1, target", "lines from 1 on"),
         ("q.tsv", "a\t/etc/passwd\n", "line 1, target", "relative to the repository"),
         ("q.tsv", "a\t../x.py\n", "line 1, target", "relative to the repository"),
         ("q.tsv", "# nothing\n", "the file", "holds no query"),
-        ("q.json", "", "line 1", "is no JSON"),
-        ("q.json", '[\n{"query": }]', "line 2", "is no JSON"),
+        ("q.json", "", "line 1", "is not JSON"),
+        ("q.json", '[\n{"query": }]', "line 2", "is not JSON"),
         ("q.json", '{"query": "a"}', "the file", "must hold a JSON list"),
         ("q.json", "[3]", "query 1, the entry", "must be an object"),
         ("q.json", "[]", "the file", "holds no query"),
-        ("q.json", "[" * 100_000, "line 1", "is no JSON"),
-        ("q.jsonl", '{"query": "a", "targets": []}', "line 1, targets", "one target or more"),
+        ("q.json", "[" * 100_000, "line 1", "is not JSON"),
+        ("q.jsonl", '{"query": "a", "targets": []}', "line 1, targets", "at least one target"),
         ("q.jsonl", '{"query": "a", "targets": "x"}', "line 1, targets", "must be a list"),
-        ("q.jsonl", '{"query": "a", "path": "x"}', "line 1, path", "is no field; there are query"),
+        (
+            "q.jsonl",
+            '{"query": "a", "path": "x"}',
+            "line 1, path",
+            "is not a field; the fields are query",
+        ),
         ("q.jsonl", '{"query": 1, "targets": ["x"]}', "line 1, query", "must be a text"),
         ("q.jsonl", '{"query": "a", "targets": ["x"], "group": 1}', "line 1, group", "a text"),
-        ("q.jsonl", "{", "line 1, the line", "is no JSON"),
+        ("q.jsonl", "{", "line 1, the line", "is not JSON"),
         (
             "q.jsonl",
             '{"query": "a", "targets": [{"path": "x", "end_line": 3}]}',
@@ -129,6 +134,6 @@ def test_targets_that_are_not_indexed_are_refused() -> None:
     with pytest.raises(InvalidInput) as caught:
         check_targets("q.tsv", questions, {"x.py": 5}.get)
     assert [(p["field"], p["constraint"][:24]) for p in caught.value.details["fields"]] == [
-        ("line 2, target", "y.py is no file that is "),
-        ("line 2, target", "x.py:6 has 5 lines only"),
+        ("line 2, target", "y.py is not an indexed f"),
+        ("line 2, target", "x.py:6 has only 5 lines"),
     ]

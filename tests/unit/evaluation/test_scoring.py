@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.evaluation.outcome import Evaluation, Outcome, compared, shown_results
+from codebase_mcp.evaluation.outcome import Evaluation, Outcome, compare, listed_results
 from codebase_mcp.evaluation.questions import Question, Target
 from codebase_mcp.evaluation.scoring import (
-    Lines,
+    LineRange,
+    ListEntry,
     Score,
-    Shown,
     interval,
     ndcg,
     ranks_of_files,
@@ -24,8 +24,8 @@ A_LINES = Target("a.py", (10, 20))
 SIZES = {"a.py": 4_000, "b.py": 8_000}
 
 
-def shown(*paths: str, lines: tuple[int, int] = (1, 5), chars: int = 400) -> Shown:
-    return Shown(tuple(Lines(path, *lines) for path in paths), chars)
+def shown(*paths: str, lines: tuple[int, int] = (1, 5), chars: int = 400) -> ListEntry:
+    return ListEntry(tuple(LineRange(path, *lines) for path in paths), chars)
 
 
 LIST = [shown("x.py"), shown("a.py"), shown("x.py"), shown("b.py")]
@@ -78,7 +78,9 @@ def test_recall_is_the_share_of_the_files_that_were_found() -> None:
         ([], [B], 2_000),
     ],
 )
-def test_tokens_to_the_answer(listed: list[Shown], targets: list[Target], tokens: float) -> None:
+def test_tokens_to_the_answer(
+    listed: list[ListEntry], targets: list[Target], tokens: float
+) -> None:
     assert score(listed, targets, SIZES).tokens == tokens
 
 
@@ -126,11 +128,11 @@ def test_a_result_costs_all_of_its_json_and_shows_its_content() -> None:
             {"repository_id": "other", "file_path": "c.py", "start_line": 1, "end_line": 7},
         ],
     }  # fmt: skip
-    (found,) = shown_results([result], "r")
-    assert found.places == (Lines("a.py", 3, 9), Lines("b.py", 1, 7))
+    (found,) = listed_results([result], "r")
+    assert found.places == (LineRange("a.py", 3, 9), LineRange("b.py", 1, 7))
     assert found.chars > len(str(result["content"])) * 1.5
     longer = {**result, "context_before": "x" * 1_000}
-    assert shown_results([longer], "r")[0].chars - found.chars == 1_000 + len(
+    assert listed_results([longer], "r")[0].chars - found.chars == 1_000 + len(
         ',"context_before":""'
     )
 
@@ -152,7 +154,7 @@ def test_the_worst_come_first_and_those_that_got_all_not_at_all() -> None:
 
 
 def test_figures_are_averages_and_the_difference_is_by_query() -> None:
-    found = compared([outcome(str(n), ours=n % 2, grep=0.5 * (n % 2)) for n in range(40)])
+    found = compare([outcome(str(n), ours=n % 2, grep=0.5 * (n % 2)) for n in range(40)])
     assert (found.ours.ndcg, found.grep.ndcg, found.ours.missed) == (0.5, 0.25, 0.5)
     assert (found.ours.within, found.grep.within) == ({1_000: 0.5, 4_000: 0.5},) * 2
     low, high = found.difference

@@ -100,6 +100,28 @@ async def test_a_thread_and_a_process_prepare_the_same() -> None:
     assert [blob.vector_rows for blob in here] == [blob.vector_rows for blob in there]
 
 
+@dataclass(frozen=True, slots=True)
+class SingleThreadedSource:
+    """Loads the built-in model only where OpenBLAS was told to use one thread."""
+
+    def __call__(self) -> StaticEmbedder:
+        assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+        return StaticEmbedder.load()
+
+
+async def test_worker_processes_multiply_in_one_thread_and_this_one_as_it_likes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    model = FatalModel("")
+    model.source = SingleThreadedSource()  # type: ignore[assignment]
+    pool = PreparerPool(workers=1)
+    [prepared] = await pool.prepare([GOOD], Job(1, 1, model), small=False)
+    pool.close()
+    assert prepared.vector_rows
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
 async def test_idle_processes_end_and_new_ones_take_the_next_batch() -> None:
     before = set(active_children())
     pool = PreparerPool(workers=2, idle_s=0)

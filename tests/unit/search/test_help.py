@@ -23,7 +23,7 @@ from codebase_mcp.search.help import (
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.vocabulary import NearWords
-from codebase_mcp.tokens import harsh_stem, stem, term_id
+from codebase_mcp.tokens import aggressive_stem, stem, term_id
 
 READY = Coverage("ready", 0, 0)
 REPOSITORY = UUID(int=1)
@@ -56,7 +56,7 @@ def test_the_words_of_a_question_are_its_parts_without_stop_words() -> None:
     words = content_words(parse_query("where is the parseConfig of a user, x, user"))
     assert [word.text for word in words] == ["parse", "config", "user"]
     assert words[0].term == term_id(stem("parse"))
-    assert words[0].name_term == term_id(harsh_stem("parse"))
+    assert words[0].name_term == term_id(aggressive_stem("parse"))
     assert words[0].joined == (term_id(stem("parseconfig")),)
 
 
