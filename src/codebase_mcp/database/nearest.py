@@ -33,9 +33,9 @@ from psycopg import sql
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection
-from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row, Transaction, lock_key
-from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION, sized
+from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION
 from codebase_mcp.errors import CodebaseError
 
 _SQL = load_queries("codebase_mcp.database", "nearest.sql")
@@ -74,9 +74,9 @@ class NearIndex:
         match = _NAME.fullmatch(name)
         return None if match is None else cls(int(match[1]), int(match[2]))
 
-    def names(self, statement: LiteralString, dimension: int = 0) -> LiteralString:
-        """A statement about this index, or one that it serves."""
-        return sized(statement, dimension, self.profile_id, self.sealed)
+    def write_into(self, statement: LiteralString, **numbers: int) -> LiteralString:
+        """A statement about this index, with its profile and its time written out."""
+        return write_numbers(statement, profile_id=self.profile_id, sealed=self.sealed, **numbers)
 
 
 def sealed_times(names: Iterable[str]) -> dict[int, int]:
@@ -95,7 +95,7 @@ async def drop_near_indexes(tx: Transaction, profile_ids: Sequence[int]) -> None
     for name, _ in await tx.fetch_all(_SQL["indexes"]):
         index = NearIndex.from_name(name)
         if index is not None and index.profile_id in profile_ids:
-            await tx.execute(index.names(_SQL["drop_at_once"]))
+            await tx.execute(index.write_into(_SQL["drop_at_once"]))
 
 
 async def tend(database: Database, project: Project) -> None:
@@ -174,7 +174,9 @@ class _Work:
             if vectors >= EXACT_VECTORS and newer > vectors * NEWER_SHARE:
                 wanted = NearIndex(profile_id, newest)
                 await self._use(vectors * (2 * dimension + _LINK_BYTES))
-                await self._connection.execute(wanted.names(_SQL["build"], dimension))
+                await self._connection.execute(
+                    wanted.write_into(_SQL["build"], dimension=dimension)
+                )
                 present.append(wanted)
                 sealed = newest
         for index in present:
@@ -196,7 +198,7 @@ class _Work:
         return [(index, is_valid) for index, is_valid in found if index is not None]
 
     async def _drop(self, index: NearIndex) -> None:
-        await self._connection.execute(index.names(_SQL["drop"]))
+        await self._connection.execute(index.write_into(_SQL["drop"]))
 
     async def _rows(self, query: LiteralString, **params: object) -> list[Row]:
         cursor = await self._connection.execute(query, params)

@@ -43,15 +43,15 @@ WHERE i.indrelid = to_regclass('chunk_vector') AND c.relname LIKE 'chunk\_vector
 
 -- name: build
 -- An index of the vectors of one profile up to a time; searches and other writers go on meanwhile.
-CREATE INDEX CONCURRENTLY chunk_vector_near_0_0
-ON chunk_vector USING hnsw ((dense::halfvec(0)) halfvec_ip_ops)
+CREATE INDEX CONCURRENTLY chunk_vector_near_{profile_id}_{sealed}
+ON chunk_vector USING hnsw ((dense::halfvec({dimension})) halfvec_ip_ops)
 WITH (m = 24, ef_construction = 100)
-WHERE profile_id = 0 AND added <= 0;
+WHERE profile_id = {profile_id} AND added <= {sealed};
 
 -- name: drop
 -- Drop one that is not needed any more, once no search uses it.
-DROP INDEX CONCURRENTLY IF EXISTS chunk_vector_near_0_0;
+DROP INDEX CONCURRENTLY IF EXISTS chunk_vector_near_{profile_id}_{sealed};
 
 -- name: drop_at_once
 -- The same inside a transaction: searches wait until it ends.
-DROP INDEX IF EXISTS chunk_vector_near_0_0;
+DROP INDEX IF EXISTS chunk_vector_near_{profile_id}_{sealed};

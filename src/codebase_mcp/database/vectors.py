@@ -9,9 +9,8 @@ than HNSW, but takes a new vector at once, and observations come one by one. Vec
 from __future__ import annotations
 
 from math import isqrt
-from typing import LiteralString
 
-from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Transaction
 
 _SQL = load_queries("codebase_mcp.database", "vectors.sql")
@@ -24,26 +23,6 @@ MAX_INDEXED_DIMENSION = 4_000
 
 # The share of the lists that a search looks into.
 PROBED_SHARE = 0.1
-
-
-def sized(
-    query: LiteralString, dimension: int, profile_id: int = 0, sealed: int = 0
-) -> LiteralString:
-    """A statement for vectors of a dimension, of a profile, in an index up to a time.
-
-    All are written out where it says 0: pgvector indexes only expressions whose dimension is
-    written out, and a parameter cannot be. That the others are too lets every plan see that a
-    partial index will do.
-    """
-    number, profile, time = int(dimension), int(profile_id), int(sealed)
-    return (
-        query.replace("halfvec(0)", f"halfvec({number})")
-        .replace("vector_dims(dense) = 0", f"vector_dims(dense) = {number}")
-        .replace("profile_id = 0", f"profile_id = {profile}")
-        .replace("added <= 0", f"added <= {time}")
-        .replace("added > 0", f"added > {time}")
-        .replace("chunk_vector_near_0_0", f"chunk_vector_near_{profile}_{time}")
-    )
 
 
 def wanted_lists(vectors: int) -> int:
@@ -72,8 +51,8 @@ async def tend_vector_index(tx: Transaction, dimension: int, vectors: int) -> bo
     if not await wants_vector_index(tx, dimension, vectors):
         return False
     await tx.execute(_SQL["work_memory"])
-    build = sized(_SQL["build"], dimension)
-    await tx.execute(build.replace("lists = 0", f"lists = {wanted_lists(vectors)}"))
+    lists = wanted_lists(vectors)
+    await tx.execute(write_numbers(_SQL["build"], dimension=dimension, lists=lists))
     await tx.execute(_SQL["drop"])
     await tx.execute(_SQL["name"])
     return True

@@ -11,11 +11,12 @@ SET LOCAL maintenance_work_mem = '128MB';
 
 -- name: build
 -- Lists of vectors near each other; a new vector joins the list of the nearest centre. Beside them
--- lie vectors of other models until they are made anew.
+-- lie vectors of other models until they are made anew. pgvector indexes only an expression whose
+-- dimension is written out.
 CREATE INDEX observation_vector_near_new
-ON observation_vector USING ivfflat ((dense::halfvec(0)) halfvec_ip_ops)
-WITH (lists = 0)
-WHERE vector_dims(dense) = 0;
+ON observation_vector USING ivfflat ((dense::halfvec({dimension})) halfvec_ip_ops)
+WITH (lists = {lists})
+WHERE vector_dims(dense) = {dimension};
 
 -- name: drop
 -- The one that a finer one replaces.

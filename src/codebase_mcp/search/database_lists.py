@@ -10,9 +10,8 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
-from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.database.vectors import sized
 from codebase_mcp.search.lists import (
     DEFINITIONS,
     FILES_PER_NAME,
@@ -98,7 +97,7 @@ def _cosine_statement(
         "blobs": array_literal(blob_id for blob_id, _ in wanted),
         "ordinals": array_literal(ordinal for _, ordinal in wanted),
     }
-    return sized(_SQL["cosines"], len(asked.vector), asked.profile.id), bound
+    return write_numbers(_SQL["cosines"], profile_id=asked.profile.id), bound
 
 
 def _words_statement(
@@ -127,14 +126,16 @@ def _words_statement(
 def _meaning_statement(
     asked: Asked, scope: Scope, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    profile = asked.profile
     bound = {"vector": dense_literal(asked.vector), "limit": MEANING_CHUNKS}
-    sealed = scope.sealed.get(profile.id)
-    name = "meaning" if sealed is None else "meaning_sealed"
+    numbers = {"profile_id": asked.profile.id}
     if scope.texts is not None:
-        name, bound = "meaning_in_texts", {**bound, "texts": scope.texts}
-    elif scope.filters.narrow:
-        name, bound = f"{name}_filtered", {**bound, **parameters}
-    else:
-        bound["hidden"] = scope.hidden
-    return sized(_SQL[name], len(asked.vector), profile.id, sealed or 0), bound
+        statement = _SQL["meaning_in_texts"]
+        return write_numbers(statement, **numbers), {**bound, "texts": scope.texts}
+    name = "meaning"
+    sealed = scope.sealed.get(asked.profile.id)
+    if sealed is not None:
+        name = "meaning_sealed"
+        numbers |= {"dimension": len(asked.vector), "sealed": sealed}
+    if scope.filters.narrow:
+        return write_numbers(_SQL[f"{name}_filtered"], **numbers), {**bound, **parameters}
+    return write_numbers(_SQL[name], **numbers), {**bound, "hidden": scope.hidden}

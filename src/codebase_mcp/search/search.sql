@@ -1,3 +1,10 @@
+-- fragment: passes_filters
+-- Whether a file f is in a snapshot that is searched, and passes the filters.
+f.snapshot_id = ANY(%(snapshots)s::bigint[])
+AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+
 -- name: scope
 -- The snapshots that a search looks at, and what is known of their state.
 SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
@@ -80,10 +87,7 @@ FROM (
           SELECT true
           FROM file AS f
           WHERE f.blob_id = c.blob_id
-            AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-            AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-            AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-            AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+            AND {passes_filters}
           LIMIT 1
       )
     OFFSET 0
@@ -118,10 +122,7 @@ FROM (
           SELECT true
           FROM file AS f
           WHERE f.blob_id = c.blob_id
-            AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-            AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-            AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-            AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+            AND {passes_filters}
           LIMIT 1
       )
     LIMIT %(bound)s
@@ -167,7 +168,7 @@ SELECT set_config('hnsw.ef_search', %(searched)s, true),
 -- Chunks nearest in meaning by one profile's model, where it has no vector index: all are compared.
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
-WHERE profile_id = 0 AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+WHERE profile_id = {profile_id} AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
 ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
@@ -175,28 +176,26 @@ LIMIT %(limit)s;
 -- The same where many chunks pass the filters.
 SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector AS v
-WHERE v.profile_id = 0
+WHERE v.profile_id = {profile_id}
   AND EXISTS (
       SELECT
       FROM file AS f
       WHERE f.blob_id = v.blob_id
-        AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+        AND {passes_filters}
   )
 ORDER BY distance, v.blob_id, v.ordinal
 LIMIT %(limit)s;
 
 -- name: meaning_sealed
 -- Chunks nearest in meaning by one profile's model: by its vector index those that it covers, and
--- the newer ones compared one by one.
+-- the newer ones compared one by one. The dimension is written out because pgvector indexes only
+-- such expressions, the rest so that every plan sees that a partial index will do.
 SELECT blob_id, ordinal, distance
 FROM (
     (
-        SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+        SELECT blob_id, ordinal, dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
         FROM chunk_vector
-        WHERE profile_id = 0 AND added <= 0
+        WHERE profile_id = {profile_id} AND added <= {sealed}
           AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
         ORDER BY distance
         LIMIT %(limit)s
@@ -205,7 +204,7 @@ FROM (
     (
         SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
         FROM chunk_vector
-        WHERE profile_id = 0 AND added > 0
+        WHERE profile_id = {profile_id} AND added > {sealed}
           AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
         ORDER BY distance
         LIMIT %(limit)s
@@ -219,17 +218,14 @@ LIMIT %(limit)s;
 SELECT blob_id, ordinal, distance
 FROM (
     (
-        SELECT v.blob_id, v.ordinal, v.dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+        SELECT v.blob_id, v.ordinal, v.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
         FROM chunk_vector AS v
-        WHERE v.profile_id = 0 AND v.added <= 0
+        WHERE v.profile_id = {profile_id} AND v.added <= {sealed}
           AND (
               SELECT true
               FROM file AS f
               WHERE f.blob_id = v.blob_id
-                AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-                AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-                AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-                AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+                AND {passes_filters}
               LIMIT 1
           )
         ORDER BY distance
@@ -239,15 +235,12 @@ FROM (
     (
         SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
         FROM chunk_vector AS v
-        WHERE v.profile_id = 0 AND v.added > 0
+        WHERE v.profile_id = {profile_id} AND v.added > {sealed}
           AND (
               SELECT true
               FROM file AS f
               WHERE f.blob_id = v.blob_id
-                AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-                AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-                AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-                AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+                AND {passes_filters}
               LIMIT 1
           )
         ORDER BY distance
@@ -261,7 +254,7 @@ LIMIT %(limit)s;
 -- The same, exactly, among few texts: no index has this expression, so none is used.
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
-WHERE profile_id = 0 AND blob_id = ANY(%(texts)s::bigint[])
+WHERE profile_id = {profile_id} AND blob_id = ANY(%(texts)s::bigint[])
 ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
@@ -270,7 +263,7 @@ LIMIT %(limit)s;
 -- out.
 SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec
 FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
-JOIN chunk_vector AS v ON v.profile_id = 0 AND v.blob_id = found.blob_id
+JOIN chunk_vector AS v ON v.profile_id = {profile_id} AND v.blob_id = found.blob_id
     AND v.ordinal = found.ordinal;
 
 -- name: names
@@ -281,10 +274,7 @@ CROSS JOIN LATERAL (
     SELECT f.blob_id
     FROM file AS f
     WHERE f.name_terms @> words::integer[]
-      AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-      AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-      AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-      AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+      AND {passes_filters}
     LIMIT %(limit)s
 ) AS named;
 
@@ -309,10 +299,7 @@ CROSS JOIN LATERAL (
                   SELECT
                   FROM file AS f
                   WHERE f.blob_id = s.blob_id
-                    AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-                    AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-                    AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-                    AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+                    AND {passes_filters}
               )
           )
         ORDER BY s.blob_id, s.depth, s.start_line
@@ -334,10 +321,7 @@ SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, b.chunk_count,
 FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id
 WHERE f.blob_id = ANY(%(blobs)s::bigint[])
-  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
+  AND {passes_filters};
 
 -- name: chunks
 -- The lines and symbols of some chunks.
