@@ -3,7 +3,7 @@
     python benchmarks/quality.py --eval DIR --repos-dir DIR --everyday-dir DIR --dump DUMP.npz
     python benchmarks/fit_ranking.py DUMP.npz
 
-Starts from the weights in ``search/ranking.py`` and changes one after the other as long as the mean
+Starts from the weights in ``search/signals.py`` and changes one after the other as long as the mean
 of the sets' figures rises: NDCG (everyday questions: the reciprocal rank), with ranks made smooth,
 so that a file which nearly overtakes another counts too (Qin, Liu and Li, "A general approximation
 framework for direct optimization of information retrieval measures", 2010). The same is done on all
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.search.ranking import WEIGHTS
+from codebase_mcp.search.signals import WEIGHTS
 from quality_dump import Dump, Numbers, read_dump
 from quality_scoring import DEPTH
 
@@ -178,7 +178,7 @@ def main() -> None:
     print("\nfitted on all, brought to a weight of 4.2 for the body:")
     scale = 4.2 / fitted[list(WEIGHTS).index("body")]
     for name, weight, before in zip(WEIGHTS, fitted, start, strict=True):
-        print(f'    "{name}": {weight * scale:.2f},  # was {before}')
+        print(f"    {name}: {weight * scale:.2f} (was {before})")
 
 
 if __name__ == "__main__":

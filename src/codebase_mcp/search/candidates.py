@@ -17,10 +17,15 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.scale import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
+from codebase_mcp.search.evidence import (
+    Candidate,
+    Definition,
+    TextEvidence,
+    discounted_sum,
+)
 from codebase_mcp.search.fusion import Place, fuse
 from codebase_mcp.search.lists import WORD_CHUNKS, ListSource
 from codebase_mcp.search.query import Query
-from codebase_mcp.search.ranking import Candidate, Definition, Evidence, body_of
 from codebase_mcp.search.scope import Asked, Scope
 from codebase_mcp.search.terms import inverse_frequencies
 
@@ -114,7 +119,7 @@ def _evidence(
     meant: Iterable[tuple[float, int, int]],
     symbols: Iterable[Row],
     named: set[int],
-) -> dict[int, Evidence]:
+) -> dict[int, TextEvidence]:
     """What the lists found in the texts that are worth ranking."""
     by_words, by_kindred = _by_text(words, 2), _by_text(words, 3)
     by_meaning: defaultdict[int, dict[int, float]] = defaultdict(dict)
@@ -128,7 +133,7 @@ def _evidence(
     chosen.update(_fullest(by_kindred, RANKED_BY_KINDRED))
     chosen.update(islice(by_meaning, RANKED_BY_MEANING))  # they come nearest first
     return {
-        blob_id: Evidence(
+        blob_id: TextEvidence(
             by_words.get(blob_id, {}),
             by_meaning.get(blob_id, {}),
             by_kindred.get(blob_id, {}),
@@ -153,5 +158,5 @@ def _fullest(by_text: Mapping[int, Mapping[int, float]], most: int) -> list[int]
     if len(by_text) <= most:
         return list(by_text)
     looked_at = islice(by_text.items(), _LOOKED_AT * most)
-    bodies = [(body_of(chunks), blob_id) for blob_id, chunks in looked_at]
+    bodies = [(discounted_sum(chunks), blob_id) for blob_id, chunks in looked_at]
     return [blob_id for _, blob_id in nlargest(most, bodies)]

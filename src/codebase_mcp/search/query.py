@@ -73,14 +73,14 @@ class Query:
 
     ``plain`` is the text without courtesies, for its vector. ``terms`` serve the words list and
     BM25. ``parts`` are the content words' parts in order, stop words left out, for file names;
-    ``places`` says of each the how manieth of its sentence it is. ``names`` serve the symbol table.
+    ``positions`` are their positions, each within its sentence. ``names`` serve the symbol table.
     """
 
     text: str
     plain: str
     terms: tuple[QueryTerm, ...]
     parts: tuple[str, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     names: tuple[AskedName, ...]
     is_symbol: bool
 
@@ -115,9 +115,9 @@ def parse_query(text: str) -> Query:
     terms = tuple(QueryTerm(s, term_id(s), s in spoken) for s in [*spoken, *joined])
     parts_of = [[part for word in sentence for part in split_word(word)] for sentence in telling]
     parts = tuple(part for sentence in parts_of for part in sentence)
-    places = tuple(place for sentence in parts_of for place in range(len(sentence)))
+    positions = tuple(position for sentence in parts_of for position in range(len(sentence)))
     is_symbol = len(text.split()) == 1 and any(looks_like_identifier(word) for word in words)
-    return Query(text, " ".join(plain), terms, parts, places, _asked_names(content), is_symbol)
+    return Query(text, " ".join(plain), terms, parts, positions, _asked_names(content), is_symbol)
 
 
 def looks_like_identifier(word: str) -> bool:

@@ -17,8 +17,9 @@ from codebase_mcp.search.confidence import (
     proofs_of,
     similarity,
 )
+from codebase_mcp.search.evidence import Candidate, TextEvidence
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.ranking import Candidate, Evidence, RankedFile
+from codebase_mcp.search.ranking import RankedFile
 
 NOTHING = About(
     coverage=0.05, name=0.0, definition=0.0, meaning=0.2, mean_meaning=0.15, spread=0.05,
@@ -27,7 +28,7 @@ NOTHING = About(
 
 
 def make_ranked(score: float, coverage: float = 0.5, **signals: float) -> RankedFile:
-    evidence = Evidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
+    evidence = TextEvidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
     candidate = Candidate(1, "a.py", 1, "python", FileKind.CODE, evidence)
     named = {"name": 0.0, "definition": 0.0, "meaning": 0.0} | signals
     return RankedFile(candidate, score, named, coverage)
