@@ -9,7 +9,7 @@ import pytest
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import migrate
-from codebase_mcp.database.nearest import NearIndex, sealed_times, tend
+from codebase_mcp.database.nearest import NearIndex, maintain_near_indexes, sealed_times
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION
@@ -117,12 +117,12 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
         first = await fill(tx, "first", 32, MANY)
         snapshot = await add_files(tx, first)
         await store.settle(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         second = await fill(tx, "second", 24, MANY)  # the first one's index takes no harm
         await store.open_snapshot(tx, REPOSITORY, second, rebuild=True)
         await store.settle(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     filters = {"snapshots": f"{{{snapshot.id}}}", "languages": None, "directory": None}
     filters["extensions"] = ["py"]
     async with database.transaction(project, readonly=True) as tx:
@@ -151,7 +151,7 @@ async def test_a_small_model_beside_a_large_one_is_compared_exactly(
         await add_files(tx, large, 500)
         await store.open_snapshot(tx, REPOSITORY, small, rebuild=True)
         await store.settle(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, large)
         assert not await near_indexes(tx, small)
@@ -177,7 +177,7 @@ async def test_vectors_too_long_for_an_index_are_all_compared(
             " SELECT profile_id, blob_id, n, dense FROM chunk_vector, generate_series(1, 400) AS n"
         )
         await store.settle(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert not await near_indexes(tx, long)
         vector = await nearest_to(tx, long, 7)
@@ -196,7 +196,7 @@ async def test_an_index_goes_with_the_last_snapshot_of_its_profile(
     async with database.transaction(project) as tx:
         profile = await fill(tx, "gone", 8, 500)
         await add_files(tx, profile, 500)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         assert await near_indexes(tx, profile)
         await store.remove_repository(tx, REPOSITORY)

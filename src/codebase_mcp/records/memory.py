@@ -21,7 +21,7 @@ from codebase_mcp.counting import Lexicon, term_table
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import tend_vector_index, wants_vector_index
+from codebase_mcp.database.vectors import maintain_vector_index, wants_vector_index
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound
@@ -294,7 +294,7 @@ async def tend_index(tx: Transaction, model: Model) -> None:
     await tx.lock("memory index")
     row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
-    await tend_vector_index(tx, model.facts.dimension, row[1])
+    await maintain_vector_index(tx, model.facts.dimension, row[1])
 
 
 async def _write_anew(tx: Transaction, prepared: Mapping[UUID, Prepared], *, anyway: bool) -> None:

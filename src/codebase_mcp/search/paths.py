@@ -1,4 +1,4 @@
-"""What does a path alone say about a file? Pure; nothing of it is stored, so nothing goes stale."""
+"""What does a path alone say about a file? Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """The words and marks of one path. ``name`` are harsh stems of the file name's parts."""
+    """The words and kinds of one path. ``name`` are harsh stems of the file name's parts."""
 
     name: tuple[str, ...]
     name_parts: tuple[str, ...]
@@ -37,7 +37,7 @@ class PathFacts:
 
 @lru_cache(maxsize=50_000)
 def path_facts(path: str) -> PathFacts:
-    """Take a path apart."""
+    """The facts that a path says."""
     name, folders = path_parts(path)
     parts = tuple(dict.fromkeys(name))
     return PathFacts(
@@ -51,7 +51,7 @@ def path_facts(path: str) -> PathFacts:
     )
 
 
-# How much a file of a kind is worth less than code, as an answer about behaviour.
+# How much less a file of a kind is worth than code, as an answer about behaviour.
 KIND_PENALTY = {
     FileKind.CODE: 0.0,
     FileKind.TEST: 1.0,
