@@ -148,7 +148,7 @@ async def load_scope(
         parameters = repository | filters.parameters() | {"most": FEW_TEXTS + 1}
         statements.append((_SQL["scope_texts"], parameters))
     if with_secondary:
-        statements.append((_SQL["second_tier"], {}))
+        statements.append((_SQL["secondary_profile"], {}))
     statements.append((_SQL["prepare"], _INDEX_SEARCH))
     rows, found, *others, [prepared] = await tx.fetch_many(statements)
     secondary = [Profile.from_row(row) for row in others.pop()] if with_secondary else []

@@ -32,7 +32,7 @@ WHERE s.active
   AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 LIMIT %(most)s;
 
--- name: second_tier
+-- name: secondary_profile
 -- The profile of the secondary model that searches use, if there is one.
 SELECT p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
        p.passage_prefix, p.slope, p.shift
