@@ -22,12 +22,20 @@ _EXAMPLE = re.compile(
 )
 
 
+# How many first letters decide whether two words may begin alike.
+MIN_PREFIX = 4
+
+
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """The words and kinds of one path. ``name`` are harsh stems of the file name's parts."""
+    """The words and kinds of one path.
+
+    ``name`` are harsh stems of the file name's parts, ``beginnings`` the parts' first letters.
+    """
 
     name: tuple[str, ...]
     name_parts: tuple[str, ...]
+    beginnings: frozenset[str]
     folder_stems: frozenset[str]
     depth: int
     is_legacy: bool
@@ -43,6 +51,7 @@ def path_facts(path: str) -> PathFacts:
     return PathFacts(
         name=tuple(dict.fromkeys(harsh_stem(part) for part in parts)),
         name_parts=parts,
+        beginnings=frozenset(part[:MIN_PREFIX] for part in parts),
         folder_stems=frozenset(stem(part) for part in folders),
         depth=path.count("/"),
         is_legacy=_LEGACY.search(path) is not None,

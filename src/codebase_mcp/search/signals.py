@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.evidence import Candidate, Definition, discounted_sum
-from codebase_mcp.search.paths import KIND_PENALTY, PathFacts, path_facts
+from codebase_mcp.search.paths import KIND_PENALTY, MIN_PREFIX, PathFacts, path_facts
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.tokens import word_stems
 
@@ -24,8 +24,6 @@ POSITION_DECAY = 0.35
 
 # A definition whose case differs from the query's counts less.
 OTHER_CASE = 0.5
-
-MIN_PREFIX = 4
 
 # A file may be named by a word of the query by chance, the more likely the more frequent the word
 # is. A word with this share of the rarest word's inverse document frequency counts fully.
@@ -113,7 +111,7 @@ SIGNALS = (
         "body",
         4.2,
         "the query's words in the file's chunks, beside the best file",
-        lambda files: _shares((c.evidence.body for c in files.candidates), files.best_coverage),
+        lambda files: _shares([c.evidence.body for c in files.candidates], files.best_coverage),
     ),
     Signal(
         "name",
@@ -131,19 +129,21 @@ SIGNALS = (
         "definition",
         3.0,
         "definitions of what the query names; a name with many definitions counts less",
-        lambda files: [_definition(files.query, c) for c in files.candidates],
+        lambda files: [
+            _definition(files.query, c) if c.evidence.definitions else 0.0 for c in files.candidates
+        ],
     ),
     Signal(
         "comments",
         1.6,
         "the query's words in the file's comments, beside the best file",
-        lambda files: _shares((c.evidence.comments for c in files.candidates), files.best_coverage),
+        lambda files: _shares([c.evidence.comments for c in files.candidates], files.best_coverage),
     ),
     Signal(
         "folders",
         0.8,
         "the query's words in the names of the file's folders, beside the best file",
-        lambda files: _shares(_in_folders(facts, files.frequency) for facts in files.paths),
+        lambda files: _shares([_in_folders(facts, files.frequency) for facts in files.paths]),
     ),
     Signal(
         "meaning",
@@ -162,7 +162,7 @@ SIGNALS = (
         4.5,
         "words that code uses for what is asked, as far as no file's name holds the query's words",
         lambda files: _shares(
-            (discounted_sum(c.evidence.expansion) for c in files.candidates), files.unnamed
+            [discounted_sum(c.evidence.expansion) for c in files.candidates], files.unnamed
         ),
     ),
     Signal(
@@ -208,11 +208,10 @@ SIGNALS = (
 WEIGHTS: Mapping[str, float] = {signal.name: signal.weight for signal in SIGNALS}
 
 
-def _shares(values: Iterable[float], scale: float = 1.0) -> list[float]:
+def _shares(values: Sequence[float], scale: float = 1.0) -> list[float]:
     """Each value as a share of the highest, times a scale."""
-    found = list(values)
-    top = max(found, default=0.0) or 1.0
-    return [scale * value / top for value in found]
+    top = max(values, default=0.0) or 1.0
+    return [scale * value / top for value in values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +273,11 @@ def name_signals(facts: PathFacts, words: QueryNameWords) -> tuple[float, float]
     if positions:
         share = len(positions) / len(facts.name)
         name = share / (1 + POSITION_DECAY * min(positions))
-    if len(positions) == len(facts.name):
+    # Few names begin like a query word, so the cheap check comes first.
+    if len(positions) == len(facts.name) or words.beginnings.isdisjoint(facts.beginnings):
         return name, 0.0
     related = 0
     for part, word in zip(facts.name_parts, facts.name, strict=False):
-        # Few names begin like a query word, so the cheap check comes first.
         if part[:MIN_PREFIX] in words.beginnings and word not in words.positions:
             related += any(_begin_alike(part, other) for other in words.parts)
     return name, related / len(facts.name)
@@ -297,11 +296,8 @@ def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
 
 
 def _definition(query: Query, candidate: Candidate) -> float:
-    definitions = candidate.evidence.definitions
-    if not definitions:
-        return 0.0
     share = DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE)
-    return share * definition_signal(query, definitions)
+    return share * definition_signal(query, candidate.evidence.definitions)
 
 
 def is_only_place(query: Query, candidate: Candidate) -> bool:
@@ -314,7 +310,7 @@ def is_only_place(query: Query, candidate: Candidate) -> bool:
 
 
 def _in_folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
-    return sum(frequency[stem] for stem in frequency.keys() & facts.folder_stems)
+    return sum([frequency[stem] for stem in facts.folder_stems if stem in frequency])
 
 
 def _kind(kind: FileKind, files: CandidateSet) -> float:
