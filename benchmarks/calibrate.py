@@ -3,12 +3,12 @@
     python benchmarks/quality.py --eval DIR --repos-dir DIR --everyday-dir DIR --dump DUMP.npz
     python benchmarks/calibrate.py DUMP.npz
 
-Prints the coefficients for ``search/confidence.py``. ``RELATED`` is fitted to tell the questions
-about the code from the unrelated ones, each set weighing as much; ``FLOOR`` is where ``LOST`` of
-the relevant files among the first ten are lost. ``MEANT`` is fitted on the candidates of the
-development queries, of those without file names and of the everyday ones. What is printed of how
-well it all holds is cross-validated over repositories, and over unrelated questions; the parts
-named "check" are never fitted to.
+Prints the coefficients for ``search/confidence.py``. ``RELATED_WEIGHTS`` is fitted to separate the
+questions about the code from the unrelated ones; each set has the same weight. ``FLOOR`` is where
+the share ``LOST`` of the relevant files among the first ten is lost. ``MATCH_WEIGHTS`` is fitted on
+the candidates of the development queries, of those without file names and of the everyday ones. The
+printed figures are cross-validated over repositories, and over unrelated questions; the parts named
+"check" are never used for fitting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.search.confidence import LEAST_LEAD, MEANT, MOST, RELATED
+from codebase_mcp.search.confidence import LEAST_LEAD, MATCH_WEIGHTS, MOST, RELATED_WEIGHTS
 from quality_dump import Dump, Numbers, read_dump
 from quality_report import BANDS, SURE
 from quality_scoring import DEPTH
@@ -30,26 +30,26 @@ from quality_scoring import DEPTH
 Flags = NDArray[np.bool_]
 
 FOLDS = 7
-# So little that questions of no kind lose more than 1 %; there is room among the unrelated ones.
+# With this share no kind of question loses more than 1 % of its relevant files.
 LOST = 0.004
 
-# As many unrelated questions are asked of every repository, they would outweigh all others.
+# Every repository gets all unrelated questions, so without weights they would outweigh the others.
 _SET_WEIGHTS = {"unrelated": 2.0}
 
-# What a score promises has to hold for questions of each kind.
-_MEANT_SETS = ("development", "unnamed", "everyday")
+# The sets on which scores are fitted: they have to hold for each kind of question.
+_MATCH_SETS = ("development", "unnamed", "everyday")
 
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """A logistic function of named facts; ``weights`` begin with the constant."""
+    """A logistic function of named features; ``weights`` begin with the intercept."""
 
     names: tuple[str, ...]
     weights: Numbers
 
-    def odds(self, facts: Numbers) -> Numbers:
-        """Log odds, a row of facts each."""
-        found: Numbers = self.weights[0] + facts @ self.weights[1:]
+    def odds(self, features: Numbers) -> Numbers:
+        """Log odds, one for each row of features."""
+        found: Numbers = self.weights[0] + features @ self.weights[1:]
         return found
 
     def __str__(self) -> str:
@@ -57,12 +57,12 @@ class Logistic:
         return "{\n" + "".join(f'    "{name}": {weight:.3f},\n' for name, weight in pairs) + "}"
 
 
-def fit(names: Sequence[str], facts: Numbers, truth: Flags, weights: Numbers) -> Logistic:
+def fit(names: Sequence[str], features: Numbers, truth: Flags, weights: Numbers) -> Logistic:
     """Logistic regression by iteratively reweighted least squares, with a little ridge.
 
-    ``weights`` say how much each row counts; they are brought to a mean of 1.
+    ``weights`` say how much each row counts; they are scaled to a mean of 1.
     """
-    design = np.column_stack([np.ones(len(facts)), facts])
+    design = np.column_stack([np.ones(len(features)), features])
     counted = weights / weights.mean()
     found = np.zeros(design.shape[1])
     ridge = 0.3 * np.eye(len(found))
@@ -76,16 +76,17 @@ def fit(names: Sequence[str], facts: Numbers, truth: Flags, weights: Numbers) ->
 
 
 class Questions:
-    """What the dump says of each question, as columns."""
+    """The questions of a dump as columns."""
 
     def __init__(self, dump: Dump) -> None:
         self.set = self._texts(dump, "set")
         self.split = self._texts(dump, "split")
         self.repository = self._texts(dump, "repository")
         self.text = self._texts(dump, "query")
-        names = tuple(name for name in RELATED if name != "intercept")
+        names = tuple(name for name in RELATED_WEIGHTS if name != "intercept")
         self.names = names
-        self.about = np.array([[q["about"][name] for name in names] for q in dump.questions])
+        rows = [[question["evidence"][name] for name in names] for question in dump.questions]
+        self.evidence = np.array(rows)
         self.relevant = np.array([dump.relevant[at][:DEPTH].sum() for _, at in dump])
         self.is_real = self.set != "unrelated"
         sizes = {name: (self.set == name).sum() for name in set(self.set)}
@@ -95,29 +96,29 @@ class Questions:
         return np.array([str(question[key]) for question in dump.questions])
 
     def folds(self) -> list[tuple[Flags, Flags]]:
-        """Which questions to fit on, and which to judge by, in turn.
+        """For each fold the questions to fit on, and those to evaluate on.
 
-        Those to fit on share neither repository nor unrelated text with the others.
+        The two share neither a repository nor the text of an unrelated question.
         """
         chance = np.random.default_rng(0)
-        part_of = {
-            name: place % FOLDS
-            for place, name in enumerate(chance.permutation(sorted(set(self.repository))))
+        fold_of = {
+            name: position % FOLDS
+            for position, name in enumerate(chance.permutation(sorted(set(self.repository))))
         }
         unrelated = chance.permutation(sorted(set(self.text[~self.is_real])))
-        said = {text: place % FOLDS for place, text in enumerate(unrelated)}
-        fold = np.array([part_of[name] for name in self.repository])
-        of_text = np.array([said.get(text, -1) for text in self.text])
-        return [((fold != k) & (of_text != k) & self.fitted, fold == k) for k in range(FOLDS)]
+        fold_of_text = {text: position % FOLDS for position, text in enumerate(unrelated)}
+        folds = np.array([fold_of[name] for name in self.repository])
+        text_folds = np.array([fold_of_text.get(text, -1) for text in self.text])
+        return [((folds != k) & (text_folds != k) & self.fitted, folds == k) for k in range(FOLDS)]
 
     @property
     def fitted(self) -> Flags:
-        """What may be looked at."""
+        """Which questions may be used for fitting."""
         return self.split != "check"
 
 
 def floor_of(questions: Questions, odds: Numbers, among: Flags) -> float:
-    """Under which odds ``LOST`` of the relevant files stand."""
+    """The odds below which the share ``LOST`` of the relevant files lies."""
     chosen = np.flatnonzero(among & questions.is_real)
     order = chosen[np.argsort(odds[chosen])]
     lost = np.cumsum(questions.relevant[order]) / questions.relevant[order].sum()
@@ -125,7 +126,7 @@ def floor_of(questions: Questions, odds: Numbers, among: Flags) -> float:
 
 
 def report_floor(questions: Questions, odds: Numbers, floor: float) -> None:
-    """Who passes, by set and split."""
+    """Print how many questions are above the floor, by set and split."""
     for name in sorted(set(questions.set)):
         for split in sorted(set(questions.split[questions.set == name])):
             here = (questions.set == name) & (questions.split == split)
@@ -135,8 +136,8 @@ def report_floor(questions: Questions, odds: Numbers, floor: float) -> None:
             print(f"  {name:12} {split:6} {above.mean():6.1%} pass, {lost:.1%} of relevant lost")
 
 
-def proofs_of(dump: Dump, related: Numbers) -> Numbers:
-    """What `confidence.proofs_of` says of each candidate, a column for each weight of ``MEANT``."""
+def file_evidence(dump: Dump, related: Numbers) -> Numbers:
+    """`confidence.file_evidence` for all candidates: a column for each of ``MATCH_WEIGHTS``."""
     question = dump.question_of()
     counts = np.diff(dump.starts)
     tops = dump.score[dump.starts[:-1][counts > 0]].repeat(counts[counts > 0])
@@ -154,11 +155,11 @@ def proofs_of(dump: Dump, related: Numbers) -> Numbers:
         "ahead": ahead,
         "related": related[question],
     }
-    return np.column_stack([columns[name] for name in MEANT if name != "intercept"])
+    return np.column_stack([columns[name] for name in MATCH_WEIGHTS if name != "intercept"])
 
 
 def report_bands(scores: Numbers, relevant: Flags, first: Flags) -> None:
-    """How many of the hits in each band of the score are relevant."""
+    """Print the share of relevant hits in each band of the score."""
     for low, high in BANDS:
         band = (scores >= low) & (scores < high)
         share = relevant[band].mean() if band.any() else float("nan")
@@ -179,44 +180,48 @@ def main() -> None:
     folds = asked.folds()
     held_out = np.zeros(len(asked.set))
     floors = np.zeros(len(asked.set))
-    for fitted, judged in folds:
-        found = fit(asked.names, asked.about[fitted], asked.is_real[fitted], asked.weight[fitted])
-        held_out[judged] = found.odds(asked.about[judged])
-        floors[judged] = floor_of(asked, found.odds(asked.about), fitted)
+    for fitted, evaluated in folds:
+        found = fit(
+            asked.names, asked.evidence[fitted], asked.is_real[fitted], asked.weight[fitted]
+        )
+        held_out[evaluated] = found.odds(asked.evidence[evaluated])
+        floors[evaluated] = floor_of(asked, found.odds(asked.evidence), fitted)
     chosen = asked.fitted
-    related = fit(asked.names, asked.about[chosen], asked.is_real[chosen], asked.weight[chosen])
-    odds = related.odds(asked.about)
+    related = fit(asked.names, asked.evidence[chosen], asked.is_real[chosen], asked.weight[chosen])
+    odds = related.odds(asked.evidence)
     floor = floor_of(asked, odds, chosen)
-    print(f"RELATED = {related}\nFLOOR = {floor:.2f}")
+    print(f"RELATED_WEIGHTS = {related}\nFLOOR = {floor:.2f}")
     print("cross-validated:")
     report_floor(asked, held_out - floors, 0.0)
     print("fitted on all but the check parts:")
     report_floor(asked, odds, floor)
 
     question = dump.question_of()
-    places = np.arange(len(dump.score)) - np.repeat(dump.starts[:-1], np.diff(dump.starts))
-    shown = (places < DEPTH) & np.isin(asked.set, _MEANT_SETS)[question]
-    proofs = proofs_of(dump, odds)
-    shown &= (proofs[:, [n for n in MEANT if n != "intercept"].index("lead")] >= LEAST_LEAD) & (
-        odds[question] >= floor
-    )
-    names = tuple(name for name in MEANT if name != "intercept")
-    sizes = {name: (shown & (asked.set[question] == name)).sum() for name in _MEANT_SETS}
+    positions = np.arange(len(dump.score)) - np.repeat(dump.starts[:-1], np.diff(dump.starts))
+    shown = (positions < DEPTH) & np.isin(asked.set, _MATCH_SETS)[question]
+    evidence = file_evidence(dump, odds)
+    shown &= (
+        evidence[:, [n for n in MATCH_WEIGHTS if n != "intercept"].index("lead")] >= LEAST_LEAD
+    ) & (odds[question] >= floor)
+    names = tuple(name for name in MATCH_WEIGHTS if name != "intercept")
+    sizes = {name: (shown & (asked.set[question] == name)).sum() for name in _MATCH_SETS}
     even = np.array([1 / sizes.get(name, np.inf) for name in asked.set])[question]
     chosen = shown & asked.fitted[question]
-    meant = fit(names, proofs[chosen], dump.relevant[chosen], even[chosen])
-    print(f"MEANT = {meant}")
-    scores = np.zeros(len(proofs))
-    for fitted, judged in folds:
+    match = fit(names, evidence[chosen], dump.relevant[chosen], even[chosen])
+    print(f"MATCH_WEIGHTS = {match}")
+    scores = np.zeros(len(evidence))
+    for fitted, evaluated in folds:
         here = shown & fitted[question]
-        found = fit(names, proofs[here], dump.relevant[here], even[here])
-        at = shown & judged[question]
-        scores[at] = np.sqrt(1 / (1 + np.exp(-found.odds(proofs[at]))))
-    for name in _MEANT_SETS:
+        found = fit(names, evidence[here], dump.relevant[here], even[here])
+        at = shown & evaluated[question]
+        scores[at] = np.sqrt(1 / (1 + np.exp(-found.odds(evidence[at]))))
+    for name in _MATCH_SETS:
         here = asked.set[question] == name
         print(f"cross-validated, {name}:")
-        report_bands(scores[shown & here], dump.relevant[shown & here], places[shown & here] == 0)
-        lost = dump.relevant & (places < DEPTH) & here & ~shown
+        report_bands(
+            scores[shown & here], dump.relevant[shown & here], positions[shown & here] == 0
+        )
+        lost = dump.relevant & (positions < DEPTH) & here & ~shown
         print(f"  relevant files not shown: {lost.sum()}")
 
 

@@ -3,12 +3,12 @@
     python benchmarks/quality.py --eval DIR --repos-dir DIR --everyday-dir DIR --dump DUMP.npz
     python benchmarks/fit_ranking.py DUMP.npz
 
-Starts from the weights in ``search/ranking.py`` and changes one after the other as long as the mean
-of the sets' figures rises: NDCG (everyday questions: the reciprocal rank), with ranks made smooth,
-so that a file which nearly overtakes another counts too (Qin, Liu and Li, "A general approximation
-framework for direct optimization of information retrieval measures", 2010). The same is done on all
-but one part of the repositories, in turn, and judged on that part: what is gained there is gained
-for repositories that nobody has seen. The parts named "check" are never fitted to.
+Starts from the weights in ``search/signals.py`` and changes one after the other as long as the mean
+of the sets' figures rises: NDCG (everyday questions: the reciprocal rank), with smooth ranks, so
+that a file which nearly overtakes another counts too (Qin, Liu and Li, "A general approximation
+framework for direct optimization of information retrieval measures", 2010). The fit is
+cross-validated over repositories, to show the gain on unseen ones. The parts named "check" are
+never used for fitting.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.search.ranking import WEIGHTS
+from codebase_mcp.search.signals import WEIGHTS
 from quality_dump import Dump, Numbers, read_dump
 from quality_scoring import DEPTH
 
 Flags = NDArray[np.bool_]
 
-# What a set's figure counts; none for "check".
+# The weight of each set's figure; "check" has none.
 SET_WEIGHTS: Mapping[str, float] = {
     "development": 1.0, "unnamed": 0.5, "forms": 0.5, "everyday": 0.5
 }  # fmt: skip
 FOLDS = 5
 
-# A difference of scores of so much is half a rank.
+# With this difference of scores a file counts as half a rank ahead.
 SMOOTH = 0.3
 
-# Of a question's targets the first few.
+# How many of a question's targets count.
 TARGETS = 4
 
-# What is tried for each weight.
+# The factors that are tried for each weight.
 _FACTORS = (0.0, 0.6, 0.8, 0.9, 1.1, 1.25, 1.6)
 _LEAST_GAIN = 5e-5
 _ROUNDS = 4
@@ -49,8 +49,8 @@ _ROUNDS = 4
 class Task:
     """Questions with their candidates, padded: question, candidate, signal.
 
-    ``score`` of what is no candidate is far below all others; ``met`` says which candidate meets
-    which target (question, target, candidate).
+    ``padding`` is 0 for candidates, and far below all scores for what only fills up the array.
+    ``met`` says which candidate meets which target (question, target, candidate).
     """
 
     signals: NDArray[np.float32]
@@ -67,7 +67,7 @@ class Task:
         return Task(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     def values(self, weights: Numbers, smooth: float = 0.0) -> Numbers:
-        """What the order by these weights is worth, a question each."""
+        """The figure of the order by these weights, for each question."""
         scores = self.signals @ weights.astype(np.float32) + self.padding
         gains = np.zeros(self.met.shape[:2])
         for target in range(self.met.shape[1]):
@@ -86,7 +86,7 @@ class Task:
         return result
 
     def figures(self, values: Numbers) -> dict[str, float]:
-        """The mean over repositories for each set, and for what of it is only looked at."""
+        """The mean over repositories, for each set and split."""
         found = {}
         for name in sorted(set(self.set)):
             for split in sorted(set(self.split[self.set == name])):
@@ -96,8 +96,8 @@ class Task:
                 found[f"{name} {split}".strip()] = float(np.mean(means))
         return found
 
-    def worth(self, weights: Numbers) -> float:
-        """What is to rise."""
+    def objective(self, weights: Numbers) -> float:
+        """The figure to maximise."""
         figures = self.figures(self.values(weights, SMOOTH))
         return sum(
             SET_WEIGHTS.get(name.split(" ", maxsplit=1)[0], 0.0) * value
@@ -134,24 +134,24 @@ def task_of(dump: Dump) -> Task:
 
 
 def climb(task: Task, start: Numbers) -> Numbers:
-    """Change one weight after the other as long as something is gained."""
-    weights, best = start.copy(), task.worth(start)
+    """Change one weight after the other as long as the figure rises."""
+    weights, best = start.copy(), task.objective(start)
     for _ in range(_ROUNDS):
         before = best
         for signal in range(len(weights)):
             for factor in _FACTORS:
                 tried = weights.copy()
                 tried[signal] = weights[signal] * factor
-                worth = task.worth(tried)
-                if worth > best + _LEAST_GAIN:
-                    best, weights = worth, tried
+                objective = task.objective(tried)
+                if objective > best + _LEAST_GAIN:
+                    best, weights = objective, tried
         if best - before < 10 * _LEAST_GAIN:
             break
     return weights
 
 
 def main() -> None:
-    """Read, fit, judge."""
+    """Read, fit, evaluate."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -159,12 +159,12 @@ def main() -> None:
     task = task_of(read_dump(parser.parse_args().dump))
     start = np.array(list(WEIGHTS.values()))
     names = np.random.default_rng(0).permutation(sorted(set(task.repository)))
-    values, judged = np.zeros(len(task.set)), np.zeros(len(task.set), bool)
+    values, evaluated = np.zeros(len(task.set)), np.zeros(len(task.set), bool)
     for fold in range(FOLDS):
         held_out = np.isin(task.repository, names[fold::FOLDS])
         weights = climb(task[~held_out], start)
         values[held_out] = task[held_out].values(weights)
-        judged |= held_out
+        evaluated |= held_out
     fitted = climb(task, start)
     columns = {
         "as they are": task.values(start),
@@ -175,10 +175,10 @@ def main() -> None:
     print(f"{'':20}" + "".join(f"{label:>26}" for label in columns))
     for name in figures["as they are"]:
         print(f"{name:20}" + "".join(f"{figures[label][name]:26.4f}" for label in columns))
-    print("\nfitted on all, brought to a weight of 4.2 for the body:")
+    print("\nfitted on all, scaled to a weight of 4.2 for the body:")
     scale = 4.2 / fitted[list(WEIGHTS).index("body")]
     for name, weight, before in zip(WEIGHTS, fitted, start, strict=True):
-        print(f'    "{name}": {weight * scale:.2f},  # was {before}')
+        print(f"    {name}: {weight * scale:.2f} (was {before})")
 
 
 if __name__ == "__main__":

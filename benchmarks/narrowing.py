@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from findings import NO_FILTER, SMALL_DIRECTORY
 from questions import Question, questions_within
 
@@ -26,14 +26,14 @@ WHERE s.active
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Filters, what to call them, and questions made of what they leave."""
+    """FileFilters, what to call them, and questions made of what they leave."""
 
     label: str
-    filters: Filters
+    filters: FileFilters
     own: tuple[Question, ...] = ()
 
 
-NOTHING = Narrowing(NO_FILTER, Filters())
+NOTHING = Narrowing(NO_FILTER, FileFilters())
 
 
 async def find_narrowings(tx: Transaction) -> tuple[list[Narrowing], list[str]]:
@@ -71,18 +71,20 @@ async def find_narrowings(tx: Transaction) -> tuple[list[Narrowing], list[str]]:
         f"a repository of two: {share(fewest)}",
     ]
     return [
-        Narrowing("languages of half", Filters(languages=half)),
-        Narrowing("one language", Filters(languages=(language,))),
-        Narrowing("one extension", Filters(extensions=(extension,))),
+        Narrowing("languages of half", FileFilters(languages=half)),
+        Narrowing("one language", FileFilters(languages=(language,))),
+        Narrowing("one extension", FileFilters(extensions=(extension,))),
         await _directory(tx, "a large directory", *large),
         await _directory(tx, SMALL_DIRECTORY, *small),
-        Narrowing("a repository of two", Filters(repository_id=repository_id)),
+        Narrowing("a repository of two", FileFilters(repository_id=repository_id)),
     ], notes
 
 
 async def _directory(tx: Transaction, label: str, repository_id: UUID, directory: str) -> Narrowing:
     own = await questions_within(tx, repository_id, directory)
-    return Narrowing(label, Filters(repository_id=repository_id, directory=directory), tuple(own))
+    return Narrowing(
+        label, FileFilters(repository_id=repository_id, directory=directory), tuple(own)
+    )
 
 
 def most(counts: Counter[str], least: float) -> tuple[str, ...]:

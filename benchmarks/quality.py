@@ -5,8 +5,8 @@
 
 ``--eval`` is the folder of the retrieval evaluation (``ndcg.py`` and its annotations),
 ``--repos-dir`` the trees that its ``materialise.py`` laid out, ``--everyday-dir`` those of
-``quality_trees.py``. ``--data-dir`` is kept, and makes the next run short. ``--dump`` writes what
-every candidate had to show, for ``calibrate.py`` and for other fits.
+``quality_trees.py``. ``--data-dir`` is kept, so the next run need not index again. ``--dump``
+writes the evidence for every candidate, for ``calibrate.py`` and for other fits.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from quality_run import Outcome, ask, bring_up_to_date
 async def measure(
     data_dir: Path, repositories: Sequence[Repository], dumping: Dumping, *, dump_all: bool
 ) -> list[Outcome]:
-    """Index each tree and ask it everything; candidates for nothing only if all are wanted."""
-    # The trees stand still, so nothing is looked at before a search.
+    """Index each tree and ask all its questions; ``dump_all`` includes those without targets."""
+    # The trees do not change, so searches need not check the files first.
     ours = {"CODEBASE_MCP_DATA_DIR": str(data_dir), "CODEBASE_MCP_CHECK_MS": "0"}
     outcomes: list[Outcome] = []
     async with await App.open(Settings.load({**os.environ, **ours})) as app:
@@ -59,7 +59,7 @@ async def measure(
 
 @contextmanager
 def data_folder(chosen: Path | None) -> Iterator[Path]:
-    """The folder that is kept, or one for this run."""
+    """The chosen data directory, or one for this run alone."""
     if chosen is not None:
         yield chosen
         return
@@ -71,7 +71,7 @@ def data_folder(chosen: Path | None) -> Iterator[Path]:
 
 
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """What the user said."""
+    """The command line options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -93,7 +93,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def repositories_of(options: argparse.Namespace) -> list[Repository]:
-    """The trees that are there, with what is asked of each."""
+    """The repositories whose trees exist, with their questions."""
     sets = options.sets.split(",")
     evaluation = Evaluation(options.eval.resolve(), options.repos_dir.resolve())
     repositories = development_repositories(evaluation, sets)
@@ -108,7 +108,7 @@ def main() -> None:
     former = json.loads(options.against.read_text()) if options.against else None
     repositories = repositories_of(options)
     if not repositories:
-        raise SystemExit("No trees there: run materialise.py, or quality_trees.py, first.")
+        raise SystemExit("No trees found: run materialise.py, or quality_trees.py, first.")
     dumping = Dumping()
     with data_folder(options.data_dir) as folder:
         work = measure(folder, repositories, dumping, dump_all=options.dump is not None)

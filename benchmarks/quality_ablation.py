@@ -1,8 +1,8 @@
-"""What does each signal give? The order of the candidates without it. Pure.
+"""What does each signal contribute? The order of the candidates without it. Pure.
 
-Nothing is indexed or searched again: what a signal added to a score is taken away, and the
-candidates are ordered anew. By file and without the floor, so the figures lie a little above those
-of the answers; development, unnamed and forms as NDCG@10, everyday as MRR@10.
+Nothing is indexed or searched again: what a signal added to a score is subtracted, and the
+candidates are sorted again. This is by file and without the floor, so the figures are a little
+above those of the answers; development, unnamed and forms as NDCG@10, everyday as MRR@10.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ COLUMNS: Mapping[str, Callable[[Question], bool]] = {
 
 
 def without(dump: Dump, is_dropped: Callable[[str], bool]) -> Numbers:
-    """The scores without what some signals add."""
+    """The scores without some signals."""
     columns = [number for number, name in enumerate(dump.names) if is_dropped(name)]
     scores: Numbers = dump.score - dump.added[:, columns].sum(axis=1)
     return scores
 
 
 def value_of(dump: Dump, scores: Numbers, wanted: Callable[[Question], bool]) -> float:
-    """What an order is worth over some questions: the mean over repositories of each one's mean."""
+    """The figure of an order over some questions: the mean over repositories of each one's mean."""
     chosen = dump.where(wanted)
     values = [(dump.questions[n]["repository"], dump.value(scores, n)) for n in chosen]
     return mean_of_means(grouped(values).values())
@@ -42,7 +42,7 @@ def orders(dump: Dump) -> dict[str, Numbers]:
     """The scores of each ablation by its name."""
     return {
         "all signals": dump.score,
-        "words only": without(dump, lambda name: name in {"meaning", "unnamed"}),
+        "words only": without(dump, lambda name: name in {"meaning", "meaning_unnamed"}),
         "meaning only": dump.facts["best_meaning"],
         **{
             f"without {name}": without(dump, lambda other, name=name: other == name)  # type: ignore[misc]
@@ -61,7 +61,7 @@ def ablations(dump: Dump) -> dict[str, dict[str, float]]:
 
 
 def table_lines(table: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The ablations to read, each with its difference to all signals."""
+    """The ablations as lines, each with its difference to all signals."""
     base = table["all signals"]
     lines = ["by file, no floor".ljust(22) + "".join(f"{column:>16}" for column in base)]
     for name, row in table.items():

@@ -1,7 +1,7 @@
-"""What did every candidate of every question have to show? One file of arrays, to fit weights on.
+"""What is the evidence for every candidate? One file of arrays, to fit weights on.
 
-Nothing here knows which signals there are: whatever a ranked file holds is written by its name. So
-weights can be fitted, and signals left out, without a database.
+Signals are written by name, whichever there are. So weights can be fitted, and signals left out,
+without a database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.search.search import Ranking
-from quality_queries import Asked, Repository
+from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH, name_held, ndcg, reciprocal
 
 Numbers = NDArray[np.float64]
@@ -33,15 +33,14 @@ _ARRAYS = ("starts", "path", "targets", "signals", "added", "score", "chunks")
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """The candidates of many questions, those of one together, in the order of their ranking.
+    """The candidates of many questions, question by question, in the order of their ranking.
 
-    ``questions`` says what was asked (``wanted``: how many targets there are; ``about``: what the
-    first files show of it), ``starts``
-    where the candidates of each begin. Of each candidate: ``targets`` are the targets that it
-    meets, as bits; ``signals`` are without weights, ``added`` is what each adds to ``score``, one
-    column for each of ``names``; ``facts`` holds more by name, among it the evidence that is not
-    divided by the best candidate's. ``chunks`` are what the lists found: candidate, ordinal, by
-    words, by meaning.
+    ``questions`` describes each question (``wanted`` is its number of targets, ``evidence`` the
+    fields of `QueryEvidence`); ``starts`` is where its candidates begin. For each candidate,
+    ``targets`` are the targets that it meets, as bits; ``signals`` are without weights, ``added``
+    is what each adds to ``score``, one column for each of ``names``; ``facts`` holds other values
+    by name, among them evidence that is not divided by the best candidate's. ``chunks`` are what
+    the lists found: candidate, ordinal, score by words, by meaning.
     """
 
     questions: list[dict[str, Any]]
@@ -62,7 +61,7 @@ class Dump:
         return np.not_equal(self.targets, 0)
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], slice]]:
-        """Each question with the place of its candidates."""
+        """Each question with the slice of its candidates."""
         for number, question in enumerate(self.questions):
             yield question, slice(int(self.starts[number]), int(self.starts[number + 1]))
 
@@ -75,13 +74,13 @@ class Dump:
         return self.signals[:, self.names.index(name)] if name in self.names else self.facts[name]
 
     def where(self, wanted: Callable[[dict[str, Any]], bool]) -> list[int]:
-        """The numbers of some questions."""
+        """The numbers of the questions that meet a condition."""
         return [number for number, question in enumerate(self.questions) if wanted(question)]
 
     def ranks(self, scores: Numbers, number: int) -> list[int | None]:
-        """Where the targets of a question stand when its candidates are ordered by some scores."""
+        """The ranks of a question's targets when its candidates are ordered by some scores."""
         at = slice(int(self.starts[number]), int(self.starts[number + 1]))
-        # Between equals the order of the ranking is kept.
+        # Candidates with equal scores keep the order of the ranking.
         met = self.targets[at][np.argsort(-scores[at], kind="stable")]
         found: list[int | None] = []
         for bit in range(self.questions[number]["wanted"]):
@@ -90,7 +89,7 @@ class Dump:
         return found
 
     def value(self, scores: Numbers, number: int) -> float:
-        """What an order is worth: MRR@10 for an everyday question, else NDCG@10 by file."""
+        """The figure of an order: MRR@10 for an everyday question, else NDCG@10 by file."""
         ranks = self.ranks(scores, number)
         if self.questions[number]["set"] == "everyday":
             return reciprocal(ranks)
@@ -99,7 +98,7 @@ class Dump:
 
 @dataclass(slots=True)
 class Dumping:
-    """Gathers candidates, question after question."""
+    """Collects candidates, question by question."""
 
     questions: list[dict[str, Any]] = field(default_factory=list)
     _starts: list[int] = field(default_factory=lambda: [0])
@@ -109,8 +108,8 @@ class Dumping:
     _added: list[dict[str, float]] = field(default_factory=list)
     _chunks: list[tuple[float, float, float, float]] = field(default_factory=list)
 
-    def add(self, repository: Repository, asked: Asked, ranking: Ranking) -> None:
-        """The candidates of one question."""
+    def add(self, repository: Repository, asked: EvalQuery, ranking: Ranking) -> None:
+        """Add the candidates of one question."""
         for file in ranking.files:
             candidate, evidence = file.candidate, file.candidate.evidence
             lists = (
@@ -142,11 +141,11 @@ class Dumping:
             self._signals.append(file.signals)
             self._added.append(file.weighted())
         self._starts.append(len(self._rows))
-        about = asdict(ranking.about)
-        self.questions.append(_facts_of(repository, asked) | {"about": about})
+        evidence = asdict(ranking.evidence)
+        self.questions.append(_facts_of(repository, asked) | {"evidence": evidence})
 
     def dump(self) -> Dump:
-        """All that was gathered."""
+        """All that was collected."""
         names = tuple(dict.fromkeys(name for signals in self._signals for name in signals))
         columns = {
             name: np.array([row[name] for row in self._rows], dtype=np.float64) for name in FACTS
@@ -167,7 +166,7 @@ class Dumping:
 
 
 def write_dump(dump: Dump, path: Path) -> None:
-    """A compressed file of numpy; what is no array is in it as JSON."""
+    """Write a compressed numpy file; everything but arrays is in it as JSON."""
     arrays: dict[str, Any] = {
         **{name: getattr(dump, name) for name in _ARRAYS},
         **{name: np.array(json.dumps(getattr(dump, name))) for name in _TEXTS},
@@ -178,7 +177,7 @@ def write_dump(dump: Dump, path: Path) -> None:
 
 
 def read_dump(path: Path) -> Dump:
-    """What `write_dump` wrote."""
+    """Read what `write_dump` wrote."""
     with np.load(path) as stored:
         arrays: dict[str, Any] = dict(stored)
     questions, names, paths = (json.loads(str(arrays.pop(name))) for name in _TEXTS)
@@ -186,7 +185,7 @@ def read_dump(path: Path) -> Dump:
     return Dump(questions=questions, names=tuple(names), paths=paths, facts=arrays, **taken)
 
 
-def _facts_of(repository: Repository, asked: Asked) -> dict[str, Any]:
+def _facts_of(repository: Repository, asked: EvalQuery) -> dict[str, Any]:
     return {
         "set": asked.set,
         "form": asked.form,

@@ -1,6 +1,6 @@
-"""How else do people write the same question? Pure, and the same each time.
+"""How else do people write the same question? Pure and deterministic.
 
-Polite, with a sentence about their day before it, with typing errors, without capitals, with the
+Politely, with a sentence about their day before it, with typing errors, without capitals, with the
 words in another order.
 """
 
@@ -40,19 +40,19 @@ _CONTEXT = (
     "There was a discussion about this last week and nobody knew the answer.",
 )
 
-# What a hurried hand does to a word: two letters in the wrong order, one twice, one missing.
-_SLIPS: tuple[Callable[[str, int], str], ...] = (
+# Typing errors: two letters in the wrong order, one twice, one missing.
+_TYPING_ERRORS: tuple[Callable[[str, int], str], ...] = (
     lambda word, at: word[:at] + word[at + 1] + word[at] + word[at + 2 :],
     lambda word, at: word[:at] + word[at] + word[at:],
     lambda word, at: word[:at] + word[at + 1 :],
 )
 
-# With so many long words there are two errors.
+# With at least this many long words there are two errors.
 _WORDS_OF_TWO_ERRORS = 4
 
 
 def polite(text: str, chance: random.Random) -> str:
-    """As one asks a person."""
+    """As people ask each other."""
     asking = _POLITE_QUESTION if _IS_QUESTION.match(text) else _POLITE_SUBJECT
     return chance.choice(asking).format(text)
 
@@ -78,7 +78,7 @@ def lower_cased(text: str, chance: random.Random) -> str:
 
 
 def shuffled(text: str, chance: random.Random) -> str:
-    """The words in another order; as it was where there is no other."""
+    """The words in another order; unchanged where there is no other order."""
     words = text.split()
     order = list(words)
     for _ in range(10):
@@ -98,16 +98,16 @@ FORMS: Mapping[str, Callable[[str, random.Random], str]] = {
 
 
 def in_form(form: str, text: str) -> str:
-    """A question in one of `FORMS`; the same for the same text, whatever else is asked."""
+    """A question in one of `FORMS`; the same text always gets the same form."""
     return FORMS[form](text, random.Random(f"{SEED} {form} {text}"))
 
 
 def _mistyped(word: str, chance: random.Random) -> str:
-    """The word with one slip that changes it."""
-    slips = [
+    """The word with one typing error that changes it."""
+    misspellings = [
         wrong
-        for slip in _SLIPS
+        for make_error in _TYPING_ERRORS
         for at in range(1, len(word) - 1)
-        if (wrong := slip(word, at)) != word
+        if (wrong := make_error(word, at)) != word
     ]
-    return chance.choice(slips)
+    return chance.choice(misspellings)

@@ -1,9 +1,9 @@
-"""What is asked of which repositories? The sets of questions, each with its targets.
+"""Which questions are asked of which repositories? The sets of questions, with their targets.
 
 ``development`` are the annotated queries of the evaluation; ``unnamed`` the same without the words
-of their targets' file names; ``forms`` the same as other people would write them; ``everyday`` are
-our own, in words that the code does not use, of other repositories; ``unrelated`` have to do with
-no repository. The evaluation and all trees are folders that the user names.
+of their targets' file names; ``forms`` the same in other people's wording; ``everyday`` are our own
+questions to other repositories, in words that the code does not use; ``unrelated`` have to do with
+no repository. The evaluation and all trees are folders given on the command line.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ QUERIES_OF_A_FORM = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question to a repository. ``original`` is the development query that it was made of."""
+class EvalQuery:
+    """A question to a repository. ``original`` is the development query that it was made from."""
 
     set: str
     text: str
@@ -44,16 +44,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A tree to index, and what is asked of it."""
+    """A tree to index, and the questions to ask."""
 
     name: str
     language: str
     root: Path
-    asked: tuple[Asked, ...]
+    asked: tuple[EvalQuery, ...]
 
 
 class Evaluation:
-    """The annotated queries of an evaluation folder, over the trees that are there."""
+    """The annotated queries of an evaluation folder, for the trees that exist."""
 
     def __init__(self, folder: Path, repos_dir: Path) -> None:
         if str(folder) not in sys.path:
@@ -63,7 +63,7 @@ class Evaluation:
 
     @cached_property
     def specs(self) -> list[dict[str, Any]]:
-        """The repositories whose trees are there."""
+        """The repositories whose trees exist."""
         return [s for s in self._ndcg.load_repos() if (self._repos_dir / s["name"]).is_dir()]
 
     def root(self, spec: Mapping[str, Any]) -> Path:
@@ -71,11 +71,11 @@ class Evaluation:
         root = self._repos_dir / str(spec["name"]) / str(spec.get("benchmark_root") or "")
         return root.resolve()
 
-    def queries(self, spec: Mapping[str, Any]) -> list[Asked]:
+    def queries(self, spec: Mapping[str, Any]) -> list[EvalQuery]:
         """The annotated queries of a repository."""
         tree = self._ndcg.Tree.of(self._repos_dir / spec["name"], spec.get("benchmark_root"))
         return [
-            Asked(
+            EvalQuery(
                 "development",
                 item["query"],
                 tuple(
@@ -91,7 +91,7 @@ class Evaluation:
 def development_repositories(evaluation: Evaluation, sets: Iterable[str]) -> list[Repository]:
     """The repositories of the evaluation with the questions of some sets."""
     queries = {spec["name"]: evaluation.queries(spec) for spec in evaluation.specs}
-    made: dict[str, Callable[[], Mapping[str, Sequence[Asked]]]] = {
+    made: dict[str, Callable[[], Mapping[str, Sequence[EvalQuery]]]] = {
         "development": lambda: queries,
         "unnamed": lambda: unnamed(queries, read_json(FOLDER / "unnamed.json")),
         "forms": lambda: in_all_forms(queries),
@@ -110,14 +110,14 @@ def development_repositories(evaluation: Evaluation, sets: Iterable[str]) -> lis
 
 
 def everyday_repositories(trees: Path, sets: Iterable[str]) -> list[Repository]:
-    """The repositories of the everyday questions whose trees are there, each at its root."""
+    """The repositories of the everyday questions whose trees exist, each at its root."""
     found = []
     for path in sorted(EVERYDAY.glob("*.json")):
         written = read_json(path)
         root = tree_of(trees, path.stem, written["root"])
         if root is None:
             continue
-        asked: list[Asked] = []
+        asked: list[EvalQuery] = []
         if "everyday" in sets:
             asked += [everyday(query, written["split"]) for query in written["queries"]]
         if "unrelated" in sets:
@@ -128,7 +128,7 @@ def everyday_repositories(trees: Path, sets: Iterable[str]) -> list[Repository]:
 
 
 def tree_of(trees: Path, name: str, root: str) -> Path | None:
-    """The folder to index: inside a tree, or the tree itself where it was laid out without more."""
+    """The folder to index: ``root`` inside a tree, or the tree itself where it lacks that."""
     whole = trees / name
     if not whole.is_dir():
         return None
@@ -136,37 +136,37 @@ def tree_of(trees: Path, name: str, root: str) -> Path | None:
     return (inner if inner.is_dir() else whole).resolve()
 
 
-def everyday(query: Mapping[str, Any], split: str) -> Asked:
+def everyday(query: Mapping[str, Any], split: str) -> EvalQuery:
     """A question of the everyday set; paths are relative to the root."""
     targets = tuple(
         Target(t["path"], frozenset([t["path"]]), (t["start_line"], t["end_line"]))
         for t in query["targets"]
     )
-    return Asked("everyday", query["query"], targets, split=split)
+    return EvalQuery("everyday", query["query"], targets, split=split)
 
 
 def unnamed(
-    queries: Mapping[str, Sequence[Asked]], written: Iterable[Mapping[str, str]]
-) -> dict[str, list[Asked]]:
-    """The queries without the words of their targets' file names, where that was meaningful."""
+    queries: Mapping[str, Sequence[EvalQuery]], written: Iterable[Mapping[str, str]]
+) -> dict[str, list[EvalQuery]]:
+    """The queries without the words of their targets' file names, where that makes sense."""
     known = {(name, one.text): one for name, some in queries.items() for one in some}
-    made: defaultdict[str, list[Asked]] = defaultdict(list)
+    made: defaultdict[str, list[EvalQuery]] = defaultdict(list)
     for entry in written:
         one = known.get((entry["repository"], entry["original"]))
         if one is not None:
             made[entry["repository"]].append(
-                Asked("unnamed", entry["query"], one.targets, one.text, category=one.category)
+                EvalQuery("unnamed", entry["query"], one.targets, one.text, category=one.category)
             )
     return made
 
 
-def in_all_forms(queries: Mapping[str, Sequence[Asked]]) -> dict[str, list[Asked]]:
-    """For each form as many queries that it changes, in turn from every repository."""
-    made: defaultdict[str, list[Asked]] = defaultdict(list)
+def in_all_forms(queries: Mapping[str, Sequence[EvalQuery]]) -> dict[str, list[EvalQuery]]:
+    """For each form the same number of queries that it changes, in turn from every repository."""
+    made: defaultdict[str, list[EvalQuery]] = defaultdict(list)
     for form in FORMS:
         changed = {
             name: [
-                Asked("forms", text, one.targets, one.text, form, one.category)
+                EvalQuery("forms", text, one.targets, one.text, form, one.category)
                 for one in some
                 if (text := in_form(form, one.text)) != one.text
             ]
@@ -178,9 +178,9 @@ def in_all_forms(queries: Mapping[str, Sequence[Asked]]) -> dict[str, list[Asked
 
 
 def in_turn(
-    groups: Mapping[str, Sequence[Asked]], chance: random.Random
-) -> list[tuple[str, Asked]]:
-    """One of each group, then another of each, drawn by chance, until all are taken."""
+    groups: Mapping[str, Sequence[EvalQuery]], chance: random.Random
+) -> list[tuple[str, EvalQuery]]:
+    """One of each group, then another of each, drawn at random, until all are taken."""
     drawn = {name: chance.sample(group, len(group)) for name, group in groups.items()}
     longest = max(map(len, drawn.values()), default=0)
     return [
@@ -191,11 +191,13 @@ def in_turn(
     ]
 
 
-def unrelated(names: Iterable[str], written: Sequence[Mapping[str, Any]]) -> dict[str, list[Asked]]:
-    """What has to do with no repository, but for those that an entry excepts."""
+def unrelated(
+    names: Iterable[str], written: Sequence[Mapping[str, Any]]
+) -> dict[str, list[EvalQuery]]:
+    """The questions about other things, but for the repositories that an entry excludes."""
     return {
         name: [
-            Asked("unrelated", entry["query"], category=entry["kind"], split=entry["split"])
+            EvalQuery("unrelated", entry["query"], category=entry["kind"], split=entry["split"])
             for entry in written
             if name not in entry.get("except", ())
         ]
@@ -204,5 +206,5 @@ def unrelated(names: Iterable[str], written: Sequence[Mapping[str, Any]]) -> dic
 
 
 def read_json(path: Path) -> Any:
-    """What a file of the sets holds."""
+    """The content of a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""What do the answers amount to? Records of questions in, figures and a page out. Pure.
+"""How good are the answers? Records of questions in, figures and a page out. Pure.
 
-A record is what one question got, as it stands in the JSON file, so a former run is read the same
+A record is the answer to one question as the JSON file holds it, so a former run is read the same
 way. Averages are over repositories, of each one's mean, as in the retrieval evaluation; those of
 the everyday questions are over the questions.
 """
@@ -33,7 +33,7 @@ RANKED_SETS = ("development", "unnamed", "forms")
 
 
 def record_of(outcome: Outcome) -> dict[str, Any]:
-    """One question and what it got, for the JSON file."""
+    """One question and its answer, for the JSON file."""
     asked, targets = outcome.asked, outcome.asked.targets
     files = files_of(targets)
     ranks = ranks_of(by_file(outcome.hits), files)
@@ -88,7 +88,7 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def page(figures: Mapping[str, Any]) -> list[str]:
-    """The figures as lines to read."""
+    """The figures as lines of text."""
     shown: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
         "development": _development_lines,
         "unnamed": _unnamed_lines,
@@ -109,7 +109,7 @@ def page(figures: Mapping[str, Any]) -> list[str]:
 
 
 def comparison(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
-    """What changed since a former run, on the questions that both have with the same targets."""
+    """The changes since a former run, for questions with the same targets in both."""
     known = {_key(record): record for record in before}
     pairs = [(known[key], record) for record in after if (key := _key(record)) in known]
     lines = [f"since the former run, {len(pairs)} questions in both:"]
@@ -132,7 +132,7 @@ def comparison(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
 
 
 def worst(records: Sequence[Record], count: int) -> list[str]:
-    """The questions of each set that got least."""
+    """The questions of each set with the lowest figures."""
     lines = []
     for name, value in (*((s, "ndcg10") for s in RANKED_SETS), ("everyday", "reciprocal_rank")):
         of_set = sorted((r for r in records if r["set"] == name), key=lambda r: float(r[value]))
@@ -172,7 +172,7 @@ def _development(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _confidence(records: Sequence[Record]) -> dict[str, Any]:
-    """How far the scores of hits can be relied upon, by file."""
+    """How well the scores of hits hold, by file."""
     hits = [(score, is_relevant) for r in records for _, score, is_relevant in r["hits"]]
     bands = {}
     for low, high in BANDS:
@@ -201,7 +201,7 @@ def _unnamed(records: Sequence[Record], originals: Mapping[Any, Record]) -> dict
 
 
 def _unaltered(records: Sequence[Record], originals: Mapping[Any, Record]) -> float | None:
-    """What the same questions got as they were; None where that was not asked."""
+    """The figure of the same questions unaltered; None where these were not asked."""
     keys = [(r["repository"], r["original"]) for r in records]
     return _score(originals[key] for key in keys) if all(k in originals for k in keys) else None
 
@@ -223,15 +223,15 @@ def _everyday(records: Sequence[Record]) -> dict[str, Any]:
     parts |= {split: [r for r in records if r["split"] == split] for split in ("tune", "check")}
     repositories = sorted({r["repository"] for r in records})
     return {
-        **{name: _found_again(part) for name, part in parts.items() if part},
+        **{name: _file_figures(part) for name, part in parts.items() if part},
         "repository": {
-            n: _found_again([r for r in records if r["repository"] == n]) for n in repositories
+            n: _file_figures([r for r in records if r["repository"] == n]) for n in repositories
         },
     }
 
 
-def _found_again(records: Sequence[Record]) -> dict[str, float]:
-    """By file, and of the right files that came first, how many showed the right lines."""
+def _file_figures(records: Sequence[Record]) -> dict[str, float]:
+    """Figures by file; ``line_hit`` is the share of right first files with the right lines."""
     shown = [r["shows_lines"] for r in records if r["shows_lines"] is not None]
     return {
         "queries": len(records),
@@ -368,7 +368,7 @@ def _difference(
 
 
 def _moved(pairs: Sequence[tuple[Record, Record]], count: int = 8) -> list[str]:
-    """The questions that lost and won most."""
+    """The questions that lost and gained most."""
     changes = sorted(
         ((a["ndcg10"] - b["ndcg10"], a) for b, a in pairs), key=lambda change: change[0]
     )

@@ -1,7 +1,7 @@
-"""What do our index and search answer? The whole real path: PostgreSQL, indexing, search.
+"""What do our index and search answer? The real path: PostgreSQL, indexing, search.
 
-Each tree is a project of its own, so one tree's files never answer for another. A data directory
-that is kept makes the next run short: a tree that did not change is not indexed again.
+Each tree is a project of its own, so one tree's files never answer for another. With a data
+directory that is kept, a tree that did not change is not indexed again.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from dataclasses import dataclass
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Ranking, Request
-from quality_queries import Asked, Repository
-from quality_scoring import DEPTH, Place, Target, name_held, ranks_of
+from quality_queries import EvalQuery, Repository
+from quality_scoring import DEPTH, ResultLines, Target, name_held, ranks_of
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a question got.
+    """The answer to a question.
 
-    ``candidate_ranks`` says for each target where its file stands among all candidates. Of those of
-    the first ten candidates that are relevant, ``lost`` is how many were not shown.
+    ``candidate_ranks`` is the rank of each target's file among all candidates. ``relevant`` counts
+    the relevant ones of the first ten candidates, ``lost`` those of them that were not shown.
     """
 
     repository: str
     language: str
-    asked: Asked
-    hits: tuple[Place, ...]
+    asked: EvalQuery
+    hits: tuple[ResultLines, ...]
     candidate_ranks: tuple[int | None, ...] = ()
     relevant: int = 0
     lost: int = 0
@@ -45,9 +45,9 @@ class Outcome:
 
 
 async def bring_up_to_date(app: App, repository: Repository) -> int:
-    """Index a tree with the model and the program of now; how many files that took.
+    """Index a tree with the current model and program; the number of indexed files.
 
-    What another version of either made is made anew: figures of an old index would mislead.
+    An index of another version of either is rebuilt, since its figures would mislead.
     """
     project = project_of(repository.root)
     report = await app.index(repository.root, project)
@@ -61,19 +61,19 @@ async def bring_up_to_date(app: App, repository: Repository) -> int:
 async def ask(
     app: App,
     repository: Repository,
-    asked: Asked,
-    dump: Callable[[Repository, Asked, Ranking], None] | None,
+    asked: EvalQuery,
+    dump: Callable[[Repository, EvalQuery, Ranking], None] | None,
 ) -> Outcome:
-    """Search as a client does; where there are targets, look at the candidates too."""
+    """Search as a client does; where there are targets, examine the candidates too."""
     project = project_of(repository.root)
     report = await app.search(asked.text, project, Request(limit=DEPTH, context_lines=0))
     hits = tuple(
-        Place(hit.file_path, hit.start_line, hit.end_line, hit.similarity_score)
+        ResultLines(hit.file_path, hit.start_line, hit.end_line, hit.similarity_score)
         for hit in report.answer.hits
     )
     if not asked.targets and dump is None:
         return Outcome(repository.name, repository.language, asked, hits)
-    ranking = await app.rank(asked.text, project, Filters())
+    ranking = await app.rank(asked.text, project, FileFilters())
     if dump is not None:
         dump(repository, asked, ranking)
     shown = {hit.file_path for hit in report.answer.hits}
@@ -92,7 +92,7 @@ async def ask(
 
 
 def is_relevant(path: str, targets: Sequence[Target]) -> bool:
-    """Whether a file is one that a question means."""
+    """Whether a file is in a target."""
     return any(path in target.files for target in targets)
 
 

@@ -1,7 +1,7 @@
-"""How good is a list of places for a question? Pure.
+"""How good is a list of results for a question? Pure.
 
-The scores are those of the retrieval evaluation (``ndcg.py`` of ``--eval``): a place meets a target
-when its file is one of the target's and, where the target has lines, its lines overlap them.
+The scores are those of the retrieval evaluation (``ndcg.py`` of ``--eval``): a result meets a
+target when its file is one of the target's and, where the target has lines, its lines overlap them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Held = Literal["none", "part", "full"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Lines of a file, and how similar they were said to be."""
+class ResultLines:
+    """A result: lines of a file, with their score."""
 
     path: str
     first: int
@@ -43,25 +43,25 @@ class Target:
     files: frozenset[str]
     span: tuple[int, int] | None = None
 
-    def is_met_by(self, place: Place) -> bool:
-        """Whether a place shows it."""
-        return place.path in self.files and (
-            self.span is None or (place.first <= self.span[1] and place.last >= self.span[0])
+    def is_met_by(self, result: ResultLines) -> bool:
+        """Whether a result shows it."""
+        return result.path in self.files and (
+            self.span is None or (result.first <= self.span[1] and result.last >= self.span[0])
         )
 
 
-def ranks_of(places: Sequence[Place], targets: Iterable[Target]) -> list[int | None]:
-    """For each target the rank (1 is best) of the first place that meets it."""
+def ranks_of(results: Sequence[ResultLines], targets: Iterable[Target]) -> list[int | None]:
+    """For each target the rank (1 is best) of the first result that meets it."""
     return [
-        next((rank for rank, place in enumerate(places, 1) if target.is_met_by(place)), None)
+        next((rank for rank, result in enumerate(results, 1) if target.is_met_by(result)), None)
         for target in targets
     ]
 
 
 def ndcg(ranks: Iterable[int | None], wanted: int, depth: int = DEPTH) -> float:
-    """Binary-gain NDCG: each rank found gains 1/log2(rank+1), against all wanted on top.
+    """Binary-gain NDCG: each rank found gains 1/log2(rank+1), relative to all wanted on top.
 
-    Targets that the same place meets gain once.
+    Targets that the same result meets gain once.
     """
     if wanted <= 0:
         return 0.0
@@ -76,11 +76,11 @@ def reciprocal(ranks: Iterable[int | None], depth: int = DEPTH) -> float:
     return 1 / min(found) if found else 0.0
 
 
-def by_file(places: Iterable[Place]) -> list[Place]:
-    """The first place of each file."""
-    firsts: dict[str, Place] = {}
-    for place in places:
-        firsts.setdefault(place.path, place)
+def by_file(results: Iterable[ResultLines]) -> list[ResultLines]:
+    """The first result of each file."""
+    firsts: dict[str, ResultLines] = {}
+    for result in results:
+        firsts.setdefault(result.path, result)
     return list(firsts.values())
 
 
@@ -89,10 +89,10 @@ def files_of(targets: Iterable[Target]) -> list[Target]:
     return list({target.files: Target(target.path, target.files) for target in targets}.values())
 
 
-def shows_the_lines(places: Sequence[Place], targets: Iterable[Target]) -> bool | None:
-    """Whether the first place shows the lines of a target; None where its file is a wrong one."""
-    of_file = [target for target in targets if places and places[0].path in target.files]
-    return any(target.is_met_by(places[0]) for target in of_file) if of_file else None
+def shows_the_lines(results: Sequence[ResultLines], targets: Iterable[Target]) -> bool | None:
+    """Whether the first result shows the lines of a target; None where its file is wrong."""
+    of_file = [target for target in targets if results and results[0].path in target.files]
+    return any(target.is_met_by(results[0]) for target in of_file) if of_file else None
 
 
 def name_held(text: str, paths: Iterable[str]) -> Held:

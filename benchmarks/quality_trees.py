@@ -20,7 +20,7 @@ from quality_queries import EVERYDAY, read_json
 
 
 def git_folder(checkouts: Path, repository: str) -> Path | None:
-    """Where the objects of a repository lie."""
+    """The git directory of a repository; None where there is no checkout."""
     owner, name = repository.split("/")
     for place in (name, f"{owner}/{name}", f"{owner}+{name}"):
         for inner in (".git", "", "repo", "repo/.git"):
@@ -31,7 +31,7 @@ def git_folder(checkouts: Path, repository: str) -> Path | None:
 
 
 def lay_out(git_dir: Path, revision: str, root: str, target: Path) -> int:
-    """Write the files of a revision below ``root``, with their whole paths; how many.
+    """Write the files of a revision below ``root``, with their whole paths; returns the number.
 
     Raises:
         RuntimeError: the repository lacks the revision or the folder.
@@ -42,14 +42,14 @@ def lay_out(git_dir: Path, revision: str, root: str, target: Path) -> int:
         raise RuntimeError(done.stderr.decode(errors="replace").strip())
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         files = [member for member in archive.getmembers() if member.isfile()]
-        # Python 3.11.4 and later refuse paths that lead elsewhere; git's own archives hold none.
+        # Python 3.11.4 and later refuse paths outside the target; git's archives have none.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(target, files)
     return len(files)
 
 
 def main() -> None:
-    """Lay out what is not there yet."""
+    """Lay out the trees that do not exist yet."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +71,7 @@ def main() -> None:
             missing += 1
             print(f"{written['repository']} {written['revision']}: {error}", file=sys.stderr)
     if missing:
-        raise SystemExit(f"{missing} repositories are not there; they are left out of the figures.")
+        raise SystemExit(f"{missing} repositories are missing; the figures are without them.")
 
 
 if __name__ == "__main__":

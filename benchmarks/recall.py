@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from codebase_mcp import App
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
 from questions import Question
 
@@ -62,7 +62,9 @@ async def exactly(app: App) -> AsyncIterator[App]:
             await here.tx.run_script(_INDEX_SCANS)
 
 
-async def recall(app: App, exact: App, questions: Sequence[Question], filters: Filters) -> Recall:
+async def recall(
+    app: App, exact: App, questions: Sequence[Question], filters: FileFilters
+) -> Recall:
     """Ask all questions both ways."""
     nearest, files, filled = [], [], []
     for question in questions:
@@ -77,7 +79,7 @@ async def recall(app: App, exact: App, questions: Sequence[Question], filters: F
     return Recall(mean(nearest), mean(files), mean(filled) if filled else None, len(filled))
 
 
-async def nearest_share(app: App, exact: App, text: str, filters: Filters) -> float | None:
+async def nearest_share(app: App, exact: App, text: str, filters: FileFilters) -> float | None:
     """The share of the nearest chunks that a search works with; None where there are none."""
     found, wanted = [await _nearest(one, text, filters) for one in (app, exact)]
     if not wanted:
@@ -86,14 +88,14 @@ async def nearest_share(app: App, exact: App, text: str, filters: Filters) -> fl
     return sum(cosine >= enough for cosine in found) / len(wanted)
 
 
-async def _nearest(app: App, text: str, filters: Filters) -> list[float]:
+async def _nearest(app: App, text: str, filters: FileFilters) -> list[float]:
     """The cosines of the chunks nearest in meaning, the nearest first."""
     files = (await app.rank(text, None, filters)).files
     cosines = (c for file in files for c in file.candidate.evidence.meaning.values())
     return sorted(cosines, reverse=True)[:NEAREST]
 
 
-async def _files(app: App, text: str, filters: Filters) -> set[tuple[object, str]]:
+async def _files(app: App, text: str, filters: FileFilters) -> set[tuple[object, str]]:
     """The files of the first hits."""
     report = await app.search(text, request=Request(filters, limit=LIMIT, context_lines=0))
     return {(hit.repository_id, hit.file_path) for hit in report.answer.hits}

@@ -44,7 +44,7 @@ from building import (
     until_settled,
 )
 from codebase_mcp import App
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings import Settings
 from corpora import Source, collect
@@ -79,7 +79,7 @@ class Bench:
     seconds: float
 
 
-async def timed(app: App, question: Question, filters: Filters = NOTHING.filters) -> float:
+async def timed(app: App, question: Question, filters: FileFilters = NOTHING.filters) -> float:
     """The ms that one search took."""
     started = time.perf_counter()
     await app.search(question.text, request=Request(filters))
@@ -87,7 +87,7 @@ async def timed(app: App, question: Question, filters: Filters = NOTHING.filters
 
 
 async def ask_all(
-    bench: Bench, filters: Filters = NOTHING.filters, *, rounds: int
+    bench: Bench, filters: FileFilters = NOTHING.filters, *, rounds: int
 ) -> dict[str, Latencies]:
     """One caller asks everything, some rounds of it; what each kind of question took."""
     work = Work(bench.server_pid)

@@ -45,8 +45,8 @@ from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
-from codebase_mcp.search.filters import Filters
-from codebase_mcp.search.help import Coverage, is_weak
+from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings import Settings, keep_caches_in
@@ -300,7 +300,7 @@ class App:
             answer, truth = await self.freshness.search(project, query, request)
             help_ = None
             if with_help and is_weak(answer.hits):
-                coverage = Coverage(truth.state, truth.files_pending, truth.files_failed)
+                coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)
                 help_ = await self._misses.help(project, query, request.filters, answer, coverage)
             notes: list[tuple[Note, ...]] = []
             if with_notes:
@@ -311,7 +311,7 @@ class App:
         latency_ms = (time.perf_counter() - started) * 1000
         return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_)
 
-    async def rank(self, query: str, project_id: str | None, filters: Filters) -> Ranking:
+    async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""
         project, _ = await self.resolver.resolve(project_id, ANONYMOUS)
         return await self._searcher.rank(project, query, filters)

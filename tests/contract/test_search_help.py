@@ -12,7 +12,7 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search import misses
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import WEAK
 from codebase_mcp.search.search import Request
 from codebase_mcp.search.vocabulary import Vocabulary
@@ -230,7 +230,7 @@ async def test_words_are_read_once_while_the_index_stays_as_it_is(
 async def test_words_are_kept_for_a_while(
     app: App, indexed: str, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(misses, "KEPT_S", 0.0)
+    monkeypatch.setattr(misses, "CACHED_S", 0.0)
     for _ in range(3):
         await app.search(FOREIGN, indexed, with_help=True)
     assert len(reads) == 3
@@ -243,12 +243,12 @@ async def test_words_of_a_few_code_bases_are_kept_those_asked_for_last(
     reads: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(misses, "KEPT", 2)
+    monkeypatch.setattr(misses, "MAX_CACHED", 2)
     filters = []
     for n in (1, 2, 3):  # as many names as the number says
         text = "".join(f"def part_{i}(raw):\n    return raw\n" for i in range(n))
         report = await app.index(make_repo({"a.py": text}, f"repo{n}"), project_id)
-        filters.append(Request(Filters(repository_id=report.run.repository_id)))
+        filters.append(Request(FileFilters(repository_id=report.run.repository_id)))
     for place in (0, 1, 0, 2, 0, 1):
         await app.search(FOREIGN, project_id, filters[place], with_help=True)
     assert reads == [1, 2, 3, 2]

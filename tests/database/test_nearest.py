@@ -20,7 +20,7 @@ from tests.database.test_vectors import (
 from codebase_mcp.database import nearest
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import dense_literal
-from codebase_mcp.database.nearest import NearestIndexes, tend
+from codebase_mcp.database.nearest import NearestIndexes, maintain_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.profile import Profile
@@ -29,9 +29,9 @@ from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.search.candidates import RANKED_BY_MEANING, find_candidates
 from codebase_mcp.search.database_lists import DatabaseLists
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.scope import Asked, load_scope
+from codebase_mcp.search.scope import QueryVector, load_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -76,16 +76,12 @@ def pieces_of_code() -> list[str]:
 
 
 async def nearest_by_search(
-    tx: Transaction,
-    profile: Profile,
-    question: str,
-    embedder: StaticEmbedder,
-    filters: Filters,
+    tx: Transaction, profile: Profile, question: str, embedder: StaticEmbedder, filters: FileFilters
 ) -> list[int]:
     """The texts that a search finds by meaning, the nearest first."""
     query = parse_query(question)
     scope = await load_scope(tx, query, {}, filters)
-    asked = Asked(scope.profiles[0], await embedder.embed_query(question))
+    asked = QueryVector(scope.profiles[0], await embedder.embed_query(question))
     assert asked.profile.id == profile.id
     found = await find_candidates(DatabaseLists(tx, scope), query, [asked], scope)
     by_meaning = [c for c in found.candidates if c.evidence.meaning]
@@ -114,29 +110,29 @@ async def test_the_index_finds_nearly_all_and_fills_the_limit_whatever_the_filte
             " WHEN blob_id %% 5 = 0 THEN 'some/' ELSE 'rest/' END || path"
         )
         await store.flush_and_analyze(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, profile)
         right = 0
         for question in QUESTIONS:
-            found = await nearest_by_search(tx, profile, question, embedder, Filters())
+            found = await nearest_by_search(tx, profile, question, embedder, FileFilters())
             vector = dense_literal(await embedder.embed_query(question))
             exact = await tx.fetch_all(EXACT, vector=vector)
             # Texts that are alike may change places.
             right += len({blob_id for blob_id, _ in exact} & set(found[:12]))
         assert right >= 0.99 * 10 * len(QUESTIONS)
         for filters in (
-            Filters(directory="few"),
-            Filters(directory="**/few"),
-            Filters(directory="some"),
-            Filters(extensions=("py",)),
-            Filters(languages=("python",), directory="rest"),
+            FileFilters(directory="few"),
+            FileFilters(directory="**/few"),
+            FileFilters(directory="some"),
+            FileFilters(extensions=("py",)),
+            FileFilters(languages=("python",), directory="rest"),
         ):
             for question in QUESTIONS[:5]:
                 found = await nearest_by_search(tx, profile, question, embedder, filters)
                 assert len(found) == RANKED_BY_MEANING, filters
         none = await nearest_by_search(
-            tx, profile, QUESTIONS[0], embedder, Filters(extensions=("rs",))
+            tx, profile, QUESTIONS[0], embedder, FileFilters(extensions=("rs",))
         )
         assert none == []
 
@@ -156,7 +152,7 @@ async def held_open(
     """A build that cannot end before the block does: it waits for an older transaction."""
     async with database.transaction(project) as older:
         await older.execute(FILL, profile_id=profile.id + 100, dimension=2, count=1)
-        task = asyncio.create_task(tend(database, project))
+        task = asyncio.create_task(maintain_near_indexes(database, project))
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with database.transaction(project, readonly=True) as tx:
@@ -187,11 +183,11 @@ async def test_searches_and_runs_go_on_while_an_index_is_built(
                 await tx.execute(FILL, profile_id=profile.id + 200, dimension=2, count=5)
                 await store.flush_and_analyze(tx)
             async with database.transaction(project, readonly=True) as tx:
-                scope = await load_scope(tx, parse_query("anything"), {}, Filters())
+                scope = await load_scope(tx, parse_query("anything"), {}, FileFilters())
                 assert scope.sealed == {}  # so the search compares all
                 rows = await tx.fetch_all("SELECT count(*) FROM chunk_vector")
                 assert rows == [(505,)]
-            await tend(database, project)  # somebody is at it already
+            await maintain_near_indexes(database, project)  # somebody is at it already
             async with database.transaction(project) as tx:
                 await store.remove_repository(tx, REPOSITORY)
         assert not task.done()
@@ -228,8 +224,8 @@ async def test_what_a_killed_build_left_is_dropped_by_the_next(
             await task
         async with database.transaction(project, readonly=True) as tx:
             assert await is_valid(tx) == [False]
-            assert (await load_scope(tx, parse_query("anything"), {}, Filters())).sealed == {}
-    await tend(database, project)
+            assert (await load_scope(tx, parse_query("anything"), {}, FileFilters())).sealed == {}
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await is_valid(tx) == [True]
 
@@ -238,7 +234,7 @@ async def test_newer_vectors_are_found_at_once_and_get_into_an_index_when_they_a
     few_are_many: None, database: Database, project: Project
 ) -> None:
     profile = await make_profile(database, project)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         first = await near_indexes(tx, profile)
         await tx.execute(
@@ -246,14 +242,14 @@ async def test_newer_vectors_are_found_at_once_and_get_into_an_index_when_they_a
             " SELECT profile_id, blob_id, n, dense FROM chunk_vector, generate_series(1, 2) AS n"
             " WHERE blob_id <= 40"
         )
-    await tend(database, project)  # 80 more: too few
+    await maintain_near_indexes(database, project)  # 80 more: too few
     async with database.transaction(project) as tx:
         assert await near_indexes(tx, profile) == first
         await tx.execute(
             "INSERT INTO chunk_vector (profile_id, blob_id, ordinal, dense)"
             " SELECT profile_id, blob_id, 9, dense FROM chunk_vector WHERE ordinal = 0"
         )
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         [second] = await near_indexes(tx, profile)
         assert second not in first
@@ -268,22 +264,22 @@ async def test_a_change_is_followed_by_a_build_in_the_background(
     monkeypatch.setattr(nearest, "QUIET_S", 0.0)
     profile = await make_profile(database, project)
     indexes = NearestIndexes(database)
-    indexes.look_at(project, {"first"})
-    await indexes.settled()
+    indexes.schedule(project, {"first"})
+    await indexes.wait_idle()
     async with database.transaction(project) as tx:
         [name] = await near_indexes(tx, profile)
         await tx.execute(f"DROP INDEX {name}")  # type: ignore[arg-type]
-    indexes.look_at(project, {"first"})
-    await indexes.settled()
+    indexes.schedule(project, {"first"})
+    await indexes.wait_idle()
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, profile) == []  # nothing had changed
-    indexes.look_at(project, {"second"})
-    await indexes.settled()
+    indexes.schedule(project, {"second"})
+    await indexes.wait_idle()
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, profile) == [name]
     await indexes.close()
-    indexes.look_at(project, {"third"})
-    await indexes.settled()
+    indexes.schedule(project, {"third"})
+    await indexes.wait_idle()
 
 
 async def test_the_secondary_model_has_an_index_of_its_own_until_it_is_dropped(
@@ -293,7 +289,7 @@ async def test_the_secondary_model_has_an_index_of_its_own_until_it_is_dropped(
     async with database.transaction(project) as tx:
         second = await secondary_model.open_secondary(tx, Profile(0, "second-two", "two", 4))
         await tx.execute(FILL, profile_id=second.id, dimension=4, count=500)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         assert len(await near_indexes(tx, first)) == len(await near_indexes(tx, second)) == 1
         assert await secondary_model.drop(tx)

@@ -9,10 +9,10 @@ import pytest
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import migrate
-from codebase_mcp.database.nearest import sealed_times, tend
+from codebase_mcp.database.nearest import NearIndex, maintain_near_indexes, sealed_times
 from codebase_mcp.database.projects import Project
-from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION, sized
+from codebase_mcp.database.queries import load_queries, write_numbers
+from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import store
 
@@ -61,7 +61,7 @@ async def plan_of(tx: Transaction, name: str, profile: Profile, sealed: int, **m
     """How a statement of the search is run, as the search runs it."""
     await tx.fetch_all(_SEARCH["prepare"], searched="100", most="20000")
     vector = await nearest_to(tx, profile, 7)
-    statement = sized(_SEARCH[name], profile.dimension, profile.id, sealed)
+    statement = NearIndex(profile.id, sealed).write_into(_SEARCH[name], dimension=profile.dimension)
     rows = await tx.fetch_all(
         "EXPLAIN " + statement,  # type: ignore[arg-type]
         vector=vector,
@@ -117,12 +117,12 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
         first = await fill(tx, "first", 32, MANY)
         snapshot = await add_files(tx, first)
         await store.flush_and_analyze(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         second = await fill(tx, "second", 24, MANY)  # the first one's index takes no harm
         await store.open_snapshot(tx, REPOSITORY, second, rebuild=True)
         await store.flush_and_analyze(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     filters = {"snapshots": f"{{{snapshot.id}}}", "languages": None, "directory": None}
     filters["extensions"] = ["py"]
     async with database.transaction(project, readonly=True) as tx:
@@ -134,7 +134,9 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
         for profile in (first, second):
             vector = await nearest_to(tx, profile, 7)
             sealed = await sealed_of(tx, profile)
-            statement = sized(_SEARCH["meaning_sealed"], profile.dimension, profile.id, sealed)
+            statement = NearIndex(profile.id, sealed).write_into(
+                _SEARCH["meaning_sealed"], dimension=profile.dimension
+            )
             for _ in range(7):  # from the sixth time on the statement is prepared
                 found = await tx.fetch_all(statement, vector=vector, limit=10, hidden="{}")
             assert 7 in {blob_id for blob_id, _, _ in found}
@@ -149,13 +151,16 @@ async def test_a_small_model_beside_a_large_one_is_compared_exactly(
         await add_files(tx, large, 500)
         await store.open_snapshot(tx, REPOSITORY, small, rebuild=True)
         await store.flush_and_analyze(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert await near_indexes(tx, large)
         assert not await near_indexes(tx, small)
         vector = await nearest_to(tx, small, 7)
         found = await tx.fetch_all(
-            sized(_SEARCH["meaning"], 8, small.id), vector=vector, limit=300, hidden="{}"
+            write_numbers(_SEARCH["meaning"], profile_id=small.id),
+            vector=vector,
+            limit=300,
+            hidden="{}",
         )
         assert len(found) == 100
 
@@ -172,12 +177,15 @@ async def test_vectors_too_long_for_an_index_are_all_compared(
             " SELECT profile_id, blob_id, n, dense FROM chunk_vector, generate_series(1, 400) AS n"
         )
         await store.flush_and_analyze(tx)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:
         assert not await near_indexes(tx, long)
         vector = await nearest_to(tx, long, 7)
         found = await tx.fetch_all(
-            sized(_SEARCH["meaning"], dimension, long.id), vector=vector, limit=401, hidden="{}"
+            write_numbers(_SEARCH["meaning"], profile_id=long.id),
+            vector=vector,
+            limit=401,
+            hidden="{}",
         )
     assert {blob_id for blob_id, _, _ in found} == {7}
 
@@ -188,7 +196,7 @@ async def test_an_index_goes_with_the_last_snapshot_of_its_profile(
     async with database.transaction(project) as tx:
         profile = await fill(tx, "gone", 8, 500)
         await add_files(tx, profile, 500)
-    await tend(database, project)
+    await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         assert await near_indexes(tx, profile)
         await store.remove_repository(tx, REPOSITORY)

@@ -11,7 +11,7 @@ from tests.embedding_server import EmbeddingServer
 from codebase_mcp.app import App
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.settings import Settings
 
 OLLAMA = "ollama/nomic-embed-text"
@@ -49,14 +49,14 @@ async def project_of(app: App, project_id: str) -> Project:
 
 async def nearness(app: App, project_id: str, query: str, path: str) -> float:
     """How near a file is to a question in meaning; 0 where it is not among the nearest."""
-    ranked = (await app.rank(query, project_id, Filters())).files
+    ranked = (await app.rank(query, project_id, FileFilters())).files
     of_path = (file.candidate for file in ranked if file.candidate.path == path)
     return max((candidate.evidence.best_meaning for candidate in of_path), default=0.0)
 
 
 async def tier_of_search(app: App, project_id: str, query: str = "authenticate") -> str | None:
-    """Whether an answer used the secondary model."""
-    return (await app.search(query, project_id)).answer.second_tier
+    """What part the second tier had in an answer."""
+    return (await app.search(query, project_id)).answer.secondary_model
 
 
 def code_texts(server: EmbeddingServer, word: str = "def number_") -> list[str]:

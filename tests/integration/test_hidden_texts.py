@@ -13,17 +13,17 @@ import pytest
 from codebase_mcp.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
 
 FILES = 1_100
 
 QUERIES = [
-    ("where are invoices settled", Filters()),
-    ("settle_invoice", Filters()),
-    ("invoice ledger rounding", Filters()),
-    ("settle_invoice", Filters(directory="billing")),
-    ("invoice", Filters(extensions=("py",))),
+    ("where are invoices settled", FileFilters()),
+    ("settle_invoice", FileFilters()),
+    ("invoice ledger rounding", FileFilters()),
+    ("settle_invoice", FileFilters(directory="billing")),
+    ("invoice", FileFilters(extensions=("py",))),
 ]
 
 

@@ -17,7 +17,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -255,7 +255,7 @@ async def test_a_cancelled_run_keeps_its_batches_and_the_next_finishes(
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    assert (await app.rank("number", project_id, Filters())).files  # a search would finish it
+    assert (await app.rank("number", project_id, FileFilters())).files  # a search would finish it
     [facts] = [one for one in await app.projects() if one.project.project_id == project_id]
     assert facts.repositories[0].files_pending > 0
     report = await app.index(root, project_id)

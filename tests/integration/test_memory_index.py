@@ -15,7 +15,7 @@ import codebase_mcp
 from codebase_mcp.app import App
 from codebase_mcp.index import plan
 from codebase_mcp.search import memory_indexes
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings import Settings
 
@@ -34,12 +34,12 @@ QUERIES = [
     "respellt the qestion",  # misspelt
 ]
 FILTERS = [
-    Filters(),
-    Filters(directory="search"),
-    Filters(directory="*/migrations"),
-    Filters(extensions=("py",)),
-    Filters(languages=("sql",), directory="index"),
-    Filters(directory="nowhere"),
+    FileFilters(),
+    FileFilters(directory="search"),
+    FileFilters(directory="*/migrations"),
+    FileFilters(extensions=("py",)),
+    FileFilters(languages=("sql",), directory="index"),
+    FileFilters(directory="nowhere"),
 ]
 
 
@@ -74,8 +74,8 @@ async def held(app: App, project_id: str) -> bool:
         return app.memory_indexes.get(here.project) is not None
 
 
-async def answer(app: App, project_id: str, query: str, filters: Filters) -> list[Any]:
-    """What is found, where, and how sure."""
+async def answer(app: App, project_id: str, query: str, filters: FileFilters) -> list[Any]:
+    """What is found, where, and how sure; by file, as nearly equal scores may change places."""
     report = await app.search(query, project_id, Request(filters))
     found = report.answer
     hits = [
@@ -88,7 +88,7 @@ async def answer(app: App, project_id: str, query: str, filters: Filters) -> lis
         )
         for hit in found.hits
     ]
-    return [found.total_count, dict(found.respelt), hits]
+    return [found.total_count, dict(found.respelt), sorted(hits)]
 
 
 def rounded(found: list[Any]) -> list[Any]:
@@ -116,7 +116,7 @@ async def test_each_repository_is_searched_alone(
 ) -> None:
     await app.index(tree, project_id)
     other = await app.index(make_repo({"a.py": "def parse_query(text):\n    pass\n"}), project_id)
-    filters = Filters(repository_id=other.run.repository_id)
+    filters = FileFilters(repository_id=other.run.repository_id)
     assert await held(app, project_id)
     found = await answer(app, project_id, "parse_query", filters)
     assert [hit[0] for hit in found[2]] == ["a.py"]

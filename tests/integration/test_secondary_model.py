@@ -158,7 +158,7 @@ async def test_chunks_without_secondary_vectors_are_at_no_disadvantage(
     assert (state.chunks_done, state.chunks_total) == (1, 2)
     for query in ("authenticate", "authenticate with a password"):
         found = await tiered.search(query, project_id)
-        assert found.answer.second_tier == "used"
+        assert found.answer.secondary_model == "used"
         assert {hit.file_path for hit in found.answer.hits} == {"login.py", "enter.py"}
     alone = await nearness(tiered, project_id, UNHEARD_OF, "enter.py")
     assert await nearness(tiered, project_id, UNHEARD_OF, "login.py") > alone + 0.2

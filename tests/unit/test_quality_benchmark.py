@@ -20,11 +20,19 @@ try:
     from quality_ablation import ablations, without
     from quality_dump import Dump, read_dump, write_dump
     from quality_forms import FORMS, in_form
-    from quality_queries import EVERYDAY, FOLDER, Asked, in_all_forms, read_json, unnamed, unrelated
+    from quality_queries import (
+        EVERYDAY,
+        FOLDER,
+        EvalQuery,
+        in_all_forms,
+        read_json,
+        unnamed,
+        unrelated,
+    )
     from quality_report import comparison, figures_of, page, record_of
     from quality_run import Outcome
     from quality_scoring import (
-        Place,
+        ResultLines,
         Target,
         interval,
         mean_of_means,
@@ -58,11 +66,11 @@ def make_record(query: str, ranks: list[int], repository: str = "one", **more: A
     targets = tuple(make_target(f"{number}.py") for number, _ in enumerate(ranks))
     wanted = dict(zip(ranks, targets, strict=True))
     hits = tuple(
-        Place(wanted[rank].path if rank in wanted else f"x{rank}.py", 1, 9, 0.95)
+        ResultLines(wanted[rank].path if rank in wanted else f"x{rank}.py", 1, 9, 0.95)
         for rank in range(1, max(ranks, default=0) + 1)
     )
     fields = {"set": "development", "text": query, "targets": targets, "original": query, **more}
-    return record_of(Outcome(repository, "python", Asked(**fields), hits, tuple(ranks)))
+    return record_of(Outcome(repository, "python", EvalQuery(**fields), hits, tuple(ranks)))
 
 
 def stems_of(text: str) -> set[str]:
@@ -88,13 +96,18 @@ def test_ndcg_discounts_by_rank(ranks: list[int | None], wanted: int, expected: 
 
 
 def test_the_first_place_of_a_file_counts_and_repeats_push_down() -> None:
-    places = [Place("b.py", 1, 9), Place("b.py", 10, 20), Place("a.py", 1, 5), Place("a.py", 6, 9)]
+    places = [
+        ResultLines("b.py", 1, 9),
+        ResultLines("b.py", 10, 20),
+        ResultLines("a.py", 1, 5),
+        ResultLines("a.py", 6, 9),
+    ]
     assert ranks_of(places, [make_target("a.py"), make_target("c.py")]) == [3, None]
     assert reciprocal([3, None]) == pytest.approx(1 / 3)
 
 
 def test_a_target_with_lines_is_met_by_lines_that_overlap() -> None:
-    places = [Place("a.py", 1, 9), Place("a.py", 10, 20)]
+    places = [ResultLines("a.py", 1, 9), ResultLines("a.py", 10, 20)]
     assert ranks_of(places, [make_target("a.py", (20, 30)), make_target("a.py", (21, 30))]) == [
         2,
         None,
@@ -103,10 +116,14 @@ def test_a_target_with_lines_is_met_by_lines_that_overlap() -> None:
 
 @pytest.mark.parametrize(
     ("place", "expected"),
-    [(Place("a.py", 10, 20), True), (Place("a.py", 31, 40), False), (Place("b.py", 10, 20), None)],
+    [
+        (ResultLines("a.py", 10, 20), True),
+        (ResultLines("a.py", 31, 40), False),
+        (ResultLines("b.py", 10, 20), None),
+    ],
 )
 def test_lines_are_judged_only_where_the_first_file_is_right(
-    place: Place, expected: bool | None
+    place: ResultLines, expected: bool | None
 ) -> None:
     assert shows_the_lines([place], [make_target("a.py", (15, 30))]) is expected
 
@@ -175,7 +192,7 @@ def test_forms_are_the_same_each_time() -> None:
 
 def test_each_form_is_asked_of_every_repository_at_most_a_hundred_times() -> None:
     queries = {
-        f"repository-{n}": [Asked("development", f"How {n} of {m} works") for m in range(20)]
+        f"repository-{n}": [EvalQuery("development", f"How {n} of {m} works") for m in range(20)]
         for n in range(21)
     }
     made = in_all_forms(queries)
@@ -199,7 +216,9 @@ def test_the_unnamed_queries_are_enough_and_each_is_made_of_another_one() -> Non
 
 
 def test_an_unnamed_query_keeps_its_targets_and_one_of_another_evaluation_is_left_out() -> None:
-    known = Asked("development", "route table", (make_target("routes.py"),), category="semantic")
+    known = EvalQuery(
+        "development", "route table", (make_target("routes.py"),), category="semantic"
+    )
     entry = {"repository": "one", "original": "route table", "query": "table"}
     made = unnamed({"one": [known]}, [entry, {**entry, "repository": "two"}])
     assert [(one.text, one.targets) for one in made["one"]] == [("table", known.targets)]

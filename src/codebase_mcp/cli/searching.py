@@ -77,7 +77,7 @@ async def _as_json(
 
 
 async def _report(shell: Shell, options: argparse.Namespace, project: str | None) -> SearchReport:
-    from codebase_mcp.search.filters import Filters  # noqa: PLC0415 - opened by now
+    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - opened by now
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     try:
@@ -86,7 +86,7 @@ async def _report(shell: Shell, options: argparse.Namespace, project: str | None
         message = f"--limit {error}"
         raise InvalidInput.of("limit", options.limit, message, rule=_LIMIT.words) from None
     file_type = check_file_type(options.file_type)
-    filters = Filters(
+    filters = FileFilters(
         extensions=(file_type.lower(),) if file_type else None,
         directory=check_directory(options.directory) or None,
     )

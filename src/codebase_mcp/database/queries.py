@@ -1,8 +1,10 @@
 """Where is the SQL of a module? In the ``.sql`` file next to it, each statement under its name.
 
 A statement is headed by ``-- name: get_task`` and a comment on its purpose, and takes named
-parameters (``%(task_id)s``). Statements are constants of the package, so they count as literal
-strings for the type checker: user input cannot become part of one.
+parameters (``%(task_id)s``). What several statements share stands under ``-- fragment: is_open``
+before them, and ``{is_open}`` in a statement is replaced by it. Statements are constants of the
+package, so they count as literal strings for the type checker: no text of a user can become part of
+one. Where PostgreSQL accepts no parameter, `write_numbers` writes a number in place of ``{name}``.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import LiteralString
 
-_HEADING = re.compile(r"^-- name: *(\w+) *$", re.MULTILINE)
+_HEADING = re.compile(r"^-- (name|fragment): *(\w+) *$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 @cache
@@ -22,20 +25,35 @@ def load_queries(package: str, name: str) -> Mapping[str, LiteralString]:
     """Read the named statements of one file, ``load_queries("codebase_mcp.search", "search.sql")``.
 
     Raises:
-        ValueError: the file has text before its first name, the same name twice, or an empty
-            statement.
+        ValueError: the file has text before its first name, a name twice, or an empty statement.
     """
     text = files(package).joinpath(name).read_text(encoding="utf-8")
     preamble, *parts = _HEADING.split(text)
     if strip_comments(preamble):
         raise ValueError(f"{name}: a statement before the first name")
+    fragments: dict[str, LiteralString] = {}
     queries: dict[str, LiteralString] = {}
-    for query_name, body in zip(parts[::2], parts[1::2], strict=True):
+    for kind, query_name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        found = fragments if kind == "fragment" else queries
         statement = strip_comments(body).rstrip(";")
-        if not statement or query_name in queries:
+        if not statement or query_name in found:
             raise ValueError(f"{name}: {query_name} is empty or there twice")
-        queries[query_name] = statement
+        for fragment, shared in fragments.items():
+            statement = statement.replace(f"{{{fragment}}}", shared)
+        found[query_name] = statement
     return MappingProxyType(queries)
+
+
+def write_numbers(statement: LiteralString, **numbers: int) -> LiteralString:
+    """A statement with these numbers written in place of their ``{names}``.
+
+    Raises:
+        ValueError: the statement names another number, or does not name one of these.
+    """
+    names = set(_PLACEHOLDER.findall(statement))
+    if names != numbers.keys():
+        raise ValueError(f"the statement takes {sorted(names)}, not {sorted(numbers)}")
+    return _PLACEHOLDER.sub(lambda found: str(int(numbers[found[1]])), statement)
 
 
 def strip_comments(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
-from codebase_mcp.database.nearest import tend
+from codebase_mcp.database.nearest import maintain_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Embedder, Vectors
@@ -79,7 +79,7 @@ class Backfill:
                     progress(count)
                     added += count
                     if added >= EXACT_VECTORS:
-                        await tend(self._database, project)
+                        await maintain_near_indexes(self._database, project)
                         added = 0
         except EmbeddingUnavailable as error:
             words = " ".join(filter(None, (error.message, error.hint)))
@@ -87,7 +87,7 @@ class Backfill:
                 await secondary_model.note_unavailable(tx, self._models.embedder.name, words)
             raise
         if repositories is None:
-            await tend(self._database, project)
+            await maintain_near_indexes(self._database, project)
             async with self._database.transaction(project) as tx:
                 await secondary_model.complete(tx, profile)
         return True

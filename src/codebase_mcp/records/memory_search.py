@@ -14,8 +14,8 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
-from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import EXACT_VECTORS, probes, sized
+from codebase_mcp.database.queries import load_queries, write_numbers
+from codebase_mcp.database.vectors import EXACT_VECTORS, probes
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.embedding.scale import Scale
@@ -253,5 +253,5 @@ def _meaning_statement(
     is_whole = not (scope.narrow or scope.mixed)
     if not scope.few:
         name = "meaning_indexed" if is_whole else "meaning_indexed_filtered"
-        return sized(_SQL[name], dimension), bound
+        return write_numbers(_SQL[name], dimension=dimension), bound
     return _SQL["meaning" if is_whole else "meaning_filtered"], bound

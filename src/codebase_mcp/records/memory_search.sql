@@ -78,8 +78,8 @@ LIMIT %(limit)s;
 -- The same of very many, by the vector index where there is one.
 SELECT observation_id
 FROM observation_vector
-WHERE vector_dims(dense) = 0
-ORDER BY dense::halfvec(0) <#> %(vector)s::halfvec(0)
+WHERE vector_dims(dense) = {dimension}
+ORDER BY dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})
 LIMIT %(limit)s;
 
 -- name: meaning_indexed_filtered
@@ -87,7 +87,7 @@ LIMIT %(limit)s;
 -- there are enough.
 SELECT v.observation_id
 FROM observation_vector AS v
-WHERE vector_dims(dense) = 0
+WHERE vector_dims(dense) = {dimension}
   AND EXISTS (
       SELECT
       FROM observation AS o
@@ -97,7 +97,7 @@ WHERE vector_dims(dense) = 0
         AND (%(type)s::text IS NULL OR o.type = %(type)s)
         AND (%(session_id)s::text IS NULL OR o.session_id = %(session_id)s)
   )
-ORDER BY v.dense::halfvec(0) <#> %(vector)s::halfvec(0)
+ORDER BY v.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})
 LIMIT %(limit)s;
 
 -- name: evidence

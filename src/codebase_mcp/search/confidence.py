@@ -1,10 +1,10 @@
 """How sure is it that these files answer the question? Pure.
 
-Three questions, three answers. Whether the question has to do with this code at all, a logistic
-function of absolute evidence says, so that a question about something else finds nothing. How
-likely a file is the one that was meant, another one says, of that evidence and of the file's lead
-over the others. And a file far behind the first is no answer. The functions are fitted on annotated
-queries by ``benchmarks/calibrate.py``; how well they hold, ``docs/search-quality.md``.
+Two logistic functions and a cut. The first says, from absolute evidence, whether the question has
+to do with this code at all, so that a question about something else finds nothing. The second says
+how likely a file is the right one, from that evidence and the file's lead over the others. A file
+far behind the first is not shown. The functions are fitted on annotated queries by
+``benchmarks/calibrate.py``; how well they hold: ``docs/search-quality.md``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from operator import attrgetter, mul
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.ranking import RankedFile
 
-# What the first files show decides whether the question has to do with the code.
-LOOKED_AT = 10
+# How many of the first files show whether the question has to do with the code.
+FILES_CONSIDERED = 10
 
-# Beyond this a file's best chunk says all that was asked for, and more says nothing more.
+# Coverage and definitions count up to this value.
 MOST = 1.5
 
-RELATED: Mapping[str, float] = {
+RELATED_WEIGHTS: Mapping[str, float] = {
     "intercept": -2.993,
     "coverage": -0.704,
     "name": 1.692,
@@ -37,15 +37,15 @@ RELATED: Mapping[str, float] = {
     "topic": 1.662,
 }
 
-# Less evidence than this, and the question has nothing to do with the code.
+# Below these log odds the question has nothing to do with the code.
 FLOOR = -0.21
 
-# A file whose score is a smaller share of the first one's is no answer, unless one of its chunks
-# says all that was asked for.
+# A file whose score is a smaller share of the first one's is not shown, unless one of its chunks
+# holds everything that was asked for.
 LEAST_LEAD = 0.3
-SAYS_ALL = 1.0
+FULL_COVERAGE = 1.0
 
-MEANT: Mapping[str, float] = {
+MATCH_WEIGHTS: Mapping[str, float] = {
     "intercept": -8.305,
     "coverage": -0.328,
     "name": -0.127,
@@ -58,16 +58,16 @@ MEANT: Mapping[str, float] = {
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What speaks for it that a question has to do with the code, as its first files show.
+class QueryEvidence:
+    """The evidence in the first files that a question has to do with the code.
 
-    The most of each file's evidence: ``coverage`` (how much of the question its best chunk says,
-    see `RankedFile`), ``name``, ``definition``, ``meaning`` (cosine of the best chunk) and
-    ``mean_meaning`` (of the best three). ``spread`` is how much nearer the best chunk is than the
-    last in the list of meaning, ``unknown`` which share of the question's words occurs nowhere,
-    ``words`` the logarithm of one more than their number, ``known_coverage`` the coverage times the
-    share of known words, ``topic`` how much the question is about software at all (log odds, 0 if
-    the model cannot say).
+    These are the highest values of any of the files: ``coverage`` (how much of the question the
+    best chunk holds, see `RankedFile`), ``name``, ``definition``, ``meaning`` (cosine of the
+    nearest chunk) and ``mean_meaning`` (of the nearest three). ``spread`` is how much nearer the
+    nearest chunk is than the last in the list of meaning, ``unknown`` the share of the question's
+    words that occur nowhere, ``words`` the logarithm of one more than their number,
+    ``known_coverage`` the coverage times the share of known words, ``topic`` how much the question
+    is about software at all (log odds, 0 if the model cannot say).
     """
 
     coverage: float
@@ -83,19 +83,19 @@ class About:
 
     @property
     def odds(self) -> float:
-        """How likely the question has to do with the code: log odds, to hold against `FLOOR`."""
-        return _sum(RELATED, self)
+        """How likely the question has to do with the code: log odds, to compare with `FLOOR`."""
+        return _sum(RELATED_WEIGHTS, self)
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What speaks for a file, in amounts that mean the same for every query.
+class FileEvidence:
+    """The evidence that a file is the right one, comparable between queries.
 
-    What the best file shows says how well the question is answered at all: ``coverage``, ``name``,
-    ``definition`` and ``meaning`` are its own. Of the file itself only its place counts, so that
-    the score's order is the ranking's: ``lead`` is its ranking score as a share of the best file's,
-    ``ahead`` how far the first is ahead of the second by the same measure, for the first alone.
-    ``related`` are the question's odds.
+    ``coverage``, ``name``, ``definition`` and ``meaning`` are those of the best file: they say how
+    well the question is answered at all. Of the file itself only its position counts, so that
+    files keep the order of the ranking: ``lead`` is its ranking score as a share of the best
+    file's. ``ahead`` is how far the first file is ahead of the second by the same measure, 0 for
+    the others. ``related`` are the log odds that the question has to do with the code.
     """
 
     coverage: float
@@ -107,36 +107,44 @@ class Proof:
     related: float
 
 
-# What each weight after the intercept belongs to, in their order.
+# The attributes that the weights after the intercept belong to, in their order.
 _VALUES: Mapping[type, attrgetter[tuple[float, ...]]] = {
-    About: attrgetter(*list(RELATED)[1:]),
-    Proof: attrgetter(*list(MEANT)[1:]),
+    QueryEvidence: attrgetter(*list(RELATED_WEIGHTS)[1:]),
+    FileEvidence: attrgetter(*list(MATCH_WEIGHTS)[1:]),
 }
 
-# Where the model of an index is gone: as near as a question about the code mostly comes at least.
-ASSUMED = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2}
+# Where the index's model is not available: values that most questions about the code exceed.
+ASSUMED_MEANING = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2}
 
 
-def about(
-    query: Query, ranked: Sequence[RankedFile], *, least: float | None, unknown: float, topic: float
-) -> About:
-    """What the first files show of a question.
+def query_evidence(
+    query: Query,
+    ranked: Sequence[RankedFile],
+    *,
+    least_meaning: float | None,
+    unknown: float,
+    topic: float,
+) -> QueryEvidence:
+    """The evidence in the first files.
 
-    ``least`` is the list of meaning's last cosine, None where no model could be asked.
+    ``least_meaning`` is the last cosine in the list of meaning, None where no model was available.
     """
-    first = ranked[:LOOKED_AT]
+    first = ranked[:FILES_CONSIDERED]
     coverage = min(max((file.coverage for file in first), default=0.0), MOST)
     meaning = max((file.candidate.evidence.best_meaning for file in first), default=0.0)
-    if least is None:
-        near = ASSUMED
+    if least_meaning is None:
+        meanings = ASSUMED_MEANING
     else:
-        mean = _most(first, "meaning")
-        near = {"meaning": meaning, "mean_meaning": mean, "spread": meaning - least}
-    return About(
+        meanings = {
+            "meaning": meaning,
+            "mean_meaning": _most(first, "meaning"),
+            "spread": meaning - least_meaning,
+        }
+    return QueryEvidence(
         coverage=coverage,
         name=_most(first, "name"),
         definition=min(_most(first, "definition"), MOST),
-        **near,
+        **meanings,
         unknown=unknown,
         words=math.log1p(sum(term.spoken for term in query.terms)),
         known_coverage=coverage * (1 - unknown),
@@ -144,14 +152,14 @@ def about(
     )
 
 
-def proofs_of(ranked: Sequence[RankedFile], related: float) -> list[Proof]:
-    """The proof for each of the ranked files, in order; ``related`` are the question's odds."""
+def file_evidence(ranked: Sequence[RankedFile], related: float) -> list[FileEvidence]:
+    """The evidence for each of the ranked files, in order; ``related`` are the question's odds."""
     if not ranked:
         return []
     best = ranked[0]
     top = best.score
     second = ranked[1].score if len(ranked) > 1 else 0.0
-    first = Proof(
+    first = FileEvidence(
         coverage=min(best.coverage, MOST),
         name=best.signals["name"],
         definition=min(best.signals["definition"], MOST),
@@ -162,22 +170,21 @@ def proofs_of(ranked: Sequence[RankedFile], related: float) -> list[Proof]:
     )
     leads = (file.score / top if top > 0 else 0.0 for file in ranked[1:])
     shared = first.coverage, first.name, first.definition, first.meaning
-    return [first, *(Proof(*shared, lead, 0.0, related) for lead in leads)]
+    return [first, *(FileEvidence(*shared, lead, 0.0, related) for lead in leads)]
 
 
-def similarity(proof: Proof) -> float:
+def similarity(evidence: FileEvidence) -> float:
     """A score from 0 to 1 for a file.
 
-    It is the square root of the fitted probability that the file is one that the query meant: so
-    the fitted 0.81 stands at 0.9, where the contract's scale says "excellent", and an even chance
-    at 0.7, "fair".
+    It is the square root of the fitted probability that the file is a right one. So a probability
+    of 0.81 becomes 0.9, which the tools' scale calls "excellent", and 0.5 becomes 0.7, "fair".
     """
-    return math.sqrt(1 / (1 + math.exp(-_sum(MEANT, proof))))
+    return math.sqrt(1 / (1 + math.exp(-_sum(MATCH_WEIGHTS, evidence))))
 
 
-def _sum(weights: Mapping[str, float], facts: About | Proof) -> float:
+def _sum(weights: Mapping[str, float], evidence: QueryEvidence | FileEvidence) -> float:
     intercept, *factors = weights.values()
-    return sum(map(mul, factors, _VALUES[type(facts)](facts)), intercept)
+    return sum(map(mul, factors, _VALUES[type(evidence)](evidence)), intercept)
 
 
 def _most(files: Sequence[RankedFile], signal: str) -> float:

@@ -20,8 +20,8 @@ from codebase_mcp.search.definitions import (
 )
 from codebase_mcp.search.hits import (
     Hit,
+    LineRange,
     Location,
-    Place,
     ScoredFile,
     StoredChunk,
     chunk_strengths,
@@ -105,12 +105,12 @@ def _hit(
 ) -> Hit:
     first = files[0]
     best_score, best = scored[0]
-    places: list[Place] = []
+    places: list[LineRange] = []
     for score, part in scored[1:]:
         if len(places) < _MORE_PLACES and not _overlaps(part, [best, *places]):
             share = math.exp((score - best_score) / 2)
             score_there = round(first.similarity * share, 4)
-            places.append(Place(part.start_line, part.end_line, part.symbol, score_there))
+            places.append(LineRange(part.start_line, part.end_line, part.symbol, score_there))
     whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
     return replace(
         hit_at(whole, first, text.lines, explain=explain),
@@ -128,7 +128,7 @@ def _hit(
     )
 
 
-def _overlaps(part: Part, others: Sequence[Part | Place]) -> bool:
+def _overlaps(part: Part, others: Sequence[Part | LineRange]) -> bool:
     return any(
         part.start_line <= other.end_line and other.start_line <= part.end_line for other in others
     )

@@ -1,4 +1,4 @@
-"""Which paths lie at or below a directory that a search names? Pure: text in, conditions out."""
+"""Which paths are at or below a directory filter? Pure: text in, conditions out."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def directory_pattern(directory: str) -> str:
 
 
 def directory_bounds(directory: str | None) -> dict[str, str | None]:
-    """What is quickly seen of a path at or below a directory.
+    """Cheap conditions that every path at or below a directory meets.
 
-    By its bytes it lies from ``first`` to before ``beyond``, and it is like ``piece``. Both cost a
-    small part of what the regular expression does.
+    Compared by bytes it is not before ``first``, but before ``beyond``, and it is LIKE ``piece``.
+    Both cost a fraction of what the regular expression does.
     """
     if directory is None:
         return dict.fromkeys(("first", "beyond", "piece"))

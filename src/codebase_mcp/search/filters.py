@@ -1,4 +1,4 @@
-"""Which files are to be searched at all?"""
+"""Which files are searched?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from codebase_mcp.search.directories import directory_bounds, directory_pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What a file must be to be searched; None where anything goes.
+class FileFilters:
+    """What a file must be to be searched; None allows everything.
 
     ``directory`` is relative to the repository's root and may hold ``*`` and ``**``; extensions
     and languages are in lower case, extensions without a dot.
@@ -24,8 +24,8 @@ class Filters:
 
     @property
     def narrow(self) -> bool:
-        """Whether they leave any file out."""
-        return self != Filters()
+        """Whether they exclude any file."""
+        return self != FileFilters()
 
     def parameters(self) -> dict[str, Any]:
         """All but the repository as parameters of the statements."""

@@ -1,4 +1,4 @@
-"""Why is this answer weak, and what is worth asking instead? Pure: facts in, sentences out."""
+"""Why is this answer weak, and what could be asked instead? Pure: facts in, sentences out."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ from uuid import UUID
 
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query
-from codebase_mcp.search.spelling import respelt
+from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords
 from codebase_mcp.tokens import aggressive_stem, stem, term_id
 
-# Below it the contract's scale says "poor".
+# Scores below this are "poor" on the tools' scale.
 WEAK = 0.6
 
-# A word in more than this share of the chunks tells little. Other words are looked for instead of
-# those that are in so few.
+# A word in more than this share of the chunks says little about what is wanted.
 COMMON_SHARE = 0.1
-RARE_SHARE = 0.005
-_FEWEST, _FEW = 2, 20
 
-# So many words get help, and so many are named in one sentence.
+# Similar words are looked for where a word is in no more chunks than this share; the number lies
+# within these bounds.
+RARE_SHARE = 0.005
+_RARE_AT_LEAST, _RARE_AT_MOST = 2, 20
+
+# How many words get suggestions, and how many are listed in one sentence.
 WORDS_HELPED = 5
-_NAMED = 8
+_LISTED = 8
 
 _STATES = {
-    "indexing": "An index run is going on, {} not searchable yet.",
-    "incomplete": "The last index run broke off, {} missing: index the repository again.",
-    "stale": "Since the index was made {} changed.",
-    "unchecked": "Whether files have changed since they were indexed is not known.",
-    "outdated": "An earlier version of this program made the index: until it is made anew, words "
-    "and names answer, not meaning.",
+    "indexing": "An index run is in progress, {} not searchable yet.",
+    "incomplete": "The last index run was interrupted, {} missing: index the repository again.",
+    "stale": "{} changed since the last index run.",
+    "unchecked": "It is not known whether files changed since they were indexed.",
+    "outdated": "An earlier version of this program made the index. Until it is rebuilt, search "
+    "uses words and names, not meaning.",
 }
 
-# Where nothing better can be said.
+# The hint where there is no better one.
 NO_HINT = "Say what the code does in other words, or name a symbol."
 
-# What no question is about is no reason for a miss.
+# Skipped files of these kinds could not have answered any question.
 _NOT_MISSED = frozenset({"binary", "symlink", "special"})
 
 
 @dataclass(frozen=True, slots=True)
-class AskedWord:
-    """A word of a question, as the index knows it: by its term, and by that of a file's name.
+class QuestionWord:
+    """A word of a question, with its terms in chunks and in file names.
 
-    ``joined`` are the terms of it and a neighbour written together.
+    ``joined`` are the terms of the word and a neighbour written together.
     """
 
     text: str
@@ -59,7 +61,7 @@ class AskedWord:
 class WordUse:
     """In how many chunks of the project a word of the question occurs.
 
-    ``elsewhere`` says that it occurs in the name of a file, or together with its neighbour.
+    ``elsewhere`` says that it occurs in a file name, or written together with its neighbour.
     """
 
     word: str
@@ -74,7 +76,7 @@ class WordUse:
 
 @dataclass(frozen=True, slots=True)
 class FilterEffect:
-    """How many files a filter leaves; where it leaves none, ``instead`` says what there is."""
+    """How many files pass a filter; where none does, ``instead`` lists values that exist."""
 
     filter: str
     files: int
@@ -82,17 +84,17 @@ class FilterEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
-    """How many of all files the filters leave, each by itself and all together."""
+class FilteredFiles:
+    """How many of all files pass the filters, each alone and all together."""
 
     files: int
-    left: int
+    passing: int
     effects: tuple[FilterEffect, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """How far the index has what the question is about; ``skipped`` counts files by reason."""
+class IndexCoverage:
+    """How complete and current the index is; ``skipped`` counts files by reason."""
 
     state: str
     pending: int
@@ -102,7 +104,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class BetterFile:
-    """The best file for the question without its filters."""
+    """The best file for the question when the filters are dropped."""
 
     repository_id: UUID
     file_path: str
@@ -110,19 +112,19 @@ class BetterFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MissFacts:
     """What is known about a weak answer.
 
-    ``filtered`` is None where no filter leaves a file out, ``better`` where nothing better is found
-    without them. ``total`` counts the chunks of the project. ``words`` are those of the question as
-    it was read, ``respelt`` says which of them are written otherwise there.
+    ``filtered`` is None where no filter excludes a file, ``better`` where nothing better is found
+    without the filters. ``total`` counts the chunks of the project. ``words`` are those of the
+    question after its typing errors were corrected; ``respelt`` maps the original words to them.
     """
 
     words: tuple[WordUse, ...]
     total: int
     near: tuple[NearWords, ...]
-    coverage: Coverage
-    filtered: Filtered | None = None
+    coverage: IndexCoverage
+    filtered: FilteredFiles | None = None
     better: BetterFile | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
 
@@ -131,8 +133,8 @@ class Facts:
 class Help:
     """Why an answer is weak, and what to ask instead.
 
-    ``words`` says in how many chunks each word of the question occurs, ``nearest`` which words of
-    this code base are near to those that are missing or rare.
+    ``words`` says in how many chunks each word of the question occurs. ``nearest`` lists similar
+    words of this code base for those that are missing or rare.
     """
 
     reasons: tuple[str, ...]
@@ -147,7 +149,7 @@ def is_weak(hits: Sequence[Hit]) -> bool:
     return not hits or hits[0].similarity_score < WEAK
 
 
-def content_words(query: Query) -> tuple[AskedWord, ...]:
+def content_words(query: Query) -> tuple[QuestionWord, ...]:
     """The content words of a question, each once."""
     parts = [part for part in query.parts if len(part) > 1]
     joined: dict[str, list[int]] = {part: [] for part in parts}
@@ -156,19 +158,19 @@ def content_words(query: Query) -> tuple[AskedWord, ...]:
         joined[first].append(together)
         joined[second].append(together)
     return tuple(
-        AskedWord(part, term_id(stem(part)), term_id(aggressive_stem(part)), tuple(terms))
+        QuestionWord(part, term_id(stem(part)), term_id(aggressive_stem(part)), tuple(terms))
         for part, terms in joined.items()
     )
 
 
 def words_to_help(words: Iterable[WordUse], total: int) -> dict[str, bool]:
-    """The words that others are looked for, the rarest first, and which of them are missing."""
-    bound = min(max(_FEWEST, RARE_SHARE * total), _FEW)
-    rare = sorted((use for use in words if use.chunks <= bound), key=lambda use: use.chunks)
+    """The rare words, the rarest first, and whether each is missing altogether."""
+    most = min(max(_RARE_AT_LEAST, RARE_SHARE * total), _RARE_AT_MOST)
+    rare = sorted((use for use in words if use.chunks <= most), key=lambda use: use.chunks)
     return {use.word: use.missing for use in rare[:WORDS_HELPED]}
 
 
-def explain(question: str, facts: Facts) -> Help:
+def explain(question: str, facts: MissFacts) -> Help:
     """The facts in sentences, and what follows from them."""
     return Help(
         reasons=(
@@ -183,24 +185,24 @@ def explain(question: str, facts: Facts) -> Help:
     )
 
 
-def _filter_reasons(facts: Facts) -> list[str]:
+def _filter_reasons(facts: MissFacts) -> list[str]:
     filtered = facts.filtered
     if filtered is None:
         return []
     first, *others = (
         f"{effect.filter} leaves {effect.files or 'none'}" for effect in filtered.effects
     )
-    told = [f"{first} of {filtered.files} files", *others]
+    counts = [f"{first} of {filtered.files} files", *others]
     if others:
-        told.append(f"together they leave {filtered.left or 'none'}")
-    reasons = [", ".join(told) + "."]
+        counts.append(f"together they leave {filtered.passing or 'none'}")
+    reasons = [", ".join(counts) + "."]
     reasons += [effect.instead for effect in filtered.effects if effect.instead]
     if facts.better is None:
         reasons.append("Without the filters nothing better is found.")
     return reasons
 
 
-def _coverage_reasons(coverage: Coverage) -> list[str]:
+def _coverage_reasons(coverage: IndexCoverage) -> list[str]:
     reasons = []
     if coverage.state in _STATES:
         reasons.append(_STATES[coverage.state].format(_files(coverage.pending)))
@@ -208,36 +210,37 @@ def _coverage_reasons(coverage: Coverage) -> list[str]:
         reasons.append(f"{_files(coverage.failed)} could not be indexed.")
     missed = {why: n for why, n in coverage.skipped.items() if n and why not in _NOT_MISSED}
     if missed:
-        told = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in missed.items())
-        reasons.append(f"Left out of the index: {told}.")
+        counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in missed.items())
+        reasons.append(f"Left out of the index: {counts}.")
     return reasons
 
 
-def _word_reasons(facts: Facts) -> list[str]:
+def _word_reasons(facts: MissFacts) -> list[str]:
     if not facts.words:
         return ["The question holds no word to look for."]
-    reasons = [f'"{word}" was read as "{spelt}".' for word, spelt in facts.respelt.items()]
+    reasons = [f'"{word}" was read as "{spelling}".' for word, spelling in facts.respelt.items()]
     missing = [use.word for use in facts.words if use.missing]
     if len(missing) == len(facts.words):
         return [*reasons, "No word of the question occurs in this code."]
     if missing:
         return [*reasons, f"These words occur nowhere in this code: {_listed(missing)}."]
-    if facts.filtered is not None and (facts.better is not None or facts.filtered.left == 0):
+    if facts.filtered is not None and (facts.better is not None or facts.filtered.passing == 0):
         return reasons
     if all(use.chunks > COMMON_SHARE * facts.total for use in facts.words):
-        told = [f"{use.word} (in {use.chunks} of {facts.total} chunks)" for use in facts.words]
-        return [*reasons, f"Every word of the question is common here: {_listed(told)}."]
+        counts = [f"{use.word} (in {use.chunks} of {facts.total} chunks)" for use in facts.words]
+        return [*reasons, f"Every word of the question is common here: {_listed(counts)}."]
     return [*reasons, "Every word of the question occurs in this code, but no place stands out."]
 
 
-def _hint(question: str, facts: Facts) -> str:
+def _hint(question: str, facts: MissFacts) -> str:
     advice = []
     if facts.better is not None:
         better = facts.better
         advice.append(
             f"Drop the filters: {better.file_path} answers best ({better.similarity:.2f})."
         )
-    corrected = respelt(question, {one.word: one.spelled[0] for one in facts.near if one.spelled})
+    corrections = {one.word: one.spelled[0] for one in facts.near if one.spelled}
+    corrected = replace_words(question, corrections)
     foreign = _foreign(facts)
     if corrected != question:
         advice.append(f'Try: "{corrected}".')
@@ -250,24 +253,24 @@ def _hint(question: str, facts: Facts) -> str:
     return " ".join(advice) or NO_HINT
 
 
-def _foreign(facts: Facts) -> list[str]:
-    """The words that this code neither has nor has others for, if they are most of the question."""
+def _foreign(facts: MissFacts) -> list[str]:
+    """The words that this code neither uses nor has similar words for, if they are most of all."""
     near = {one.word for one in facts.near}
     foreign = [use.word for use in facts.words if use.missing and use.word not in near]
     return foreign if 2 * len(foreign) > len(facts.words) else []
 
 
 def _best_words(near: Sequence[NearWords]) -> list[str]:
-    """The nearest of each word first, then what else there is; each once, a handful in all."""
-    by_place = sorted(
-        (place, order, word) for order, one in enumerate(near) for place, word in enumerate(one.all)
+    """The nearest word for each first, then the others; each once, `WORDS_HELPED` at most."""
+    by_rank = sorted(
+        (rank, order, word) for order, one in enumerate(near) for rank, word in enumerate(one.all)
     )
-    return list(dict.fromkeys(word for _, _, word in by_place))[:WORDS_HELPED]
+    return list(dict.fromkeys(word for _, _, word in by_rank))[:WORDS_HELPED]
 
 
 def _listed(words: Sequence[str]) -> str:
-    more = len(words) - _NAMED
-    return ", ".join(words[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(words) - _LISTED
+    return ", ".join(words[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _files(count: int) -> str:

@@ -14,17 +14,18 @@ from uuid import UUID
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.search.ranking import RankedFile
 
-# What makes a chunk the best of its file: the words, as far as the file says what was asked for,
-# the meaning, and the definition asked for. Of the right files of everyday questions 42 % are shown
-# by a right chunk so, 36 % with a smaller share for meaning.
+# The weights that decide which chunk of a file is its best: the words, as far as the file holds
+# what was asked for, the meaning, and a definition asked for. With these, 42 % of the right files
+# of everyday questions are shown by a right chunk; with a smaller weight for meaning, 36 %.
 _WORDS, _MEANING, _DEFINITION = 1.0, 3.0, 1.0
 
-# Other places of a file are named when they are at least this good beside its best.
-_ALSO_GOOD = 0.75
-_MORE_PLACES = 5
+# Other chunks of a file are listed with its hit when their strength is at least this share of the
+# best chunk's.
+_LISTED_SHARE = 0.75
+_MAX_LISTED = 5
 
-# What counts as a match is more than what is worth naming.
-_COUNTED = 0.5
+# Those with at least this share count as matches.
+_MATCH_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,14 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text's first lines, their ends kept, and its chunks that may be shown, by number."""
+    """A text's first lines, with line ends, and its chunks that may be shown, by ordinal."""
 
     lines: list[str]
     chunks: Mapping[int, StoredChunk]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineRange:
     """A range of lines worth reading."""
 
     start_line: int
@@ -57,7 +58,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where else the very same text stands."""
+    """Where the same text is found again."""
 
     repository_id: UUID
     file_path: str
@@ -67,9 +68,9 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: a chunk of a file with its surroundings, or a definition.
+    """One answer: a chunk of a file with the lines around it, or a definition.
 
-    Of a definition ``matching_lines`` are the numbers of its own lines, the best first.
+    ``matching_lines`` are line numbers of a definition, the best first.
     """
 
     chunk_id: UUID
@@ -85,7 +86,7 @@ class Hit:
     similarity_score: float
     context_before: str
     context_after: str
-    more_in_file: tuple[Place, ...] = ()
+    more_in_file: tuple[LineRange, ...] = ()
     also_at: tuple[Location, ...] = ()
     signals: Mapping[str, float] = field(default_factory=dict)
     matching_lines: tuple[int, ...] = ()
@@ -101,7 +102,7 @@ class ScoredFile:
 
 
 def first_lines(text: str, count: int) -> list[str]:
-    """So many lines of a text, their ends kept; of a long one splitting all would take longer."""
+    """The first lines of a text, with line ends, without splitting the rest of it."""
     if "\r" in text:
         return split_lines(text)[:count]
     lines = text.split("\n", count)
@@ -111,7 +112,7 @@ def first_lines(text: str, count: int) -> list[str]:
 
 
 def chunk_strengths(file: RankedFile) -> dict[int, float]:
-    """How strongly each chunk that was found speaks for its file; the first one where none was."""
+    """How strongly each chunk that was found matches; the first chunk where none was found."""
     evidence = file.candidate.evidence
     top = evidence.best_words or 1.0
     words = _WORDS * min(file.coverage, 1.0) / top
@@ -134,11 +135,11 @@ class ChosenChunk:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Its text and its number there."""
+        """Its blob id and its ordinal."""
         return self.file.ranked.candidate.blob_id, self.ordinal
 
 
-def good_chunks(file: ScoredFile, least: float = _COUNTED) -> list[ChosenChunk]:
+def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChunk]:
     """The chunks of a file that answer, best first; their scores are shares of the file's own."""
     strengths = chunk_strengths(file.ranked)
     order = sorted(strengths, key=lambda ordinal: (-strengths[ordinal], ordinal))
@@ -151,21 +152,21 @@ def good_chunks(file: ScoredFile, least: float = _COUNTED) -> list[ChosenChunk]:
 
 
 def count_chunks(files: Iterable[ScoredFile]) -> int:
-    """The chunks that answer in all these files, each text counted once."""
+    """The number of chunks that match in all these files; each text counts once."""
     of_text = {file.ranked.candidate.blob_id: file.ranked for file in files}
     return sum(map(_count_good, of_text.values()))
 
 
 def _count_good(file: RankedFile) -> int:
     strengths = chunk_strengths(file).values()
-    least = _COUNTED * (max(strengths) or 1.0)
+    least = _MATCH_SHARE * (max(strengths) or 1.0)
     return max(sum(strength >= least for strength in strengths), 1)
 
 
 def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
-    """The chunks to show, by score: one a file, further ones where files are fewer than ``limit``.
+    """The chunks to show, by score: one for each file, more where files are fewer than ``limit``.
 
-    Files that hold the same text count once; their chunks come in a row.
+    Files with the same text count once; their chunks follow each other.
     """
     of_file = [good_chunks(file) for file in _of_best_texts(files, limit)]
     best = [chunks[0] for chunks in of_file]
@@ -178,7 +179,7 @@ def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
 
 
 def _of_best_texts(files: Iterable[ScoredFile], most: int) -> Iterator[ScoredFile]:
-    """The files of so many texts, best first; no chunk of another one can be shown."""
+    """The files of the best texts, at most this many; best first."""
     texts: set[int] = set()
     for file in sorted(files, key=lambda file: -round(file.similarity, 4)):
         blob_id = file.ranked.candidate.blob_id
@@ -198,36 +199,38 @@ def make_hits(
     context_lines: int,
     explain: bool,
 ) -> list[Hit]:
-    """The chosen chunks as hits, in their order; files of the same text are one, and no place is
-    named twice."""
+    """The chosen chunks as hits, in their order.
+
+    Files with the same text become one hit, and no chunk is listed twice.
+    """
     copies = {key: list(same) for key, same in groupby(chosen, key=lambda chunk: chunk.key)}
-    named = set(copies)
+    listed = set(copies)
     hits = []
     for first, *others in copies.values():
         text = texts[first.key[0]]
-        places = [other for other in other_places(first.file) if other.key not in named]
-        named.update(place.key for place in places)
+        more = [other for other in other_chunks(first.file) if other.key not in listed]
+        listed.update(other.key for other in more)
         chunk = text.chunks[first.ordinal]
         hit = hit_at(chunk, first.file, text.lines, context_lines, explain=explain)
         hits.append(
             replace(
                 hit,
                 similarity_score=first.score,
-                more_in_file=tuple(_place(place, text) for place in places),
+                more_in_file=tuple(_line_range(other, text) for other in more),
                 also_at=tuple(_location(other, hit) for other in others),
             )
         )
     return hits
 
 
-def other_places(file: ScoredFile) -> list[ChosenChunk]:
-    """The places of a file, beside its best, that are worth naming."""
-    return good_chunks(file, _ALSO_GOOD)[1 : 1 + _MORE_PLACES]
+def other_chunks(file: ScoredFile) -> list[ChosenChunk]:
+    """The chunks of a file, beside its best, that are listed with its hit."""
+    return good_chunks(file, _LISTED_SHARE)[1 : 1 + _MAX_LISTED]
 
 
-def _place(chunk: ChosenChunk, text: StoredText) -> Place:
+def _line_range(chunk: ChosenChunk, text: StoredText) -> LineRange:
     lines = text.chunks[chunk.ordinal]
-    return Place(lines.start_line, lines.end_line, lines.symbol, chunk.score)
+    return LineRange(lines.start_line, lines.end_line, lines.symbol, chunk.score)
 
 
 def hit_at(

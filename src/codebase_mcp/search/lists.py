@@ -1,4 +1,4 @@
-"""What do the candidate lists look like, wherever they come from?"""
+"""What do the candidate lists look like, and where can they come from?"""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from itertools import pairwise
 from typing import Protocol
 
 from codebase_mcp.database.transaction import Row
+from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.search.scope import Asked
+from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.tokens import term_id
 
+# The lengths of the lists: chunks by words and by meaning, files for each word of the query,
+# definitions for each name.
 WORD_CHUNKS = 1_000
 MEANING_CHUNKS = 150
 FILES_PER_NAME = 6
@@ -23,13 +26,13 @@ class Lists:
     """What each list found.
 
     ``words``: blob id, ordinal, distance by the query's own terms, distance by expansion terms;
-    best first. ``named``: texts of files whose name holds a word of the query. ``symbols``: the
-    columns of the statement of that name. ``holders``: texts that hold the query's only word, if
+    best first. ``named_texts``: texts of files whose name holds a word of the query. ``symbols``:
+    the columns of the statement ``symbols``. ``holders``: texts that hold the query's only word, if
     that is rare. ``meanings``: for each model blob id, ordinal, distance; nearest first.
     """
 
     words: Sequence[Row]
-    named: set[int]
+    named_texts: set[int]
     symbols: Sequence[Row]
     holders: Sequence[int]
     meanings: Sequence[Sequence[Row]]
@@ -39,23 +42,23 @@ class ListSource(Protocol):
     """Where the lists of one search come from."""
 
     async def find(
-        self, query: Query, idf: Mapping[int, float], asked_of: Sequence[Asked]
+        self, query: Query, idf: Mapping[int, float], vectors: Sequence[QueryVector]
     ) -> Lists:
-        """All lists for a query whose terms have these inverse document frequencies."""
+        """All lists; ``idf`` is the inverse document frequency of each term of the query."""
         ...
 
     async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:
-        """The files in scope that show these texts, with the score of their comments."""
+        """The files in scope that have these texts, with the score of their comments."""
         ...
 
     async def cosines(
-        self, wanted: Sequence[tuple[Asked, Iterable[tuple[int, int]]]]
+        self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:
-        """How near given chunks are, for each model."""
+        """The distances of given chunks, for each model: blob id, ordinal, distance."""
         ...
 
 
 def name_groups(query: Query) -> list[tuple[int, ...]]:
-    """Each word of the query and each two neighbours, as terms of file names."""
+    """Each word of the query, and each pair of neighbours, as terms of file names."""
     terms = [term_id(stem) for stem in name_stems(query)]
     return [(term,) for term in dict.fromkeys(terms)] + list(pairwise(terms))

@@ -1,9 +1,9 @@
-"""How are candidates found without asking the database? Pure: arrays in, rows out.
+"""How are candidates found without the database? Pure: arrays in, rows out.
 
-A copy of what the candidate lists need of one project's index: words with their weights, vectors,
-names of files and definitions, but no texts. It answers as the statements of ``search.sql`` do, and
-with the same scores, as numbers are rounded alike; the nearest vectors it finds exactly. It is
-never changed; ``version`` says of which state it is.
+A memory index is a copy of what the candidate lists need of one project's index: words with their
+weights, vectors, file names and definitions, but no texts. It gives the results of the statements
+in ``search.sql``, with the same scores as numbers are rounded alike, and finds the nearest vectors
+exactly. It is never changed; ``version`` says which version of the index it is a copy of.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.directories import directory_pattern
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.tokens import ALL_CHUNKS
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
-# Filters whose outcome is remembered before all are forgotten.
-_MOST_FILTERS = 50
+# How many filters' results are cached before the cache is emptied.
+_MAX_CACHED_FILTERS = 50
 
 
 class IndexedFile(NamedTuple):
@@ -81,13 +81,13 @@ class Postings:
         return cls(ordered[firsts], starts, rows[order], weights[order])
 
     def spans(self, terms: Collection[int]) -> list[slice]:
-        """Where the entries of each term lie; an empty span for an unknown one."""
+        """The slice of entries of each term; empty for an unknown one."""
         if not len(self.terms):
             return [slice(0, 0)] * len(terms)
-        asked = np.fromiter(terms, np.int32, len(terms))
-        places = np.minimum(np.searchsorted(self.terms, asked), len(self.terms) - 1)
-        firsts = self.starts[places]
-        ends = np.where(self.terms[places] == asked, self.starts[places + 1], firsts)
+        wanted = np.fromiter(terms, np.int32, len(terms))
+        positions = np.minimum(np.searchsorted(self.terms, wanted), len(self.terms) - 1)
+        firsts = self.starts[positions]
+        ends = np.where(self.terms[positions] == wanted, self.starts[positions + 1], firsts)
         return list(map(slice, firsts.tolist(), ends.tolist()))
 
     def rows_of(self, terms: Collection[int]) -> list[Ints]:
@@ -126,14 +126,14 @@ class SymbolTable:
     of_folded: Mapping[str, tuple[int, int]]
 
 
-@dataclass(frozen=True)  # without slots, as it keeps what it works out
+@dataclass(frozen=True)  # without slots, because of the cached property
 class MemoryIndex:
     """One project's index as arrays.
 
     Texts are numbered in the order of their ids, chunks in the order of text and ordinal: those of
     text t are ``first_chunks[t]`` up to ``first_chunks[t + 1]``. ``comments`` and ``file_names``
-    hold words of texts and of files, ``words`` those of chunks. ``vectors`` has a column for each
-    chunk: a product with all of them takes half the time that way.
+    are by text and by file, ``words`` by chunk. ``vectors`` has a column for each chunk, with which
+    a product with all of them takes half the time.
     """
 
     version: UUID
@@ -149,7 +149,7 @@ class MemoryIndex:
     file_names: Postings
     symbols: SymbolTable
     files: list[IndexedFile]
-    _filtered: dict[Filters, tuple[Mask, Mask]] = field(default_factory=dict)
+    _filtered: dict[FileFilters, tuple[Mask, Mask]] = field(default_factory=dict)
 
     @property
     def chunk_count(self) -> int:
@@ -158,7 +158,7 @@ class MemoryIndex:
 
     @property
     def size_bytes(self) -> int:
-        """About its size in memory."""
+        """Its approximate size in memory."""
         postings = (self.words, self.comments, self.file_names)
         rows = 64 * self.chunk_count + 300 * len(self.files) + 120 * len(self.symbols.texts)
         return self.vectors.nbytes + sum(one.size_bytes for one in postings) + rows
@@ -172,32 +172,34 @@ class MemoryIndex:
         return found
 
     def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
-        """In how many chunks each of these terms occurs, if in any; how many chunks there are."""
-        asked = list(terms)
-        counts = (span.stop - span.start for span in self.words.spans(asked))
-        found = {term: count for term, count in zip(asked, counts, strict=True) if count}
-        return found | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in asked else found
+        """In how many chunks each of these terms occurs; terms in none are left out."""
+        wanted = list(terms)
+        counts = (span.stop - span.start for span in self.words.spans(wanted))
+        found = {term: count for term, count in zip(wanted, counts, strict=True) if count}
+        return found | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in wanted else found
 
     def matching(
         self,
-        asked: Mapping[int, float],
+        query: Mapping[int, float],
         expansion: Mapping[int, float],
-        picked: Ints,
-        filters: Filters,
+        chunks: Ints,
+        filters: FileFilters,
         limit: int,
     ) -> list[tuple[int, int, float, float]]:
-        """Of the chunks ``picked`` the best by words: text's id, ordinal, both scores negated."""
-        chunks = self._passing(picked, filters)
-        own = self.words.score(asked, self.chunk_count)[chunks]
-        lent = self.words.score(expansion, self.chunk_count)[chunks]
-        best = _highest(own + lent, limit)
-        chunks = chunks[best]
-        return list(
-            zip(*self._places(chunks), (-own[best]).tolist(), (-lent[best]).tolist(), strict=True)
-        )
+        """The best of some chunks by words: text's id, ordinal, both distances.
+
+        ``query`` and ``expansion`` give the weights of the query's own terms and of its expansion
+        terms. A distance is a score, negated, as in the database.
+        """
+        chunks = self._passing(chunks, filters)
+        own = self.words.score(query, self.chunk_count)[chunks]
+        by_expansion = self.words.score(expansion, self.chunk_count)[chunks]
+        best = _highest(own + by_expansion, limit)
+        distances = (-own[best]).tolist(), (-by_expansion[best]).tolist()
+        return list(zip(*self._keys(chunks[best]), *distances, strict=True))
 
     def holding(self, terms: Collection[int], *, together: bool = False) -> Ints:
-        """The chunks that hold any of some terms, or all of them; ascending."""
+        """The chunks that hold any of some terms, or all of them with ``together``; ascending."""
         lists = self.words.rows_of(terms)
         if not lists:
             return np.empty(0, np.int32)
@@ -219,19 +221,19 @@ class MemoryIndex:
         return found
 
     def nearest(
-        self, vector: Vectors, filters: Filters, limit: int
+        self, vector: Vectors, filters: FileFilters, limit: int
     ) -> list[tuple[int, int, float]]:
-        """The chunks nearest to a vector: text's id, ordinal, inner product negated."""
+        """The chunks nearest to a vector: text's id, ordinal, distance (inner product, negated)."""
         products = vector.round(VECTOR_DIGITS).astype(np.float16).astype(np.float32) @ self.vectors
         if filters.narrow:
             chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
             best = chunks[_highest(products[chunks], limit)]
         else:
             best = _highest(products, limit)
-        return list(zip(*self._places(best), (-products[best]).tolist(), strict=True))
+        return list(zip(*self._keys(best), (-products[best]).tolist(), strict=True))
 
-    def named(self, groups: Iterable[Sequence[int]], filters: Filters, most: int) -> set[int]:
-        """The ids of texts of files whose name holds all the words of a group; a few for each."""
+    def named(self, groups: Iterable[Sequence[int]], filters: FileFilters, most: int) -> set[int]:
+        """The ids of texts of files whose name holds all words of a group; ``most`` for each."""
         found: set[int] = set()
         passing = self._filter(filters)[0] if filters.narrow else None
         for group in groups:
@@ -243,8 +245,8 @@ class MemoryIndex:
             found.update(self.files[number].text for number in files[:most].tolist())
         return {int(self.blob_ids[text]) for text in found}
 
-    def defining(self, folded: str, filters: Filters, most: int) -> Iterator[FoundSymbol]:
-        """Of each text that defines a name its outermost definition, the outermost first."""
+    def defining(self, folded: str, filters: FileFilters, most: int) -> Iterator[FoundSymbol]:
+        """The outermost definition of a name in each text, the outermost first."""
         table = self.symbols
         first, last = table.of_folded.get(folded, (0, 0))
         found = table.by_name[first:last]
@@ -269,11 +271,11 @@ class MemoryIndex:
             )
 
     def files_of_texts(
-        self, blob_ids: Iterable[int], asked: Mapping[int, float], filters: Filters
+        self, blob_ids: Iterable[int], query: Mapping[int, float], filters: FileFilters
     ) -> Iterator[tuple[int, str, int, str, str, int, float]]:
-        """The files that show these texts: the columns of the statement ``files``."""
+        """The files that have these texts: the columns of the statement ``files``."""
         passing = self._filter(filters)[0] if filters.narrow else None
-        comments = self.comments.score(asked, len(self.blob_ids))
+        comments = self.comments.score(query, len(self.blob_ids))
         ids = list(blob_ids)
         texts = np.searchsorted(self.blob_ids, np.array(ids, np.int64)).tolist()
         for blob_id, text in zip(ids, texts, strict=True):
@@ -286,13 +288,13 @@ class MemoryIndex:
                         one.snapshot_id, one.path, blob_id, one.language, one.kind, chunks, score
                     )  # fmt: skip
 
-    def _passing(self, chunks: Ints, filters: Filters) -> Ints:
+    def _passing(self, chunks: Ints, filters: FileFilters) -> Ints:
         if not filters.narrow:
             return chunks
         return chunks[self._filter(filters)[1][self.text_of[chunks]]]
 
-    def _places(self, chunks: NDArray[np.int32 | np.int64]) -> tuple[list[int], list[int]]:
-        """Of some chunks the ids of their texts, and their numbers there."""
+    def _keys(self, chunks: NDArray[np.int32 | np.int64]) -> tuple[list[int], list[int]]:
+        """The text ids and the ordinals of some chunks."""
         texts = self.text_of[chunks]
         ordinals = chunks - self.first_chunks[texts]
         return self.blob_ids[texts].tolist(), ordinals.tolist()
@@ -304,10 +306,10 @@ class MemoryIndex:
         holding = np.flatnonzero((starts <= line) & (line <= ends))
         return int(holding[0]) if len(holding) else None
 
-    def _filter(self, filters: Filters) -> tuple[Mask, Mask]:
-        """Which files pass the filters, and which texts have a file that does."""
+    def _filter(self, filters: FileFilters) -> tuple[Mask, Mask]:
+        """Which files pass the filters, and which texts have such a file."""
         if filters not in self._filtered:
-            if len(self._filtered) >= _MOST_FILTERS:
+            if len(self._filtered) >= _MAX_CACHED_FILTERS:
                 self._filtered.clear()
             files = np.fromiter(_passes(filters, self.files), np.bool_, len(self.files))
             texts = np.zeros(len(self.blob_ids), np.bool_)
@@ -318,7 +320,7 @@ class MemoryIndex:
         return self._filtered[filters]
 
 
-def _passes(filters: Filters, files: Iterable[IndexedFile]) -> Iterator[bool]:
+def _passes(filters: FileFilters, files: Iterable[IndexedFile]) -> Iterator[bool]:
     directory = (
         re.compile(directory_pattern(filters.directory), re.DOTALL) if filters.directory else None
     )
@@ -332,7 +334,7 @@ def _passes(filters: Filters, files: Iterable[IndexedFile]) -> Iterator[bool]:
 
 
 def _highest(scores: Floats, most: int) -> NDArray[np.int64]:
-    """The positions of the highest scores, the highest first, of equal ones the first."""
+    """The positions of the highest scores, the highest first; equal scores keep their order."""
     if len(scores) <= most:
         return np.argsort(-scores, kind="stable")
     bound = np.partition(scores, -most)[-most]

@@ -1,11 +1,11 @@
 -- name: state
--- Which state of the index is read, the one model of all that is searched, and how much there is.
+-- The version of the index, the models of the snapshots that are searched, the number of chunks.
 SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
        ARRAY(SELECT DISTINCT profile_id FROM snapshot WHERE active),
        coalesce((SELECT chunks FROM term_frequency WHERE term = -1), 0);
 
 -- name: dimension
--- How long the vectors of a model are.
+-- The dimension of a model's vectors.
 SELECT dimension
 FROM profile
 WHERE id = %(profile_id)s;
@@ -46,7 +46,7 @@ GROUP BY v.blob_id
 ORDER BY v.blob_id;
 
 -- name: symbols
--- What some texts define.
+-- The definitions in some texts.
 SELECT blob_id, name, folded, kind, start_line, end_line, depth
 FROM symbol
 WHERE blob_id = ANY(%(blobs)s::bigint[])

@@ -1,10 +1,10 @@
-"""Which projects' indexes are held in memory, and are they still true?
+"""Which projects' indexes are held in memory, and are they up to date?
 
-A process that goes on answering (a server, a library) loads a project's index in the background
-after its first search, and searches in memory from then on: the same candidates in a fraction of
-the time. PostgreSQL stays the only truth: every search reads the index's version first, a copy of
-another version is dropped at once, and that search asks the database. So does a program that ends
-after one search, and a project that is too large for the memory allowed.
+A long-lived process (a server, a library) loads a project's index in the background after its first
+search, and searches in memory from then on: it finds the same candidates in a fraction of the time.
+PostgreSQL stays the source of truth. Every search reads the index's version first; a copy of
+another version is dropped at once, and that search uses the database. So does a program that ends
+after one search, and every search of a project whose index is larger than the memory allowed.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from codebase_mcp.search.memory_index import (
 _SQL = load_queries("codebase_mcp.search", "memory_index.sql")
 _log = logging.getLogger(__name__)
 
-# An index is loaded when it has not changed for so long: runs commit batch after batch.
+# How long loading waits for the index to stop changing: an index run commits batch after batch.
 QUIET_S = 1.0
 
-# While an index changes again and again, loading takes no more than this share of the time.
+# While an index keeps changing, loading takes no more than this share of the time.
 _LOAD_SHARE = 0.05
 
-# A copy that no search has used for so long is dropped.
+# A copy that no search has used for this long is dropped.
 IDLE_S = 900.0
 
-# Texts that are read at once: small enough that other searches hardly wait.
-_BATCH = 250
+# How many texts are read at once: few enough that other searches hardly wait.
+_BATCH_TEXTS = 250
 
-# What a chunk takes beside its vector: the words of real code, measured over 14 projects.
+# The size of a chunk without its vector, measured over 14 projects of real code.
 _CHUNK_BYTES = 900
 
 _INT = np.dtype(">i4")
@@ -63,7 +63,7 @@ _HALF = np.dtype(">f2")
 
 @dataclass(slots=True)
 class _Slot:
-    """What is known of one project."""
+    """One project's copy, or why there is none: ``refused`` is a version that cannot be held."""
 
     index: MemoryIndex | None = None
     loading: asyncio.Task[None] | None = None
@@ -84,12 +84,12 @@ class MemoryIndexes:
         self._closed = False
 
     def get(self, project: Project) -> MemoryIndex | None:
-        """The copy of a project's index, of whatever version."""
+        """The copy of a project's index, which may be of an older version."""
         slot = self._slots.get(project.schema_name)
         return None if slot is None else slot.index
 
-    def look_at(self, project: Project, version: UUID) -> None:
-        """A search has seen this version: drop a copy of another one, and load soon."""
+    def schedule(self, project: Project, version: UUID) -> None:
+        """Drop a copy of another version than this, the current one, and load it soon."""
         if self._closed or not self._most_bytes:
             return
         slot = self._slots.setdefault(project.schema_name, _Slot())
@@ -119,8 +119,8 @@ class MemoryIndexes:
 
     async def _load(self, project: Project, slot: _Slot) -> None:
         try:
-            rest = slot.loaded_at + slot.load_s / _LOAD_SHARE - time.monotonic()
-            await asyncio.sleep(max(QUIET_S, rest))
+            pause = slot.loaded_at + slot.load_s / _LOAD_SHARE - time.monotonic()
+            await asyncio.sleep(max(QUIET_S, pause))
             started = time.monotonic()
             async with self._database.transaction(project, readonly=True) as tx:
                 version, index = await read_index(tx, self._most_bytes)
@@ -130,12 +130,12 @@ class MemoryIndexes:
             slot.load_s = slot.loaded_at - started
             self._make_room()
         except CodebaseError as error:
-            _log.warning("an index could not be read into memory: %s", error.message)
+            _log.warning("could not read an index into memory: %s", error.message)
         finally:
             slot.loading = None
 
     def _make_room(self) -> None:
-        """Drop what was not used for long, and of the others the oldest where they are too much."""
+        """Drop copies that were not used for long, and the oldest if all take too much memory."""
         oldest = time.monotonic() - IDLE_S
         held = 0
         for slot in reversed(self._slots.values()):
@@ -151,7 +151,7 @@ class MemoryIndexes:
 
 
 async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryIndex | None]:
-    """The version of an index, and its copy: None where it is too large or of several models."""
+    """The version of an index, and its copy; None where it is too large or has several models."""
     state = await tx.fetch_one(_SQL["state"])
     assert state is not None
     version, profiles, chunk_count = state
@@ -163,27 +163,27 @@ async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryInde
     files = await tx.fetch_all(_SQL["files"])
     blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
     parts = []
-    for first in range(0, len(blob_ids), _BATCH):
-        blobs = blob_ids[first : first + _BATCH]
+    for first in range(0, len(blob_ids), _BATCH_TEXTS):
+        blobs = blob_ids[first : first + _BATCH_TEXTS]
         bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profiles[0]}
         rows = await tx.fetch_many(
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
-        parts.append(await asyncio.to_thread(_part, blobs, dimension, rows))
+        parts.append(await asyncio.to_thread(_batch, blobs, dimension, rows))
     profile = _Profile(profiles[0], dimension)
     return version, await asyncio.to_thread(_assemble, version, profile, blob_ids, parts, files)
 
 
 class _Profile(NamedTuple):
-    """The model of all vectors."""
+    """The model of all vectors of a copy."""
 
     id: int
     dimension: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Some texts; chunks and texts are numbered from this part's first one."""
+class _Batch:
+    """Some texts; chunks and texts are numbered from this batch's first one."""
 
     chunk_counts: Ints
     start_lines: Ints
@@ -194,20 +194,21 @@ class _Part:
     symbols: list[Row] = field(default_factory=list)
 
 
-def _part(blob_ids: NDArray[np.int64], dimension: int, rows: Sequence[list[Row]]) -> _Part:
+def _batch(blob_ids: NDArray[np.int64], dimension: int, rows: Sequence[list[Row]]) -> _Batch:
     chunks, vectors, comments, symbols = rows
-    position = {blob_id: place for place, blob_id in enumerate(blob_ids.tolist())}
+    position_of = {blob_id: position for position, blob_id in enumerate(blob_ids.tolist())}
     lines = np.frombuffer(b"".join(row[1] for row in chunks), _INT).reshape(-1, 2)
     counts = np.zeros(len(blob_ids), np.int32)
     for blob_id, spans, _ in chunks:
-        counts[position[blob_id]] = len(spans) // (2 * _INT.itemsize)
+        counts[position_of[blob_id]] = len(spans) // (2 * _INT.itemsize)
     first_chunks = np.cumsum(counts) - counts
     words = _sparse(row[2] for row in chunks)
     dense = np.zeros((len(lines), dimension), np.float32)
     for blob_id, ordinals, halves in vectors:
-        places = first_chunks[position[blob_id]] + np.frombuffer(ordinals, _INT)
-        dense[places] = np.frombuffer(halves, _HALF).reshape(len(places), -1)[:, 2:]
-    return _Part(
+        rows_of_text = first_chunks[position_of[blob_id]] + np.frombuffer(ordinals, _INT)
+        vectors_of_text = np.frombuffer(halves, _HALF).reshape(len(rows_of_text), -1)[:, 2:]
+        dense[rows_of_text] = vectors_of_text
+    return _Batch(
         counts,
         lines[:, 0].astype(np.int32),
         lines[:, 1].astype(np.int32),
@@ -219,20 +220,20 @@ def _part(blob_ids: NDArray[np.int64], dimension: int, rows: Sequence[list[Row]]
 
 
 def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
-    """Terms, rows and weights of sparse vectors, one after another as pgvector sends them.
+    """The terms, rows and weights of sparse vectors in pgvector's binary format.
 
-    Each begins with its dimension, its number of entries and a zero; then come all positions, then
-    all values, four bytes each.
+    Each vector begins with its dimension, its number of entries and a zero. Then follow all
+    positions, then all values, four bytes each.
     """
     joined = b"".join(values)
     numbers = np.frombuffer(joined, _INT)
     heads, sizes = [], []
-    place = 0
-    while place < len(numbers):
-        size = int(numbers[place + 1])
-        heads.append(place + 3)
+    position = 0
+    while position < len(numbers):
+        size = int(numbers[position + 1])
+        heads.append(position + 3)
         sizes.append(size)
-        place += 3 + 2 * size
+        position += 3 + 2 * size
     counts = np.array(sizes, np.int64)
     before = np.cumsum(counts) - counts
     entries = np.repeat(np.array(heads, np.int64) - before, counts) + np.arange(counts.sum())
@@ -245,7 +246,7 @@ def _assemble(
     version: UUID,
     profile: _Profile,
     blob_ids: NDArray[np.int64],
-    parts: Sequence[_Part],
+    parts: Sequence[_Batch],
     files: Sequence[Row],
 ) -> MemoryIndex:
     counts = _joined([part.chunk_counts for part in parts], np.int32)
@@ -324,7 +325,7 @@ def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTab
 
 
 def _numbered(number_of: dict[str, int], strings: Iterable[str]) -> Ints:
-    """Each string's number, which it gets where it is new."""
+    """The number of each string; a new string gets the next one."""
     return np.array([number_of.setdefault(one, len(number_of)) for one in strings], np.int32)
 
 

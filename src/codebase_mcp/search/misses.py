@@ -1,7 +1,7 @@
-"""What can be said about an answer that is weak? Facts from the index, for ``help.py`` to word.
+"""Why is an answer weak? Facts from the index, which ``help.py`` puts into sentences.
 
-The words of a code base are read when they are first needed and kept for a while, so that a series
-of weak answers reads them once.
+The words of a code base are read when they are first needed and cached for a while, so that a
+series of weak answers reads them once.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.search.directories import directory_pattern
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
-    AskedWord,
     BetterFile,
-    Coverage,
-    Facts,
-    Filtered,
+    FilteredFiles,
     FilterEffect,
     Help,
+    IndexCoverage,
+    MissFacts,
+    QuestionWord,
     WordUse,
     content_words,
     explain,
@@ -41,76 +41,82 @@ from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
-from codebase_mcp.search.spelling import respelt
+from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words
 from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "misses.sql")
 
-# A vocabulary takes 4 MB at most. So many are kept, each for so long.
-KEPT = 4
-KEPT_S = 600.0
+# How many vocabularies are cached, and for how long. Each takes 4 MB at most.
+MAX_CACHED = 4
+CACHED_S = 600.0
 
-# What a vocabulary is made from at most, in a quarter of a second then: the names that occur most.
+# How many names of symbols, the most frequent ones, and paths a vocabulary is made from. With these
+# numbers that takes a quarter of a second.
 MOST_NAMES = 30_000
 MOST_PATHS = 10_000
 
-# Of what is there instead of what a filter names, so many are named.
-_NAMED = 5
+# How many existing values are listed where a filter leaves no file.
+_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """The words of some snapshots in one state."""
+class _CachedVocabulary:
+    """The words of some snapshots in one state, and the timer that drops them."""
 
     state: frozenset[tuple[Any, ...]]
     vocabulary: Vocabulary
-    forgetting: asyncio.TimerHandle
+    expiry: asyncio.TimerHandle
 
 
 class Misses:
-    """Finds out why answers are weak, and which words of a code base are near to a question's."""
+    """Finds out why answers are weak, and which words of the code are similar to a question's."""
 
     def __init__(self, database: Database, models: Models, searcher: Searcher) -> None:
         self._database = database
         self._models = models
         self._searcher = searcher
-        self._known: OrderedDict[tuple[str, frozenset[UUID]], _Known] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, frozenset[UUID]], _CachedVocabulary] = OrderedDict()
         self._reading = asyncio.Lock()
 
     def close(self) -> None:
-        """Forget all words."""
-        for key in list(self._known):
-            self._forget(key)
+        """Drop all vocabularies."""
+        for key in list(self._cache):
+            self._drop(key)
 
     async def help(
-        self, project: Project, question: str, filters: Filters, answer: Answer, coverage: Coverage
+        self,
+        project: Project,
+        question: str,
+        filters: FileFilters,
+        answer: Answer,
+        coverage: IndexCoverage,
     ) -> Help:
         """Why an answer is weak, and what to ask instead.
 
         Raises:
             DatabaseUnavailable, ProjectNotFound, EmbeddingUnavailable: as ``Searcher.search``.
         """
-        read = respelt(question, answer.respelt)
-        asked = content_words(parse_query(read))
+        corrected = replace_words(question, answer.respelt)
+        asked = content_words(parse_query(corrected))
         filtered = better = None
         async with self._database.transaction(project, readonly=True) as tx:
             words, total = await _word_uses(tx, asked, answer.snapshots)
             if filters.narrow:
                 filtered = await _filtered(tx, filters)
-        if filtered is not None and filtered.left == filtered.files:
+        if filtered is not None and filtered.passing == filtered.files:
             filtered = None
         if filtered is not None:
             better = await self._better(project, question, filters, answer)
         near = await self._near(project, answer.snapshots, words_to_help(words, total))
         coverage = replace(coverage, skipped=_skipped(answer.snapshots))
-        facts = Facts(words, total, near, coverage, filtered, better, answer.respelt)
-        return explain(read, facts)
+        facts = MissFacts(words, total, near, coverage, filtered, better, answer.respelt)
+        return explain(corrected, facts)
 
     async def _better(
-        self, project: Project, question: str, filters: Filters, answer: Answer
+        self, project: Project, question: str, filters: FileFilters, answer: Answer
     ) -> BetterFile | None:
-        """The best file without filters, if they hide it; where they leave any, a good one."""
+        """The best file without the filters, if they exclude it; if they leave hits, a good one."""
         found = await self._searcher.search(project, question, Request(limit=1, context_lines=0))
         for hit in found.hits:
             if (hit.similarity_score >= WEAK or not answer.hits) and not _passes(hit, filters):
@@ -133,16 +139,16 @@ class Misses:
         key = (project.schema_name, frozenset(one.repository_id for one in snapshots))
         state = frozenset((one.id, one.indexed_at, one.files_pending) for one in snapshots)
         async with self._reading:
-            known = self._known.get(key)
-            if known is not None and known.state == state:
-                self._known.move_to_end(key)
-                return known.vocabulary
+            cached = self._cache.get(key)
+            if cached is not None and cached.state == state:
+                self._cache.move_to_end(key)
+                return cached.vocabulary
             vocabulary = await self._read(project, snapshots)
-            self._forget(key)
-            later = asyncio.get_running_loop().call_later(KEPT_S, self._forget, key)
-            self._known[key] = _Known(state, vocabulary, later)
-            if len(self._known) > KEPT:
-                self._forget(next(iter(self._known)))
+            self._drop(key)
+            expiry = asyncio.get_running_loop().call_later(CACHED_S, self._drop, key)
+            self._cache[key] = _CachedVocabulary(state, vocabulary, expiry)
+            if len(self._cache) > MAX_CACHED:
+                self._drop(next(iter(self._cache)))
         return vocabulary
 
     async def _read(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> Vocabulary:
@@ -159,16 +165,16 @@ class Misses:
             lambda: Vocabulary.of((names or "").split("\n"), (paths or "").split("\n"), model)
         )
 
-    def _forget(self, key: tuple[str, frozenset[UUID]]) -> None:
-        known = self._known.pop(key, None)
-        if known is not None:
-            known.forgetting.cancel()
+    def _drop(self, key: tuple[str, frozenset[UUID]]) -> None:
+        cached = self._cache.pop(key, None)
+        if cached is not None:
+            cached.expiry.cancel()
 
 
 async def _word_uses(
-    tx: Transaction, asked: Sequence[AskedWord], snapshots: Sequence[ScopedSnapshot]
+    tx: Transaction, asked: Sequence[QuestionWord], snapshots: Sequence[ScopedSnapshot]
 ) -> tuple[tuple[WordUse, ...], int]:
-    """In how many chunks each word occurs, and how many there are."""
+    """In how many chunks each word occurs, and the number of all chunks."""
     terms = {ALL_CHUNKS, *(term for word in asked for term in (word.term, *word.joined))}
     names = array_literal({word.name_term for word in asked})
     frequencies, named = await tx.fetch_many(
@@ -190,33 +196,33 @@ async def _word_uses(
     return tuple(uses), chunks.get(ALL_CHUNKS, 0)
 
 
-async def _filtered(tx: Transaction, filters: Filters) -> Filtered:
-    """What each filter leaves, and what there is instead where one leaves nothing."""
+async def _filtered(tx: Transaction, filters: FileFilters) -> FilteredFiles:
+    """How many files pass each filter, and which values exist where none passes."""
     parameters = {
         "repository_id": filters.repository_id,
         "extensions": list(filters.extensions) if filters.extensions else None,
         "languages": list(filters.languages) if filters.languages else None,
         "directory": directory_pattern(filters.directory) if filters.directory else None,
     }
-    [[files, *lefts, left]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
-    asked = (
+    [[files, *counts, passing]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
+    named = (
         ("repositories", "repository_id", filters.repository_id),
         ("extensions", "extension", "|".join(filters.extensions or ())),
         ("languages", "language", "|".join(filters.languages or ())),
         ("directories", "directory", filters.directory),
     )
-    vain = [
-        kind for (kind, _, value), count in zip(asked, lefts, strict=True) if value and not count
+    empty = [
+        kind for (kind, _, value), count in zip(named, counts, strict=True) if value and not count
     ]
-    bound = {"most": _NAMED, "ending": _ending(filters.directory or "")}
-    found = await tx.fetch_many([(_SQL[kind], bound) for kind in vain]) if vain else []
-    instead = {kind: _instead(kind, rows) for kind, rows in zip(vain, found, strict=True)}
+    bound = {"most": _LISTED, "ending": _ending(filters.directory or "")}
+    found = await tx.fetch_many([(_SQL[kind], bound) for kind in empty]) if empty else []
+    instead = {kind: _instead(kind, rows) for kind, rows in zip(empty, found, strict=True)}
     effects = (
         FilterEffect(f"{name}={value}", count, instead.get(kind, ""))
-        for (kind, name, value), count in zip(asked, lefts, strict=True)
+        for (kind, name, value), count in zip(named, counts, strict=True)
         if value
     )
-    return Filtered(files, left, tuple(effects))
+    return FilteredFiles(files, passing, tuple(effects))
 
 
 def _instead(kind: str, rows: Iterable[Row]) -> str:
@@ -224,8 +230,8 @@ def _instead(kind: str, rows: Iterable[Row]) -> str:
     return f"There are these {kind}: {found}." if found else ""
 
 
-def _passes(hit: Hit, filters: Filters) -> bool:
-    """Whether the filters leave the file of a hit."""
+def _passes(hit: Hit, filters: FileFilters) -> bool:
+    """Whether the file of a hit passes the filters."""
     extension = hit.file_path.rpartition("/")[2].rpartition(".")[2].lower()
     return (
         filters.repository_id in (None, hit.repository_id)
@@ -239,7 +245,7 @@ def _passes(hit: Hit, filters: Filters) -> bool:
 
 
 def _ending(directory: str) -> str:
-    """A pattern for the directories that end as one does."""
+    """A pattern for the directories with the same last name, whatever the case."""
     steps = [one for one in directory.split("/") if one and "*" not in one]
     last = re.escape(steps[-1]) if steps else "[^/]+"
     return f"(?i)^(?:.*/)?{last}(?=/)"
@@ -250,7 +256,7 @@ def _bound(snapshots: Iterable[ScopedSnapshot]) -> dict[str, Any]:
 
 
 def _skipped(snapshots: Iterable[ScopedSnapshot]) -> Counter[str]:
-    """The files that are left out, by reason."""
+    """The number of files that are not indexed, by reason."""
     counts: Counter[str] = Counter()
     for one in snapshots:
         counts.update(loads(one.skipped))

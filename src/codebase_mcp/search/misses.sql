@@ -5,7 +5,7 @@ FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[]);
 
 -- name: file_names
--- Which of these words some file is named by.
+-- Which of these words are in the name of any file.
 SELECT asked.term
 FROM unnest(%(terms)s::integer[]) AS asked (term)
 WHERE EXISTS (
@@ -15,7 +15,7 @@ WHERE EXISTS (
 );
 
 -- name: filtered_files
--- How many files there are, how many each filter leaves, and how many all of them do.
+-- How many files there are, how many pass each filter, and how many pass all of them.
 SELECT count(*),
        count(*) FILTER (WHERE asked.repository),
        count(*) FILTER (WHERE asked.extension),
@@ -63,7 +63,7 @@ ORDER BY count(*) DESC, f.language
 LIMIT %(most)s;
 
 -- name: directories
--- The directories that end as one that is not there, whatever the case; those with most files first.
+-- The directories whose last name matches a pattern; those with most files first.
 SELECT substring(f.path FROM %(ending)s::text)
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
@@ -73,7 +73,8 @@ ORDER BY count(*) DESC, 1
 LIMIT %(most)s;
 
 -- name: names
--- The names of symbols that people wrote, each once, the most frequent first where these are many.
+-- The names of symbols outside generated and vendored files, each once, up to a number: the most
+-- frequent ones.
 SELECT string_agg(named.name, chr(10))
 FROM (
     SELECT s.name
@@ -89,7 +90,7 @@ FROM (
 ) AS named;
 
 -- name: paths
--- The paths of files that people wrote, as many as are bounded.
+-- The paths of files that are neither generated nor vendored, up to a number.
 SELECT string_agg(written.path, chr(10))
 FROM (
     SELECT f.path

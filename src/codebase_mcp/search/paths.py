@@ -1,4 +1,4 @@
-"""What does a path alone say about a file? Pure; nothing of it is stored, so nothing goes stale."""
+"""What does a path alone say about a file? Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,20 @@ _EXAMPLE = re.compile(
 )
 
 
+# How many first letters decide whether two words may begin alike.
+MIN_PREFIX = 4
+
+
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """The words and marks of one path. ``name`` are harsh stems of the file name's parts."""
+    """The words and kinds of one path.
+
+    ``name`` are harsh stems of the file name's parts, ``beginnings`` the parts' first letters.
+    """
 
     name: tuple[str, ...]
     name_parts: tuple[str, ...]
+    beginnings: frozenset[str]
     folder_stems: frozenset[str]
     depth: int
     is_legacy: bool
@@ -37,12 +45,13 @@ class PathFacts:
 
 @lru_cache(maxsize=50_000)
 def path_facts(path: str) -> PathFacts:
-    """Take a path apart."""
+    """The facts that a path says."""
     name, folders = path_parts(path)
     parts = tuple(dict.fromkeys(name))
     return PathFacts(
         name=tuple(dict.fromkeys(aggressive_stem(part) for part in parts)),
         name_parts=parts,
+        beginnings=frozenset(part[:MIN_PREFIX] for part in parts),
         folder_stems=frozenset(stem(part) for part in folders),
         depth=path.count("/"),
         is_legacy=_LEGACY.search(path) is not None,
@@ -51,7 +60,7 @@ def path_facts(path: str) -> PathFacts:
     )
 
 
-# How much a file of a kind is worth less than code, as an answer about behaviour.
+# How much less a file of a kind is worth than code, as an answer about behaviour.
 KIND_PENALTY = {
     FileKind.CODE: 0.0,
     FileKind.TEST: 1.0,

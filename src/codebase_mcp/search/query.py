@@ -19,7 +19,7 @@ from codebase_mcp.tokens import (
     words_of,
 )
 
-# How people open a question to a person; at the start of a sentence it says nothing about the code.
+# Polite openings of a question; at the start of a sentence they say nothing about the code.
 _POLITE_OPENING = re.compile(
     r"""^\s*
     (?:(?:please|hi|hey|hello|ok|okay|sorry)\b[\s,]*)*
@@ -50,7 +50,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 class QueryTerm:
     """A stem to look for in the text of chunks; ``id`` is its number in the index.
 
-    A ``spoken`` term stands in the query itself; the others are neighbours written together.
+    A ``spoken`` term is a word of the query itself; the others are neighbours written together.
     """
 
     text: str
@@ -59,7 +59,7 @@ class QueryTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedName:
+class QueryName:
     """A name that may be defined somewhere; ``strength`` says how surely the query means it."""
 
     written: str
@@ -69,19 +69,20 @@ class AskedName:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question, taken apart.
+    """A parsed question.
 
-    ``plain`` is the text without courtesies, for its vector. ``terms`` serve the words list and
-    BM25. ``parts`` are the content words' parts in order, stop words left out, for file names;
-    ``places`` says of each the how manieth of its sentence it is. ``names`` serve the symbol table.
+    ``plain`` is the text without polite phrases, for its vector. ``terms`` are for the list of
+    words and BM25. ``parts`` are the parts of its words in order, without stop words, for file
+    names; ``positions`` gives each part's position in its sentence. ``names`` are for the symbol
+    table.
     """
 
     text: str
     plain: str
     terms: tuple[QueryTerm, ...]
     parts: tuple[str, ...]
-    places: tuple[int, ...]
-    names: tuple[AskedName, ...]
+    positions: tuple[int, ...]
+    names: tuple[QueryName, ...]
     is_symbol: bool
 
     @property
@@ -100,28 +101,28 @@ PLAIN_WORD = 0.3
 
 @lru_cache(maxsize=1_000)
 def parse_query(text: str) -> Query:
-    """Take a question apart; never fails, whatever the text."""
+    """Parse a question; no text is invalid."""
     plain = [without_opening(part) for part in _SENTENCE_END.split(without_closing(text))]
     sentences = [
         [word for word in words_of(sentence) if len(word) <= MAX_WORD_CHARS] for sentence in plain
     ]
-    telling = [[word for word in s if word.lower() not in STOP_WORDS] for s in sentences]
-    if not any(telling):
-        telling = sentences
+    content_of = [[word for word in s if word.lower() not in STOP_WORDS] for s in sentences]
+    if not any(content_of):
+        content_of = sentences
     words = [word for sentence in sentences for word in sentence]
-    content = [word for sentence in telling for word in sentence]
+    content = [word for sentence in content_of for word in sentence]
     spoken = dict.fromkeys(s for word in content for s in word_stems(word))
     joined = dict.fromkeys(s for s in _joined_stems(content) if s not in spoken)
     terms = tuple(QueryTerm(s, term_id(s), s in spoken) for s in [*spoken, *joined])
-    parts_of = [[part for word in sentence for part in split_word(word)] for sentence in telling]
+    parts_of = [[part for word in sentence for part in split_word(word)] for sentence in content_of]
     parts = tuple(part for sentence in parts_of for part in sentence)
-    places = tuple(place for sentence in parts_of for place in range(len(sentence)))
+    positions = tuple(position for sentence in parts_of for position in range(len(sentence)))
     is_symbol = len(text.split()) == 1 and any(looks_like_identifier(word) for word in words)
-    return Query(text, " ".join(plain), terms, parts, places, _asked_names(content), is_symbol)
+    return Query(text, " ".join(plain), terms, parts, positions, _query_names(content), is_symbol)
 
 
 def looks_like_identifier(word: str) -> bool:
-    """Whether a word is written as no plain word is: parse_url, parseUrl, HTTPServer, utf8."""
+    """Whether a word looks like an identifier: parse_url, parseUrl, HTTPServer, utf8."""
     return "_" in word.strip("_") or len(split_word(word)) > 1
 
 
@@ -131,12 +132,12 @@ def name_stems(query: Query) -> tuple[str, ...]:
 
 
 def without_courtesy(text: str) -> str:
-    """A question without the words that open and close it politely, unless there are no others."""
+    """A question without polite phrases at its start and end, unless there is nothing else."""
     return without_opening(without_closing(text))
 
 
 def without_opening(text: str) -> str:
-    """A sentence without the words that open it politely, unless there are no others."""
+    """A sentence without a polite opening, unless there is nothing else."""
     rest = _POLITE_OPENING.sub("", text, count=1)
     return rest if words_of(rest) else text
 
@@ -156,8 +157,8 @@ def _joined_stems(words: list[str]) -> list[str]:
     ]
 
 
-def _asked_names(words: list[str]) -> tuple[AskedName, ...]:
-    names: dict[str, AskedName] = {}
+def _query_names(words: list[str]) -> tuple[QueryName, ...]:
+    names: dict[str, QueryName] = {}
     if len(words) > 1:
         _add_name(names, "".join(words), WHOLE_QUERY if len(words) < 5 else IDENTIFIER)
     for word in words:
@@ -168,7 +169,7 @@ def _asked_names(words: list[str]) -> tuple[AskedName, ...]:
     return tuple(names.values())
 
 
-def _add_name(names: dict[str, AskedName], written: str, strength: float) -> None:
+def _add_name(names: dict[str, QueryName], written: str, strength: float) -> None:
     folded = fold(written)
     if folded and (folded not in names or names[folded].strength < strength):
-        names[folded] = AskedName(written, folded, strength)
+        names[folded] = QueryName(written, folded, strength)

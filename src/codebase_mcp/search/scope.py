@@ -1,4 +1,4 @@
-"""What is searched? The snapshots, what the filters leave of them, how rare the terms are."""
+"""What is searched? The snapshots, the texts that pass the filters, how rare the terms are."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_index import MemoryIndex
 from codebase_mcp.search.query import Query
+from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
-# So few texts are named one by one where filters leave no more. Of more, so many as pass are found
-# by going through the nearest in order.
+# Where no more texts than this pass the filters, statements list them one by one. Where more do,
+# statements test each chunk they come to, the nearest first.
 FEW_TEXTS = 1_000
 
-# How many the vector index looks at closely: of 42,710 chunks 98.0 % of the 10 nearest are found,
-# and 98.4 % with 500, which takes half as long again. Where filters let few of them pass, it goes
-# on, but not without end.
-_SEARCHED = {"searched": "300", "most": "50000"}
+# How many vectors the vector index compares: with 300 it finds 98.0 % of the 10 nearest of 42,710
+# chunks, with 500 it finds 98.4 % and takes half as long again. Where filters exclude most of them
+# it goes on, up to the second number.
+_INDEX_SEARCH = {"searched": "300", "most": "50000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class ScopedSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question as a vector of one model."""
+class QueryVector:
+    """A query as a vector of one model."""
 
     profile: Profile
     vector: Vectors
@@ -63,32 +64,38 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to search: the snapshots, what the filters leave of them, how rare the terms are.
+    """Where to search: the snapshots, the texts that pass the filters, how rare the terms are.
 
-    ``second`` is the stronger model's profile, where the project has one and it is wanted.
     ``texts`` are the blobs that pass the filters, None where there are no filters or too many pass;
     ``hidden`` the blobs that are stored but not searched; both as arrays in text form.
-    ``frequencies`` says in how many chunks of the project each term of the query, or lent to it,
-    occurs; ``lent`` what each lent one is worth; ``sealed`` up to which time each profile's
-    vectors are in its index. ``version`` is that of the index; ``memory`` a copy of this version,
-    where there is one: then ``texts``, ``hidden`` and ``sealed`` are not needed, and empty.
+    ``frequencies`` says in how many chunks of the project each term of the query, and each
+    expansion term, occurs; ``expansion`` gives the weights of the expansion terms; ``sealed`` says
+    up to which time each profile's vectors are in its vector index. ``secondary`` is the secondary
+    model's profile, where the project has one and it is wanted. ``version`` is that of the index;
+    ``memory`` a copy of this version, if there is one: then ``texts``, ``hidden`` and ``sealed``
+    are not needed, and empty.
     """
 
     snapshots: tuple[ScopedSnapshot, ...]
-    filters: Filters
+    filters: FileFilters
     texts: str | None
     hidden: str
     frequencies: Mapping[int, int]
-    lent: Mapping[int, float]
+    expansion: Mapping[int, float]
     sealed: Mapping[int, int]
-    second: Profile | None = None
+    secondary: Profile | None = None
     version: UUID | None = None
     memory: MemoryIndex | None = None
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """With what the snapshots were made: one profile, unless models were changed meanwhile."""
+        """The profiles of the snapshots: one, unless the model was changed between index runs."""
         return tuple({s.profile.id: s.profile for s in self.snapshots}.values())
+
+    def expansion_weights(self) -> dict[int, float]:
+        """Each expansion term's weight times its inverse document frequency."""
+        frequencies = inverse_frequencies(self.expansion, self.frequencies)
+        return {term: self.expansion[term] * idf for term, idf in frequencies.items()}
 
     def parameters(self) -> dict[str, Any]:
         """The filters as parameters of the statements."""
@@ -103,10 +110,10 @@ class Scope:
 async def load_scope(
     tx: Transaction,
     query: Query,
-    lent: Mapping[int, float],
-    filters: Filters,
+    expansion: Mapping[int, float],
+    filters: FileFilters,
     *,
-    both_tiers: bool = False,
+    with_secondary: bool = False,
     memory: MemoryIndex | None = None,
 ) -> Scope:
     """The snapshots to search, and the statistics that choosing and scoring need.
@@ -117,37 +124,46 @@ async def load_scope(
     if memory is not None:
         rows = await tx.fetch_all(_SQL["scope"], **repository)
         if _version(rows) == memory.version:
-            frequencies = memory.frequencies(counted_terms(query, lent))
-            known = _snapshots(rows)
+            frequencies = memory.frequencies(counted_terms(query, expansion))
+            snapshots = _snapshots(rows)
             return Scope(
-                known, filters, None, "{}", frequencies, lent, {}, None, memory.version, memory
+                snapshots,
+                filters,
+                None,
+                "{}",
+                frequencies,
+                expansion,
+                {},
+                None,
+                memory.version,
+                memory,
             )
-    terms = array_literal(counted_terms(query, lent))
+    terms = array_literal(counted_terms(query, expansion))
     statements: list[tuple[Any, dict[str, Any]]] = [
         (_SQL["scope"], repository),
         (_SQL["frequencies"], {"terms": terms}),
     ]
     if filters.narrow:
-        # Its plan depends on the filters, so it comes before the others' are settled.
+        # Its plan depends on the filters, so it runs before "prepare" forces generic plans.
         parameters = repository | filters.parameters() | {"most": FEW_TEXTS + 1}
         statements.append((_SQL["scope_texts"], parameters))
-    if both_tiers:
-        statements.append((_SQL["second_tier"], {}))
-    statements.append((_SQL["prepare"], _SEARCHED))
-    rows, found, *left, [prepared] = await tx.fetch_many(statements)
-    second = [Profile.from_row(row) for row in left.pop()] if both_tiers else []
+    if with_secondary:
+        statements.append((_SQL["secondary_profile"], {}))
+    statements.append((_SQL["prepare"], _INDEX_SEARCH))
+    rows, found, *others, [prepared] = await tx.fetch_many(statements)
+    secondary = [Profile.from_row(row) for row in others.pop()] if with_secondary else []
     texts = None
-    if left and len(left[0]) <= FEW_TEXTS:
-        texts = array_literal({blob_id for (blob_id,) in left[0]})
+    if others and len(others[0]) <= FEW_TEXTS:
+        texts = array_literal({blob_id for (blob_id,) in others[0]})
     return Scope(
         _snapshots(rows),
         filters,
         texts,
         array_literal(prepared[-1]),
         dict(found),
-        lent,
+        expansion,
         sealed_times(prepared[-2]),
-        second[0] if second else None,
+        secondary[0] if secondary else None,
         _version(rows),
     )
 
@@ -160,15 +176,15 @@ def _version(rows: Sequence[Row]) -> UUID | None:
     return rows[0][0] if rows else None
 
 
-def counted_terms(query: Query, lent: Mapping[int, float]) -> list[int]:
+def counted_terms(query: Query, expansion: Mapping[int, float]) -> list[int]:
     """The terms whose frequencies a search needs."""
-    return [ALL_CHUNKS, *(term.id for term in query.terms), *lent]
+    return [ALL_CHUNKS, *(term.id for term in query.terms), *expansion]
 
 
 async def load_frequencies(
     tx: Transaction, terms: Iterable[int], memory: MemoryIndex | None = None
 ) -> dict[int, int]:
-    """In how many chunks of the project each of these terms occurs, if in any."""
+    """In how many chunks of the project each of these terms occurs; others are left out."""
     if memory is not None:
         return memory.frequencies(terms)
     return dict(await tx.fetch_all(_SQL["frequencies"], terms=array_literal(terms)))

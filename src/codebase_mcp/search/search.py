@@ -22,14 +22,14 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
-from codebase_mcp.search.candidates import Found, find_candidates
+from codebase_mcp.search.candidates import FoundCandidates, find_candidates
 from codebase_mcp.search.confidence import (
     FLOOR,
+    FULL_COVERAGE,
     LEAST_LEAD,
-    SAYS_ALL,
-    About,
-    about,
-    proofs_of,
+    QueryEvidence,
+    file_evidence,
+    query_evidence,
     similarity,
 )
 from codebase_mcp.search.database_lists import DatabaseLists
@@ -40,7 +40,7 @@ from codebase_mcp.search.definition_hits import (
     strongest_chunks,
 )
 from codebase_mcp.search.definitions import Enclosing, Weights, WordCounter
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.hits import (
     ChosenChunk,
     Hit,
@@ -51,23 +51,23 @@ from codebase_mcp.search.hits import (
     count_chunks,
     first_lines,
     make_hits,
-    other_places,
+    other_chunks,
 )
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.ranking import RankedFile, rank_files
 from codebase_mcp.search.scope import (
-    Asked,
+    QueryVector,
     Scope,
     ScopedSnapshot,
     counted_terms,
     load_frequencies,
     load_scope,
 )
+from codebase_mcp.search.secondary import SecondaryModel
 from codebase_mcp.search.slow import SlowSearches
-from codebase_mcp.search.spelling import doubtful_words, likeliest, respelt, spellings
-from codebase_mcp.search.stronger import StrongerModel
+from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.stopwatch import step, stopwatch
@@ -78,19 +78,19 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 # total_count is exact up to here, a lower bound beyond.
 COUNT_LIMIT = 1_000
 
-# So many words of a question are looked at for typing errors; each takes some 2 ms.
-MOST_DOUBTFUL = 3
+# How many words of a question are checked for typing errors; each takes some 2 ms.
+MAX_DOUBTFUL_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How much to show, of which files.
+    """What to search, and how much to show.
 
-    ``by_definition`` shows each file once, by the definition that answers best, whole, instead of
-    by chunks with lines around.
+    With ``by_definition`` each file is shown once, as the whole definition that answers best,
+    instead of as chunks with lines around them.
     """
 
-    filters: Filters = field(default_factory=Filters)
+    filters: FileFilters = field(default_factory=FileFilters)
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
@@ -99,11 +99,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The hits, best first, and how many chunks, and texts, there are above the floor in all.
+    """The hits, best first, and the numbers of all texts and chunks that answer.
 
-    ``second_tier`` is None where the project has no vectors of a stronger model, or none is
-    configured. ``respelt`` says which words of the question, in lower case, were taken for which
-    others.
+    ``secondary_model`` says whether it was used. It is None where the project has no vectors of
+    such a model, or none is configured. ``respelt`` maps words of the question, in lower case, to
+    the spellings that were searched for.
     """
 
     hits: list[Hit]
@@ -111,29 +111,29 @@ class Answer:
     total_count: int
     total_is_lower_bound: bool
     snapshots: tuple[ScopedSnapshot, ...]
-    second_tier: Literal["used", "away"] | None = None
+    secondary_model: Literal["used", "away"] | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All candidates, best first, and what they show of the question."""
+    """All candidates, best first, and the evidence that the question is about this code."""
 
     files: list[RankedFile]
-    about: About
+    evidence: QueryEvidence
 
 
 @dataclass(frozen=True, slots=True)
-class _Entered:
-    """A transaction, and what is asked in it, where.
+class _SearchContext:
+    """A transaction, and what a search needs in it.
 
-    ``topic`` says how much the question is about software, ``respelt`` what was taken for what.
+    ``topic`` says how much the question is about software. ``respelt`` are corrected words.
     """
 
     tx: Transaction
     query: Query
     scope: Scope
-    asked: list[Asked]
+    vectors: list[QueryVector]
     topic: float
     respelt: dict[str, str]
 
@@ -161,13 +161,13 @@ class Searcher:
         self._memory = memory
         self._only_once = only_once
         self._slow = SlowSearches(database)
-        self._stronger = StrongerModel(models)
-        self._seconds: dict[str, Profile | None] = {}
+        self._secondary = SecondaryModel(models)
+        self._secondary_profiles: dict[str, Profile | None] = {}
         self._words = WordCounter()
 
     async def close(self) -> None:
-        """Give up what is still waited for: a service's answer, facts for a warning."""
-        await self._stronger.close()
+        """Cancel what runs in the background: requests to a model, plans for a warning."""
+        await self._secondary.close()
         await self._slow.close()
 
     async def search(self, project: Project, text: str, request: Request) -> Answer:
@@ -175,158 +175,165 @@ class Searcher:
 
         Raises:
             ProjectNotFound: nothing was ever indexed in this project.
-            EmbeddingUnavailable: the model that the index was made with is not here, and no earlier
-                version of this program made it.
+            EmbeddingUnavailable: the model that made the index is not available, though this
+                version of the program made it.
         """
         with stopwatch("search", _count_step, keeps_statements=True) as watch:
             answer = await self._answer(project, parse_query(text), request)
         if not self._only_once:
-            self._slow.look_at(project, watch)
+            self._slow.record(project, watch)
         return answer
 
     async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
-        async with self._enter(project, query, request.filters) as entered:
-            tx, scope = entered.tx, entered.scope
-            ranking, found = await _rank(entered)
+        async with self._open_context(project, query, request.filters) as context:
+            tx, scope = context.tx, context.scope
+            ranking, found = await _rank(context)
             scored = _above_floor(ranking, scope.snapshots)
             files = distinct_files(scored)
             if request.by_definition:
-                weights = await self._weights(entered)
+                weights = await self._weights(context)
                 hits = await _definition_hits(tx, files[: request.limit], weights, request)
             else:
                 hits = await _chunk_hits(tx, scored, request)
         total = count_chunks(scored)
         if not self._only_once:
-            self._tend(project, scope)
+            self._maintain_indexes(project, scope)
         return Answer(
             hits=hits,
             file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
-            total_is_lower_bound=found.words_cut or total > COUNT_LIMIT,
+            total_is_lower_bound=found.is_cut or total > COUNT_LIMIT,
             snapshots=scope.snapshots,
-            second_tier=_second_tier(scope, entered.asked),
-            respelt=entered.respelt,
+            secondary_model=_secondary_use(scope, context.vectors),
+            respelt=context.respelt,
         )
 
-    async def _weights(self, entered: _Entered) -> Weights:
-        """What the lines of a file are held against."""
-        query, scope = entered.query, entered.scope
-        asked = next((one for one in entered.asked if one.profile in scope.profiles), None)
-        expansion = inverse_frequencies(scope.lent, scope.frequencies)
+    async def _weights(self, context: _SearchContext) -> Weights:
+        """What the lines of a file are compared with."""
+        query, scope = context.query, context.scope
+        primary = next((one for one in context.vectors if one.profile in scope.profiles), None)
         return Weights(
             self._words,
             inverse_frequencies((t.id for t in query.terms if t.spoken), scope.frequencies),
-            {term: scope.lent[term] * weight for term, weight in expansion.items()},
+            scope.expansion_weights(),
             self._models.primary_embedder
-            if asked is None
-            else await self._models.of_index(asked.profile),
-            None if asked is None else asked.vector,
+            if primary is None
+            else await self._models.of_index(primary.profile),
+            None if primary is None else primary.vector,
         )
 
-    def _tend(self, project: Project, scope: Scope) -> None:
-        """See to the vector index of a project with many chunks, but not while a run goes on."""
+    def _maintain_indexes(self, project: Project, scope: Scope) -> None:
+        """Have the vector indexes and the memory index brought up to date in the background.
+
+        Vector indexes wait for the end of an index run.
+        """
         is_large = scope.frequencies.get(ALL_CHUNKS, 0) >= EXACT_VECTORS
         if is_large and not any(snapshot.files_pending for snapshot in scope.snapshots):
             state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
-            self._nearest.look_at(project, state)
-        if scope.version is not None and scope.second is None:
-            self._memory.look_at(project, scope.version)
+            self._nearest.schedule(project, state)
+        if scope.version is not None and scope.secondary is None:
+            self._memory.schedule(project, scope.version)
 
-    async def rank(self, project: Project, text: str, filters: Filters) -> Ranking:
-        """All candidates in order, with their signals: for measuring, not for showing."""
+    async def rank(self, project: Project, text: str, filters: FileFilters) -> Ranking:
+        """All candidates in order, with their signals, for benchmarks."""
         query = parse_query(text)
-        async with self._enter(project, query, filters) as entered:
-            ranking, _ = await _rank(entered)
+        async with self._open_context(project, query, filters) as context:
+            ranking, _ = await _rank(context)
         return ranking
 
     @asynccontextmanager
-    async def _enter(
-        self, project: Project, query: Query, filters: Filters
-    ) -> AsyncIterator[_Entered]:
-        """A transaction, what to search in it, and the question as a vector of each model there.
+    async def _open_context(
+        self, project: Project, query: Query, filters: FileFilters
+    ) -> AsyncIterator[_SearchContext]:
+        """A transaction, what to search in it, and the query's vector by each model there.
 
-        Which models these are is known inside a transaction; one that has to be loaded, or that
-        belongs to the second tier, is asked after it, so that nobody waits for a connection that
-        waits for a service. What answered the last time is asked before it.
+        Which models a project has is only known inside a transaction. A model that has to be loaded
+        first, and the secondary model, are called outside one: otherwise a slow service would
+        occupy a database connection. So the transaction ends, they are called, and another one
+        begins. The secondary model of the last search is called before the first transaction.
         """
         vectors: dict[str, Vectors | None] = {}
-        lent = self._lent(query)
-        both = self._models.has_secondary
-        memory = None if both else self._memory.get(project)
-        if (second := self._seconds.get(project.schema_name)) is not None:
-            vectors[second.fingerprint] = await self._embed_strongly(second, query)
+        expansion = self._expansion(query)
+        with_secondary = self._models.has_secondary
+        memory = None if with_secondary else self._memory.get(project)
+        secondary = self._secondary_profiles.get(project.schema_name)
+        if secondary is not None:
+            vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
         while True:
             async with self._database.transaction(project, readonly=True) as tx:
                 with step("scope"):
                     scope = await load_scope(
-                        tx, query, lent, filters, both_tiers=both, memory=memory
+                        tx, query, expansion, filters, with_secondary=with_secondary, memory=memory
                     )
                 self._check(scope)
-                self._seconds[project.schema_name] = second = scope.second
-                if second is not None and second.fingerprint in vectors:
-                    second = None
-                away = [
+                self._secondary_profiles[project.schema_name] = secondary = scope.secondary
+                if secondary is not None and secondary.fingerprint in vectors:
+                    secondary = None
+                not_loaded = [
                     profile
                     for profile in scope.profiles
                     if profile.fingerprint not in vectors and not self._models.is_local(profile)
                 ]
-                if not away and second is None:
+                if not not_loaded and secondary is None:
                     embedder = await self._embedder(scope, vectors)
-                    query, scope, meant = await self._respelt(tx, query, scope, embedder)
+                    query, scope, respelt = await self._respell(tx, query, scope, embedder)
                     for profile in scope.profiles:
                         if profile.fingerprint not in vectors:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
                     topic = embedder.software_log_odds(query.plain)
-                    yield _Entered(tx, query, scope, _asked(scope, vectors), topic, meant)
+                    by_model = _query_vectors(scope, vectors)
+                    yield _SearchContext(tx, query, scope, by_model, topic, respelt)
                     return
-            for profile in away:
+            for profile in not_loaded:
                 vectors[profile.fingerprint] = await self._embed(profile, query)
-            if second is not None:
-                vectors[second.fingerprint] = await self._embed_strongly(second, query)
+            if secondary is not None:
+                vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
 
     async def _embedder(
         self, scope: Scope, vectors: Mapping[str, Vectors | None]
     ) -> StaticEmbedder:
-        """A model of the indexes that are searched; the one of now where all of theirs are gone."""
+        """A model of the indexes in scope; the current one where none of theirs is available."""
         for profile in scope.profiles:
             if vectors.get(profile.fingerprint, ()) is not None:
                 return await self._models.of_index(profile)
         return self._models.primary_embedder
 
-    async def _respelt(
+    async def _respell(
         self, tx: Transaction, query: Query, scope: Scope, embedder: StaticEmbedder
     ) -> tuple[Query, Scope, dict[str, str]]:
-        """The question with its probable typing errors mended, and what was taken for what."""
-        doubtful = doubtful_words(query, scope.frequencies, embedder.knows)[:MOST_DOUBTFUL]
+        """The query with its probable typing errors corrected, and each word that was replaced."""
+        doubtful = doubtful_words(query, scope.frequencies, embedder.knows)[:MAX_DOUBTFUL_WORDS]
         if not doubtful:
             return query, scope, {}
-        near = [term for word in doubtful for term in spellings(word)]
-        frequencies = await load_frequencies(tx, near, scope.memory)
-        meant = {word: spelt for word in doubtful if (spelt := likeliest(word, frequencies))}
-        if not meant:
+        similar = [term for word in doubtful for term in spellings(word)]
+        frequencies = await load_frequencies(tx, similar, scope.memory)
+        respelt = {word: other for word in doubtful if (other := likeliest(word, frequencies))}
+        if not respelt:
             return query, scope, {}
-        mended = parse_query(respelt(query.text, meant))
-        lent = self._lent(mended)
-        known = await load_frequencies(tx, counted_terms(mended, lent), scope.memory)
-        return mended, replace(scope, frequencies=known, lent=lent), meant
+        corrected = parse_query(replace_words(query.text, respelt))
+        expansion = self._expansion(corrected)
+        terms = counted_terms(corrected, expansion)
+        frequencies = await load_frequencies(tx, terms, scope.memory)
+        scope = replace(scope, frequencies=frequencies, expansion=expansion)
+        return corrected, scope, respelt
 
     def _thesaurus(self, query: Query) -> Thesaurus | None:
-        """The first tier's thesaurus, if the question needs one; a name is asked for as it is."""
+        """The built-in model's thesaurus; None for a symbol, which is searched for as it is."""
         return None if query.is_symbol else thesaurus_of(self._models.primary_embedder)
 
-    def _lent(self, query: Query) -> dict[int, float]:
-        """The terms that the thesaurus lends."""
+    def _expansion(self, query: Query) -> dict[int, float]:
+        """The expansion terms of a query, with their weights."""
         thesaurus = self._thesaurus(query)
         return {} if thesaurus is None else thesaurus.expansion_terms(query.plain)
 
-    def _told(self, query: Query) -> str:
-        """The question as the second tier hears it: with what code may call what is asked."""
+    def _secondary_input(self, query: Query) -> str:
+        """The secondary model's input text: the query, and names that code may use for it."""
         thesaurus = self._thesaurus(query)
-        named = "" if thesaurus is None else thesaurus.code_words(query.plain)
-        return f"{query.plain} {named}" if named else query.plain
+        names = "" if thesaurus is None else thesaurus.code_words(query.plain)
+        return f"{query.plain} {names}" if names else query.plain
 
     async def _embed(self, profile: Profile, query: Query) -> Vectors | None:
-        """The question by the model of an index; None where an upgrade took that model away."""
+        """The query's vector by the model of an index; None where an upgrade removed that model."""
         with step("embed"):
             try:
                 embedder = await self._models.of_index(profile)
@@ -336,9 +343,9 @@ class Searcher:
                 raise
             return await embedder.embed_query(query.plain)
 
-    async def _embed_strongly(self, profile: Profile, query: Query) -> Vectors | None:
+    async def _embed_by_secondary(self, profile: Profile, query: Query) -> Vectors | None:
         with step("embed"):
-            return await self._stronger.vector(profile, self._told(query))
+            return await self._secondary.vector(profile, self._secondary_input(query))
 
     def _check(self, scope: Scope) -> None:
         if not scope.snapshots and scope.filters.repository_id is None:
@@ -348,32 +355,37 @@ class Searcher:
             )
 
 
-async def _rank(entered: _Entered) -> tuple[Ranking, Found]:
-    query, scope = entered.query, entered.scope
+async def _rank(context: _SearchContext) -> tuple[Ranking, FoundCandidates]:
+    query, scope = context.query, context.scope
     with step("candidates"):
         memory = scope.memory
-        source = MemoryLists(memory, scope) if memory else DatabaseLists(entered.tx, scope)
-        found = await find_candidates(source, query, entered.asked, scope)
+        source = MemoryLists(memory, scope) if memory else DatabaseLists(context.tx, scope)
+        found = await find_candidates(source, query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     least = found.least_meaning
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency, least)
-        known = least if entered.asked else None
-        facts = about(query, files, least=known, unknown=found.unknown, topic=entered.topic)
-    return Ranking(files, facts), found
+        evidence = query_evidence(
+            query,
+            files,
+            least_meaning=least if context.vectors else None,
+            unknown=found.unknown,
+            topic=context.topic,
+        )
+    return Ranking(files, evidence), found
 
 
-def _asked(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[Asked]:
-    """The question by each model that has its vector, the stronger one last."""
-    profiles = [*scope.profiles, *filter(None, [scope.second])]
+def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
+    """The query's vectors by all models that have one, the secondary model last."""
+    profiles = [*scope.profiles, *filter(None, [scope.secondary])]
     known = ((profile, vectors[profile.fingerprint]) for profile in profiles)
-    return [Asked(profile, vector) for profile, vector in known if vector is not None]
+    return [QueryVector(profile, vector) for profile, vector in known if vector is not None]
 
 
-def _second_tier(scope: Scope, asked: Sequence[Asked]) -> Literal["used", "away"] | None:
-    if scope.second is None:
+def _secondary_use(scope: Scope, vectors: Sequence[QueryVector]) -> Literal["used", "away"] | None:
+    if scope.secondary is None:
         return None
-    return "used" if any(one.profile == scope.second for one in asked) else "away"
+    return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
 
 
 def _count_step(name: str, seconds: float) -> None:
@@ -381,15 +393,15 @@ def _count_step(name: str, seconds: float) -> None:
 
 
 def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    related = ranking.about.odds
-    if related < FLOOR:
+    odds = ranking.evidence.odds
+    if odds < FLOOR:
         return []
     repositories = {snapshot.id: snapshot.repository_id for snapshot in snapshots}
     return [
-        ScoredFile(file, similarity(proof), repositories[file.candidate.snapshot_id])
-        for file, proof in zip(ranking.files, proofs_of(ranking.files, related), strict=True)
+        ScoredFile(file, similarity(evidence), repositories[file.candidate.snapshot_id])
+        for file, evidence in zip(ranking.files, file_evidence(ranking.files, odds), strict=True)
         if file.candidate.evidence.chunk_count
-        and (proof.lead >= LEAST_LEAD or file.coverage >= SAYS_ALL)
+        and (evidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]
 
 
@@ -409,16 +421,16 @@ async def _definition_hits(
 
 
 async def _load_definitions(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, ReadText]:
-    """The texts of some files, with the strongest chunks of each and what is defined there."""
+    """The texts of some files, with the strongest chunks of each and the definitions there."""
     wanted = [(f.ranked.candidate.blob_id, n) for f in files for n in strongest_chunks(f)]
     if not wanted:
         return {}
-    places = _places(wanted)
+    parameters = _chunk_parameters(wanted)
     blobs = array_literal({blob_id for blob_id, _ in wanted})
     chunks, definitions, texts = await tx.fetch_last(
         [
-            (_SQL["chunks"], places),
-            (_SQL["enclosing"], places),
+            (_SQL["chunks"], parameters),
+            (_SQL["enclosing"], parameters),
             (_SQL["texts"], {"blobs": blobs}),
         ]
     )
@@ -437,17 +449,17 @@ async def _load_texts(
 ) -> dict[int, StoredText]:
     """The texts of some chunks, with these chunks and the other good ones of their files.
 
-    Of each text no more lines than may be shown.
+    A text is cut after the last line that may be shown.
     """
     wanted = {chunk.key for chunk in chosen}
     for file in {chunk.key[0]: chunk.file for chunk in chosen}.values():
-        wanted.update(other.key for other in other_places(file))
+        wanted.update(other.key for other in other_chunks(file))
     if not wanted:
         return {}
-    places = _places(wanted)
+    parameters = _chunk_parameters(wanted)
     blobs = array_literal({blob_id for blob_id, _ in wanted})
     chunks, texts = await tx.fetch_last(
-        [(_SQL["chunks"], places), (_SQL["texts"], {"blobs": blobs})]
+        [(_SQL["chunks"], parameters), (_SQL["texts"], {"blobs": blobs})]
     )
     by_blob = _chunks_by_text(chunks)
     loaded = {}
@@ -458,8 +470,8 @@ async def _load_texts(
     return loaded
 
 
-def _places(chunks: Collection[tuple[int, int]]) -> dict[str, str]:
-    """Chunks, by their texts and their numbers there, as parameters of the statements."""
+def _chunk_parameters(chunks: Collection[tuple[int, int]]) -> dict[str, str]:
+    """Chunks as parameters of the statements."""
     return {
         "blobs": array_literal(blob_id for blob_id, _ in chunks),
         "ordinals": array_literal(ordinal for _, ordinal in chunks),
@@ -467,8 +479,8 @@ def _places(chunks: Collection[tuple[int, int]]) -> dict[str, str]:
 
 
 def _chunks_by_text(rows: Iterable[Row]) -> dict[int, dict[int, StoredChunk]]:
-    """The rows of the statement ``chunks``, by text and number."""
+    """The rows of the statement ``chunks``, by text and ordinal."""
     found: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
-    for blob_id, ordinal, *place in rows:
-        found[blob_id][ordinal] = StoredChunk(*place)
+    for blob_id, ordinal, *chunk in rows:
+        found[blob_id][ordinal] = StoredChunk(*chunk)
     return found

@@ -1,9 +1,17 @@
+-- fragment: passes_filters
+-- Whether a file f is in a snapshot that is searched, and passes the filters.
+f.snapshot_id = ANY(%(snapshots)s::bigint[])
+AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
+AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+
 -- name: scope
--- The snapshots that a search looks at, and what is known of their state.
+-- The snapshots to search, and the state of their index.
 SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
        s.id, s.repository_id, r.root, r.name, s.median_depth,
-       s.files_pending, jsonb_array_length(s.failures), s.skipped::text, s.indexed_at, p.id, p.fingerprint, p.model,
-       p.dimension, p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
+       s.files_pending, jsonb_array_length(s.failures), s.skipped::text, s.indexed_at,
+       p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
+       p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id
 JOIN profile AS p ON p.id = s.profile_id
@@ -11,7 +19,7 @@ WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repos
 ORDER BY r.root;
 
 -- name: scope_texts
--- In which texts the filters leave something to search, some of them where these are many.
+-- The texts that pass the filters, up to a number.
 SELECT f.blob_id
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
@@ -24,8 +32,8 @@ WHERE s.active
   AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 LIMIT %(most)s;
 
--- name: second_tier
--- The stronger model that answers too, if there is one.
+-- name: secondary_profile
+-- The profile of the secondary model that searches use, if there is one.
 SELECT p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
        p.passage_prefix, p.slope, p.shift
 FROM second_tier AS t
@@ -39,99 +47,93 @@ FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[]) AND chunks > 0;
 
 -- name: words
--- Chunks with one of the rare terms, best first: how near by the question's own words, and by those
--- that its concepts lend. A distance is an inner product, negated. OFFSET keeps it from being
--- computed once more for the order; of equals the same ones are taken each time.
-SELECT blob_id, ordinal, distance, kindred
+-- Chunks with one of the rare terms, best first, with their distances by the query's own terms and
+-- by its expansion terms. A distance is an inner product, negated. OFFSET 0 prevents computing it
+-- again for the order; chunks at the same distance are always in the same order.
+SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(kindred)s::sparsevec AS kindred
+           c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
     WHERE c.terms && %(rare)s::integer[]
       AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
     OFFSET 0
 ) AS found
-ORDER BY distance + kindred, blob_id, ordinal
+ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: words_in_texts
 -- The same among the few texts that pass the filters.
-SELECT blob_id, ordinal, distance, kindred
+SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(kindred)s::sparsevec AS kindred
+           c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
     WHERE c.terms && %(rare)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
     OFFSET 0
 ) AS found
-ORDER BY distance + kindred, blob_id, ordinal
+ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: words_filtered
--- The same where many texts pass them. A condition with a limit is asked of one chunk after the
--- other; as a join, a plan for any filters begins with all files.
-SELECT blob_id, ordinal, distance, kindred
+-- The same where many texts pass them. The condition with a LIMIT is tested chunk by chunk; as a
+-- join, a generic plan would begin with all files.
+SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(kindred)s::sparsevec AS kindred
+           c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
     WHERE c.terms && %(rare)s::integer[]
       AND (
           SELECT true
           FROM file AS f
           WHERE f.blob_id = c.blob_id
-            AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-            AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-            AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-            AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+            AND {passes_filters}
           LIMIT 1
       )
     OFFSET 0
 ) AS found
-ORDER BY distance + kindred, blob_id, ordinal
+ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: common_words
--- Where every term is common: chunks that hold the rarest of them together, or a rare one that is
--- lent, no more than a bound.
-SELECT blob_id, ordinal, distance, kindred
+-- Where every term is common: chunks that hold the two rarest together, or a rare expansion term, at
+-- most a given number.
+SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(kindred)s::sparsevec AS kindred
+           c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
-    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(lent)s::integer[])
+    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
       AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
     LIMIT %(bound)s
 ) AS found
-ORDER BY distance + kindred, blob_id, ordinal
+ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: common_words_filtered
 -- The same where many texts pass the filters.
-SELECT blob_id, ordinal, distance, kindred
+SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(kindred)s::sparsevec AS kindred
+           c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
-    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(lent)s::integer[])
+    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
       AND (
           SELECT true
           FROM file AS f
           WHERE f.blob_id = c.blob_id
-            AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-            AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-            AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-            AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+            AND {passes_filters}
           LIMIT 1
       )
     LIMIT %(bound)s
 ) AS found
-ORDER BY distance + kindred, blob_id, ordinal
+ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: holders
--- Which texts hold a rare term, two at most: enough to know whether there is only one. A plan that
--- knew of the limit would read all chunks in the order of their texts.
+-- Which texts hold a rare term, two at most: enough to know whether there is only one. The WITH is
+-- materialized because a plan that knew of the LIMIT would read all chunks in the order of texts.
 WITH held AS MATERIALIZED (
     SELECT blob_id
     FROM chunk
@@ -143,9 +145,9 @@ FROM held
 LIMIT 2;
 
 -- name: prepare
--- For this transaction: how far vector indexes are searched; plans are made once, for any
--- parameters. Also, which vector indexes there are, and which texts are stored but not searched: those
--- that wait for the sweep, and those of a rebuild.
+-- Settings of this transaction: how far vector indexes are searched, and generic plans, which are
+-- made once for all parameters. Results: the vector indexes that exist, and the texts that are stored
+-- but not searched (those to be deleted, and those of a rebuild that is not finished).
 SELECT set_config('hnsw.ef_search', %(searched)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.max_scan_tuples', %(most)s, true),
@@ -164,10 +166,10 @@ SELECT set_config('hnsw.ef_search', %(searched)s, true),
        );
 
 -- name: meaning
--- Chunks nearest in meaning by one profile's model, where it has no vector index: all are compared.
+-- The chunks nearest in meaning by one profile's model, which has no vector index: all are compared.
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
-WHERE profile_id = 0 AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+WHERE profile_id = {profile_id} AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
 ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
@@ -175,28 +177,26 @@ LIMIT %(limit)s;
 -- The same where many chunks pass the filters.
 SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector AS v
-WHERE v.profile_id = 0
+WHERE v.profile_id = {profile_id}
   AND EXISTS (
       SELECT
       FROM file AS f
       WHERE f.blob_id = v.blob_id
-        AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-        AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-        AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-        AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+        AND {passes_filters}
   )
 ORDER BY distance, v.blob_id, v.ordinal
 LIMIT %(limit)s;
 
 -- name: meaning_sealed
 -- Chunks nearest in meaning by one profile's model: by its vector index those that it covers, and
--- the newer ones compared one by one.
+-- the newer ones compared one by one. The dimension is written out because pgvector indexes only
+-- such expressions, the rest so that every plan sees that a partial index will do.
 SELECT blob_id, ordinal, distance
 FROM (
     (
-        SELECT blob_id, ordinal, dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+        SELECT blob_id, ordinal, dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
         FROM chunk_vector
-        WHERE profile_id = 0 AND added <= 0
+        WHERE profile_id = {profile_id} AND added <= {sealed}
           AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
         ORDER BY distance
         LIMIT %(limit)s
@@ -205,7 +205,7 @@ FROM (
     (
         SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
         FROM chunk_vector
-        WHERE profile_id = 0 AND added > 0
+        WHERE profile_id = {profile_id} AND added > {sealed}
           AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
         ORDER BY distance
         LIMIT %(limit)s
@@ -215,21 +215,18 @@ ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: meaning_sealed_filtered
--- The same where many chunks pass the filters: the index goes on until enough did.
+-- The same where many chunks pass the filters: the index is read until enough chunks passed.
 SELECT blob_id, ordinal, distance
 FROM (
     (
-        SELECT v.blob_id, v.ordinal, v.dense::halfvec(0) <#> %(vector)s::halfvec(0) AS distance
+        SELECT v.blob_id, v.ordinal, v.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
         FROM chunk_vector AS v
-        WHERE v.profile_id = 0 AND v.added <= 0
+        WHERE v.profile_id = {profile_id} AND v.added <= {sealed}
           AND (
               SELECT true
               FROM file AS f
               WHERE f.blob_id = v.blob_id
-                AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-                AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-                AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-                AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+                AND {passes_filters}
               LIMIT 1
           )
         ORDER BY distance
@@ -239,15 +236,12 @@ FROM (
     (
         SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
         FROM chunk_vector AS v
-        WHERE v.profile_id = 0 AND v.added > 0
+        WHERE v.profile_id = {profile_id} AND v.added > {sealed}
           AND (
               SELECT true
               FROM file AS f
               WHERE f.blob_id = v.blob_id
-                AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-                AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-                AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-                AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+                AND {passes_filters}
               LIMIT 1
           )
         ORDER BY distance
@@ -258,40 +252,36 @@ ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: meaning_in_texts
--- The same, exactly, among few texts: no index has this expression, so none is used.
+-- The same among few texts, by comparing all: no vector index has this expression.
 SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
-WHERE profile_id = 0 AND blob_id = ANY(%(texts)s::bigint[])
+WHERE profile_id = {profile_id} AND blob_id = ANY(%(texts)s::bigint[])
 ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: cosines
--- How near some chunks are in meaning, by one profile's model; those that it has no vector of are left
--- out.
+-- The distances of given chunks by one profile's model; chunks without a vector are left out.
 SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec
 FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
-JOIN chunk_vector AS v ON v.profile_id = 0 AND v.blob_id = found.blob_id
+JOIN chunk_vector AS v ON v.profile_id = {profile_id} AND v.blob_id = found.blob_id
     AND v.ordinal = found.ordinal;
 
 -- name: names
--- Files whose name holds a word, or two words together, of the query; a few for each.
+-- The texts of files whose name holds a word of the query, or two neighbours; a few for each.
 SELECT DISTINCT named.blob_id
 FROM unnest(%(groups)s::text[]) AS words
 CROSS JOIN LATERAL (
     SELECT f.blob_id
     FROM file AS f
     WHERE f.name_terms @> words::integer[]
-      AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-      AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-      AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-      AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+      AND {passes_filters}
     LIMIT %(limit)s
 ) AS named;
 
 -- name: symbols
--- Definitions of what the query names: of each name and text the outermost with the chunk that holds
--- its first line, and the number of texts that define the name. Some names are defined in thousands; sorted by numbers alone, name by
--- name, they take half the time.
+-- Definitions of what the query names: for each name and text the outermost one, with the chunk that
+-- holds its first line and the number of texts that define the name. Some names are defined in
+-- thousands of texts; one name at a time, sorted by numbers alone, takes half the time.
 SELECT found.blob_id, asked.folded, found.name, found.kind, found.start_line, found.end_line,
        found.depth, found.definers, held.ordinal
 FROM unnest(%(names)s::text[]) AS asked (folded)
@@ -309,10 +299,7 @@ CROSS JOIN LATERAL (
                   SELECT
                   FROM file AS f
                   WHERE f.blob_id = s.blob_id
-                    AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-                    AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-                    AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-                    AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
+                    AND {passes_filters}
               )
           )
         ORDER BY s.blob_id, s.depth, s.start_line
@@ -328,16 +315,13 @@ LEFT JOIN LATERAL (
 ) AS held ON true;
 
 -- name: files
--- The files, in scope and past the filters, that show these texts; comments scored by the query.
+-- The files in scope that pass the filters and have these texts; comments are scored by the query.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, b.chunk_count,
        -(b.comments <#> %(query)s::sparsevec)
 FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id
 WHERE f.blob_id = ANY(%(blobs)s::bigint[])
-  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
-  AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
-  AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
-  AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s);
+  AND {passes_filters};
 
 -- name: chunks
 -- The lines and symbols of some chunks.

@@ -1,8 +1,8 @@
 """Why was this search slow? A warning with its steps and the plan of its slowest statement.
 
-Plans are made after the answer has gone out, by running the statement again, and one a minute at
-most: when everything is slow, that must not make it slower. Nor must it fill the log: one warning a
-second, which says of how many others it speaks.
+A plan is made after the answer was sent, by running the statement again, at most once a minute:
+when the database is overloaded, plans must not add to the load. Warnings must not fill the log
+either: there is one a second at most, and it says how many slow searches were not logged before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 
 class SlowSearches:
-    """Looks at how long searches took. ``clock`` counts seconds between warnings and plans."""
+    """Warns of slow searches. ``clock`` is used to limit the rate of warnings and plans."""
 
     def __init__(
         self,
@@ -49,86 +49,86 @@ class SlowSearches:
         self._clock = clock
         self._next_warning = float("-inf")
         self._next_plan = float("-inf")
-        self._unsaid = 0
+        self._not_logged = 0
         self._explaining: asyncio.Task[None] | None = None
 
-    def look_at(self, project: Project, watch: Stopwatch) -> None:
-        """Warn of a search that took too long; its plan is made after this returns."""
+    def record(self, project: Project, watch: Stopwatch) -> None:
+        """Warn of a search that took too long; its plan is made in the background."""
         seconds = watch.elapsed_s()
         if seconds < self._slow_s:
             return
         SLOW_SEARCHES.add()
         now = self._clock()
         if now < self._next_warning:
-            self._unsaid += 1
+            self._not_logged += 1
             return
         self._next_warning = now + WARNINGS_EVERY_S
-        others, self._unsaid = self._unsaid, 0
+        not_logged, self._not_logged = self._not_logged, 0
         trip = slowest(watch.round_trips)
         if trip is None or now < self._next_plan:
-            _warn(watch, seconds, others)
+            _warn(watch, seconds, not_logged)
             return
         self._next_plan = now + PLANS_EVERY_S
-        explanation = self._explain(project, watch, seconds, others, trip)
+        explanation = self._explain(project, watch, seconds, not_logged, trip)
         self._explaining = asyncio.create_task(explanation)
 
-    async def settled(self) -> None:
-        """Wait for a plan that is being made."""
+    async def wait_idle(self) -> None:
+        """Wait until no plan is being made."""
         if self._explaining is not None:
             await asyncio.wait([self._explaining])
 
     async def close(self) -> None:
-        """Give up a plan that is being made; the warning is logged without it."""
+        """Cancel a plan that is being made; the warning is logged without it."""
         if self._explaining is not None:
             self._explaining.cancel()
-            await self.settled()
+            await self.wait_idle()
 
     async def _explain(
-        self, project: Project, watch: Stopwatch, seconds: float, others: int, trip: RoundTrip
+        self, project: Project, watch: Stopwatch, seconds: float, not_logged: int, trip: RoundTrip
     ) -> None:
-        plan = "given up"
+        plan = "cancelled"
         settings = [s for t in watch.round_trips for s in t.statements if _is_setting(s)]
-        asked = [s for s in trip.statements if _is_question(s)]
+        reading = [s for s in trip.statements if _reads_data(s)]
         try:
-            plan = await self._plan(project, settings, asked)
+            plan = await self._plan(project, settings, reading)
         finally:
-            _warn(watch, seconds, others, plan)
+            _warn(watch, seconds, not_logged, plan)
 
-    async def _plan(self, project: Project, settings: Statements, asked: Statements) -> str:
-        """The plan of the statement that takes longest; of all, by estimates, if one hangs."""
+    async def _plan(self, project: Project, settings: Statements, reading: Statements) -> str:
+        """The plan of the slowest statement; where running them all takes too long, estimates."""
         try:
             try:
                 async with asyncio.timeout(PLAN_TIMEOUT_S):
-                    plans = await self._plans(project, settings, asked, _RUN)
+                    plans = await self._plans(project, settings, reading, _RUN)
             except TimeoutError:
-                plans = ["\n".join(await self._plans(project, settings, asked, _ESTIMATE))]
+                plans = ["\n".join(await self._plans(project, settings, reading, _ESTIMATE))]
         except CodebaseError as error:
-            return f"not to be had: {error.message}"
+            return f"not available: {error.message}"
         return without_values(max(plans, key=execution_ms))
 
     async def _plans(
-        self, project: Project, settings: Statements, asked: Statements, explain: LiteralString
+        self, project: Project, settings: Statements, reading: Statements, explain: LiteralString
     ) -> list[str]:
         async with self._database.transaction(project, readonly=True) as tx:
             for query, values in settings:
                 await tx.execute(query, **values)
-            rows = [await tx.fetch_all(explain + query, **values) for query, values in asked]
+            rows = [await tx.fetch_all(explain + query, **values) for query, values in reading]
         return ["\n".join(line for (line,) in plan) for plan in rows]
 
 
 def slowest(trips: Sequence[RoundTrip]) -> RoundTrip | None:
-    """The round trip with questions that took longest."""
-    asking = [trip for trip in trips if any(_is_question(s) for s in trip.statements)]
+    """The slowest of the round trips that read data."""
+    asking = [trip for trip in trips if any(_reads_data(s) for s in trip.statements)]
     return max(asking, key=lambda trip: trip.seconds, default=None)
 
 
 def without_values(plan: str) -> str:
-    """A plan without values: they are pieces of the query, its vector, names of files."""
+    """A plan without literals: they hold parts of the query, its vector, file names."""
     return _LITERAL.sub("'…'", plan)
 
 
 def execution_ms(plan: str) -> float:
-    """How long the statement took when it was run for its plan."""
+    """How long the statement took when it was run for its plan; 0 for an estimated plan."""
     found = _EXECUTION.search(plan)
     return float(found[1]) if found else 0.0
 
@@ -137,12 +137,12 @@ def _is_setting(statement: Statement) -> bool:
     return "set_config(" in statement[0]
 
 
-def _is_question(statement: Statement) -> bool:
+def _reads_data(statement: Statement) -> bool:
     is_query = statement[0].lstrip().upper().startswith(("SELECT", "WITH"))
     return is_query and not _is_setting(statement)
 
 
-def _warn(watch: Stopwatch, seconds: float, others: int, plan: str = "") -> None:
+def _warn(watch: Stopwatch, seconds: float, not_logged: int, plan: str = "") -> None:
     steps = {name: round(spent * 1000, 1) for name, spent in watch.seconds.items()}
     explained = {"plan": plan} if plan else {}
     with bound(duration_ms=round(seconds * 1000, 1), steps_ms=steps, **explained):
@@ -150,6 +150,6 @@ def _warn(watch: Stopwatch, seconds: float, others: int, plan: str = "") -> None
             "a search took %s (%s)%s%s",
             duration(seconds),
             watch.in_words(),
-            f"; {others} others before it were slow too" if others else "",
+            f"; {not_logged} slow searches before it were not logged" if not_logged else "",
             f"; plan of its slowest statement:\n{plan}" if plan else "",
         )

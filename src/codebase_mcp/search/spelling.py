@@ -1,9 +1,9 @@
-"""Which words of this question are probably misspelt, and how might they be meant? Pure.
+"""Which words of this question are probably misspelt, and what are their right spellings? Pure.
 
-A slip of the hand leaves a letter out, adds one, takes another or swaps two neighbours. A word that
-no chunk holds, and that is no word of the language either, is compared with those that are one slip
-away. The index knows words by number alone, so all of those are asked for, some hundreds, in one
-statement. Where the words themselves are at hand, those two slips away can be found as well.
+A typing error omits a letter, adds one, replaces one or swaps two neighbours. A word that no chunk
+holds, and that is no English word either, is compared with all spellings at one edit from it. The
+index holds words by number alone, so one statement counts all of them, some hundreds. Where the
+words themselves are known, those at two edits can be found as well.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from string import ascii_lowercase
 from codebase_mcp.search.query import Query
 from codebase_mcp.tokens import STOP_WORDS, split_word, stem, term_id, words_of
 
-# Among shorter words too many are neighbours.
-ONE_SLIP_FROM = 5
-TWO_SLIPS_FROM = 7
+# The shortest words that are corrected by one edit, and by two: shorter ones have too many
+# neighbours.
+ONE_EDIT_FROM = 5
+TWO_EDITS_FROM = 7
 
-# A spelling in a single chunk may be a slip itself.
+# A spelling in a single chunk may be a typing error itself.
 MIN_CHUNKS = 2
 
 _PLAIN = re.compile(r"[A-Za-z]+")
@@ -28,12 +29,12 @@ _PLAIN = re.compile(r"[A-Za-z]+")
 def doubtful_words(
     query: Query, frequencies: Mapping[int, int], is_word: Callable[[str], bool]
 ) -> list[str]:
-    """The words, in lower case, that no chunk holds and that ``is_word`` does not know."""
+    """The words, in lower case, that no chunk holds and that are not ``is_word``."""
     words = dict.fromkeys(word.lower() for word in words_of(query.plain) if _is_plain(word))
     return [
         word
         for word in words
-        if len(word) >= ONE_SLIP_FROM
+        if len(word) >= ONE_EDIT_FROM
         and word not in STOP_WORDS
         and not frequencies.get(term_id(stem(word)))
         and not is_word(word)
@@ -42,46 +43,49 @@ def doubtful_words(
 
 
 def spellings(word: str) -> dict[int, str]:
-    """What is one slip away from a word, the shortest by the number of each stem.
+    """The words at one edit from a word, by the number of their stem, the shortest of each stem.
 
-    Damerau's four slips ("A technique for computer detection and correction of spelling errors",
-    1964), after the first letter, which is hardly ever wrong.
+    The edits are Damerau's four ("A technique for computer detection and correction of spelling
+    errors", 1964), after the first letter, which is hardly ever wrong.
     """
     found: dict[int, str] = {}
-    for other in sorted(_one_slip_away(word), key=lambda other: (len(other), other)):
+    for other in sorted(_one_edit_away(word), key=lambda other: (len(other), other)):
         found.setdefault(term_id(stem(other)), other)
     return found
 
 
 def likeliest(word: str, frequencies: Mapping[int, int]) -> str | None:
-    """How the word is probably meant: as the spelling that most chunks hold.
+    """The spelling that most chunks hold, None where all are rare.
 
-    ``frequencies`` says in how many chunks each stem of its `spellings` occurs.
+    ``frequencies`` says in how many chunks each stem of the word's `spellings` occurs.
     """
     counted = ((frequencies.get(term, 0), other) for term, other in spellings(word).items())
-    chunks, spelt = max(counted, default=(0, ""))
-    return spelt if chunks >= MIN_CHUNKS else None
+    chunks, spelling = max(counted, default=(0, ""))
+    return spelling if chunks >= MIN_CHUNKS else None
 
 
-def respelt(text: str, meant: Mapping[str, str]) -> str:
-    """A text with some words, given in lower case, replaced; their capitals as they were."""
-    if not meant:
+def replace_words(text: str, replacements: Mapping[str, str]) -> str:
+    """A text with some words, given in lower case, replaced; capitals are kept."""
+    if not replacements:
         return text
-    words = "|".join(sorted(map(re.escape, meant), key=len, reverse=True))
+    words = "|".join(sorted(map(re.escape, replacements), key=len, reverse=True))
     return re.sub(
-        words, lambda found: _written_as(found[0], meant[found[0].lower()]), text, flags=re.I
+        words,
+        lambda found: _with_case_of(found[0], replacements[found[0].lower()]),
+        text,
+        flags=re.IGNORECASE,
     )
 
 
-def slips_allowed(word: str) -> int:
-    """How many slips a word may hold and still say which one was meant."""
-    return (len(word) >= ONE_SLIP_FROM) + (len(word) >= TWO_SLIPS_FROM)
+def max_edits(word: str) -> int:
+    """How many edits a word of this length may be corrected by."""
+    return (len(word) >= ONE_EDIT_FROM) + (len(word) >= TWO_EDITS_FROM)
 
 
-def slips_between(first: str, second: str) -> int:
-    """How many letters were left out, added, replaced or swapped with their neighbour.
+def edit_distance(first: str, second: str) -> int:
+    """The optimal string alignment distance: omitted, added, replaced and swapped letters.
 
-    This is the optimal string alignment distance; it takes len(first) * len(second) steps.
+    It takes len(first) * len(second) steps.
     """
     before: list[int] = []
     above = list(range(len(second) + 1))
@@ -101,7 +105,7 @@ def slips_between(first: str, second: str) -> int:
     return above[-1]
 
 
-def _written_as(before: str, word: str) -> str:
+def _with_case_of(before: str, word: str) -> str:
     if before.isupper():
         return word.upper()
     return word.capitalize() if before[0].isupper() else word
@@ -111,7 +115,7 @@ def _is_plain(word: str) -> bool:
     return _PLAIN.fullmatch(word) is not None and len(split_word(word)) == 1
 
 
-def _one_slip_away(word: str) -> set[str]:
+def _one_edit_away(word: str) -> set[str]:
     cuts = [(word[:at], word[at:]) for at in range(1, len(word) + 1)]
     missing = {head + tail[1:] for head, tail in cuts if tail}
     swapped = {head + tail[1] + tail[0] + tail[2:] for head, tail in cuts if len(tail) > 1}

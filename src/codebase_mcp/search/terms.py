@@ -1,4 +1,4 @@
-"""Which words of a query pick the chunks that are scored? Pure: frequencies in, terms out."""
+"""Which terms of a query select the chunks that are scored? Pure: frequencies in, terms out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from itertools import accumulate
 from codebase_mcp.search.query import Query
 from codebase_mcp.tokens import ALL_CHUNKS
 
-# Scoring a chunk costs about a microsecond; so many may be picked by the rare terms of a query.
+# How many chunks the rare terms of a query, and its expansion terms, may select. Scoring a chunk
+# costs about a microsecond.
 RARE_CHUNKS = 2_000
-LENT_CHUNKS = 500
+EXPANSION_CHUNKS = 500
 
-# A word in more chunks is not looked for in one text alone.
+# A word in more chunks than this is in several texts, so whether only one holds it is not asked.
 HOLDING_CHUNKS = 100
 
 
@@ -25,30 +26,31 @@ def inverse_frequencies(terms: Iterable[int], frequencies: Mapping[int, int]) ->
 
 
 def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int], bool]:
-    """The terms that pick chunks to score, and whether a chunk must hold all of them.
+    """The terms that select the chunks to score, and whether a chunk must hold all of them.
 
-    As many of the rarest as pick a bounded number together. Where even the rarest is common, the
-    two rarest, both of them.
+    These are as many of the rarest terms as select at most `RARE_CHUNKS` chunks together. Where
+    even the rarest term is in more, they are the two rarest, and a chunk must hold both.
     """
     present = _by_rarity((term.id for term in query.terms), frequencies)
     if present and frequencies[present[0]] > RARE_CHUNKS:
         return present[:2], True
-    return _picking(present, frequencies, RARE_CHUNKS, at_least=1), False
+    return _first_terms(present, frequencies, RARE_CHUNKS, at_least=1), False
 
 
-def lent_terms(lent: Iterable[int], frequencies: Mapping[int, int]) -> list[int]:
-    """The terms lent to a query that pick chunks too: the rarest, none where all are common."""
-    return _picking(_by_rarity(lent, frequencies), frequencies, LENT_CHUNKS, at_least=0)
+def rarest_expansion_terms(expansion: Iterable[int], frequencies: Mapping[int, int]) -> list[int]:
+    """The expansion terms that select chunks too: the rarest, none where all are common."""
+    present = _by_rarity(expansion, frequencies)
+    return _first_terms(present, frequencies, EXPANSION_CHUNKS, at_least=0)
 
 
 def _by_rarity(terms: Iterable[int], frequencies: Mapping[int, int]) -> list[int]:
     return sorted((t for t in terms if frequencies.get(t)), key=frequencies.__getitem__)
 
 
-def _picking(
-    terms: Sequence[int], frequencies: Mapping[int, int], most: int, *, at_least: int
+def _first_terms(
+    terms: Sequence[int], frequencies: Mapping[int, int], max_chunks: int, *, at_least: int
 ) -> list[int]:
-    """As many of the first terms as pick so many chunks together."""
+    """The first terms, as many as are in at most ``max_chunks`` chunks together."""
     totals = accumulate(frequencies[term] for term in terms)
-    count = sum(1 for total in totals if total <= most)
+    count = sum(1 for total in totals if total <= max_chunks)
     return list(terms[: max(count, at_least)])

@@ -1,4 +1,4 @@
-"""Are the lines of a hit still there? Holds hits against the files on disk."""
+"""Are the lines of a hit still there? Compares hits with the files on disk."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from codebase_mcp.model import FileKind, SourceFile
 from codebase_mcp.search.hits import Hit, Location
 from codebase_mcp.source.read import SourceText, read_source
 
-# More than any file that was indexed.
+# Larger than any indexed file.
 _MOST_BYTES = 1 << 31
 
-# A file touched less than this before it was read may change again with the same times.
+# A file that changed less than this before it was read may change again with the same times.
 _RACY_NS = 2_000_000_000
 
-# So many places are remembered with the times of their file, so that it is not read again.
-_REMEMBERED = 20_000
+# How many results are cached, with the times of their files, so that files are not read again.
+_MAX_CACHED = 20_000
 
 _BROKEN = re.compile(r"\\x([89a-f][0-9a-f])")
 
@@ -31,24 +31,24 @@ _Times = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Verified:
-    """The hits whose lines are there; of the others the files, by repository."""
+    """The hits whose lines are there, and the files of the others, by repository."""
 
     hits: list[Hit] = field(default_factory=list)
     changed: dict[UUID, set[str]] = field(default_factory=dict)
 
-    def miss(self, repository_id: UUID, path: str) -> None:
-        """Take note of a file that says something else now."""
+    def add_changed(self, repository_id: UUID, path: str) -> None:
+        """Add a file whose text differs now."""
         self.changed.setdefault(repository_id, set()).add(path)
 
 
 class Verifier:
-    """Remembers what it has seen, by the times of the files."""
+    """Compares hits with files; results are cached by the times of the files."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[object, ...], _Times] = {}
+        self._cache: dict[tuple[object, ...], _Times] = {}
 
     def verify(self, hits: Sequence[Hit], roots: Mapping[UUID, Path]) -> Verified:
-        """Which hits are true; what lies in no root that is here cannot be told and stays."""
+        """Which hits are still true. Hits of repositories that are not on this machine are kept."""
         here = {of: root for of, root in roots.items() if root.is_dir()}
         verified = Verified()
         read: dict[Path, list[str] | None] = {}
@@ -57,28 +57,28 @@ class Verifier:
             text = hit.context_before + hit.content + hit.context_after
             first = hit.start_line - len(split_lines(hit.context_before))
             if root is not None and not self._is_there(root, hit.file_path, first, text, read):
-                verified.miss(hit.repository_id, hit.file_path)
+                verified.add_changed(hit.repository_id, hit.file_path)
                 continue
             same = []
-            for place in hit.also_at:
-                if self._is_same(place, hit, here, read):
-                    same.append(place)
+            for copy in hit.also_at:
+                if self._is_same(copy, hit, here, read):
+                    same.append(copy)
                 else:
-                    verified.miss(place.repository_id, place.file_path)
+                    verified.add_changed(copy.repository_id, copy.file_path)
             verified.hits.append(replace(hit, also_at=tuple(same)) if hit.also_at else hit)
         return verified
 
     def _is_same(
         self,
-        place: Location,
+        copy: Location,
         hit: Hit,
         roots: Mapping[UUID, Path],
         read: dict[Path, list[str] | None],
     ) -> bool:
-        root = roots.get(place.repository_id)
+        root = roots.get(copy.repository_id)
         if root is None:
             return True
-        return self._is_there(root, place.file_path, place.start_line, hit.content, read)
+        return self._is_there(root, copy.file_path, copy.start_line, hit.content, read)
 
     def _is_there(
         self, root: Path, path: str, first: int, text: str, read: dict[Path, list[str] | None]
@@ -90,31 +90,31 @@ class Verifier:
             return False
         times = status.st_size, status.st_mtime_ns, status.st_ctime_ns
         key = location, first, len(text), hash(text)
-        if self._seen.get(key) == times:
+        if self._cache.get(key) == times:
             return True
         read_at_ns = time.time_ns()
         if location not in read:
             read[location] = _lines(location, path)
         lines = read[location]
-        # Of a hit that was cut to a budget only the beginning of its last line is shown.
+        # A hit that was cut to a token budget ends in the middle of a line.
         if lines is None or not "".join(lines[first - 1 :]).startswith(text):
             return False
         if max(times[1:]) < read_at_ns - _RACY_NS:
-            if len(self._seen) >= _REMEMBERED:
-                self._seen.clear()
-            self._seen[key] = times
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            self._cache[key] = times
         return True
 
 
 def _lines(location: Path, path: str) -> list[str] | None:
-    """What a file says now, as it is indexed; None where that is nothing."""
+    """The lines of a file as they would be indexed now; None where it would not be indexed."""
     file = SourceFile(path, str(location), 0, 0, 0, "text", FileKind.CODE, named_as_source=False)
     content = read_source(file, max_file_bytes=_MOST_BYTES)
     return split_lines(content.text) if isinstance(content, SourceText) else None
 
 
 def _location(root: Path, path: str) -> Path:
-    """Where a stored path lies; bytes that are not UTF-8 stand in it as ``\\xNN``."""
+    """The file of a stored path, in which bytes that are not UTF-8 are written ``\\xNN``."""
     if "\\x" in path and not os.path.lexists(root / path):
         return root / os.fsdecode(
             _BROKEN.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path).encode(

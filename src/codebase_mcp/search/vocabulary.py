@@ -1,9 +1,9 @@
-"""Which words does this code base use, and which of them are near to this one? Pure.
+"""Which words does this code base use, and which of them are similar to this one? Pure.
 
-The words are the parts of what the code names: symbols, files, directories. A word that the model
-knows is compared by meaning. One that it has to put together from pieces is a slip of the keyboard,
-an abbreviation, or rare: by meaning it would be near to whatever shares a piece, so it is compared
-by its letters first.
+The words are the parts of the names of symbols, files and directories. A word that is a token of
+the model is compared by meaning. A word that the model splits into pieces is a typing error, an
+abbreviation, or rare. By meaning it would be near to every word that shares a piece, so it is
+compared by its letters first.
 """
 
 from __future__ import annotations
@@ -20,39 +20,40 @@ from codebase_mcp.counting import Lexicon
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.scale import Scale
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.search.spelling import slips_allowed, slips_between
+from codebase_mcp.search.spelling import edit_distance, max_edits
 from codebase_mcp.tokens import MAX_WORD_CHARS, path_parts, split_word, stem
 
-# Most projects have fewer words. Beyond, only the most frequent ones are near in meaning to any:
-# vectors take half a kilobyte each, and what is named once in a large project is seldom a word.
-MOST_MEANT = 5_000
+# How many words, the most frequent ones, are compared by meaning. Most projects have fewer. A
+# vector takes half a kilobyte, and the rarest names of a large project are seldom words.
+MAX_VECTORS = 5_000
 _LEAST_CHARS = 3
 
-# So many near words are offered for each.
+# How many similar words are suggested for each.
 NEAR_WORDS = 5
 
-# Less alike in meaning than this, on the built-in model's scale, and a word is no other word for
-# it. Of a hundred pairs of words that mean much the same, half are as near; of pairs that have
-# nothing to do with each other, one in 10,000. What the model puts together from pieces is vague.
-LEAST_ALIKE = 0.4
-LEAST_ALIKE_IN_PIECES = 0.45
-_LOOKED_AT = 30
+# The least cosine, on the built-in model's scale, of words that can stand for each other. Half of
+# a hundred pairs of synonyms reach it, and one in 10,000 pairs of unrelated words. The vector of a
+# word in pieces is less exact, so it must be nearer.
+LEAST_COSINE = 0.4
+LEAST_COSINE_IN_PIECES = 0.45
+_MOST_NEAREST = 30
 
-# A word that is read letter by letter, as those of other scripts are, says nothing to the model.
-_LEAST_PIECE = 2
+# The least mean length of a word's pieces: a word that the model splits into single letters, as it
+# does with other scripts, has no useful vector.
+_LEAST_PIECE_CHARS = 2
 
-# An abbreviation begins as the word does, and is at least so long; so is what one may stand for.
-_LEAST_SHORT = 4
-_LEAST_BEGUN = 3
-_MOST_BEGUN = 3
+# An abbreviation is a beginning of a word. The least length of one that is suggested, the least
+# length of a word that is taken for one, and how many longer words are suggested for it.
+_LEAST_ABBREVIATION = 4
+_LEAST_PREFIX = 3
+_MOST_LONGER = 3
 
 
 @dataclass(frozen=True, slots=True)
 class NearWords:
-    """The words of a code base that are near to one that was asked for.
+    """The words of a code base that are similar to one of a question, the most similar first.
 
-    ``spelled`` are those that a slip of the keyboard tells from it, the others are near in meaning
-    or begin as it does; the nearest first.
+    ``spelled`` differ from it by a typing error; ``others`` are near in meaning or begin alike.
     """
 
     word: str
@@ -61,7 +62,7 @@ class NearWords:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All of them, the likeliest first."""
+        """All of them, the most likely first."""
         return (*self.spelled, *self.others)
 
 
@@ -69,12 +70,12 @@ class NearWords:
 class Vocabulary:
     """The words of a code base, the most frequent first, and the vectors of the first of them.
 
-    ``letters`` is a set of bits for each word, by which most of the words that are spelled
-    otherwise are seen at once.
+    ``letters`` is the set of letters of each word, as bits, which excludes most words from the
+    comparison of spellings.
     """
 
     words: tuple[str, ...]
-    places: dict[str, int]
+    positions: dict[str, int]
     lengths: NDArray[np.int16]
     letters: NDArray[np.uint64]
     vectors: NDArray[np.float16]
@@ -82,66 +83,67 @@ class Vocabulary:
     @classmethod
     def of(cls, names: Iterable[str], paths: Iterable[str], model: StaticEmbedder) -> Vocabulary:
         """The words of these names of symbols, each given once, and of these paths of files."""
-        places = [path_parts(path) for path in paths]
+        parts = [path_parts(path) for path in paths]
         counts = Counter(chain.from_iterable(map(split_word, names)))
-        counts.update(chain.from_iterable(named for named, _ in places))
-        counts.update({folder for _, folders in places for folder in folders})
-        fit = (word for word, _ in counts.most_common() if _is_word(word))
-        words = tuple(fit)
-        meant = words[:MOST_MEANT]
+        counts.update(chain.from_iterable(names_of for names_of, _ in parts))
+        counts.update({folder for _, folders in parts for folder in folders})
+        words = tuple(word for word, _ in counts.most_common() if _is_word(word))
+        with_vectors = words[:MAX_VECTORS]
         return cls(
             words,
-            {word: place for place, word in enumerate(words)},
+            {word: position for position, word in enumerate(words)},
             np.fromiter(map(len, words), np.int16, len(words)),
             np.fromiter(map(_letters, words), np.uint64, len(words)),
-            model.encode_passages(Passages(meant, Lexicon().bags(meant))).astype(np.float16),
+            model.encode_passages(Passages(with_vectors, Lexicon().bags(with_vectors))).astype(
+                np.float16
+            ),
         )
 
     def spelled_like(self, word: str) -> list[str]:
-        """The words that a slip or two tell from this one: the fewer the nearer, then by use."""
-        allowed = slips_allowed(word)
+        """The words at one or two edits from this one: those at one first, then by frequency."""
+        allowed = max_edits(word)
         if allowed == 0:
             return []
         other_letters = np.bitwise_count(self.letters ^ np.uint64(_letters(word)))
         alike = (np.abs(self.lengths - len(word)) <= allowed) & (other_letters <= 2 * allowed)
         found = []
-        for place in np.flatnonzero(alike).tolist():
-            other = self.words[place]
-            # Hardly anybody slips at the first letter.
-            if other[0] == word[0] and 0 < (slips := slips_between(word, other)) <= allowed:
-                found.append((slips, place))
-        return [self.words[place] for _, place in sorted(found)]
+        for position in np.flatnonzero(alike).tolist():
+            other = self.words[position]
+            # The first letter is hardly ever wrong.
+            if other[0] == word[0] and 0 < (edits := edit_distance(word, other)) <= allowed:
+                found.append((edits, position))
+        return [self.words[position] for _, position in sorted(found)]
 
     def beginning_like(self, word: str) -> list[str]:
-        """The words that this one abbreviates, and those that abbreviate it."""
-        ends = range(len(word) - 1, _LEAST_SHORT - 1, -1)
-        shorter = [word[:end] for end in ends if word[:end] in self.places]
-        if len(word) < _LEAST_BEGUN:
+        """The words that abbreviate this one, and those that it abbreviates."""
+        ends = range(len(word) - 1, _LEAST_ABBREVIATION - 1, -1)
+        shorter = [word[:end] for end in ends if word[:end] in self.positions]
+        if len(word) < _LEAST_PREFIX:
             return shorter
         longer = (other for other in self.words if other.startswith(word) and other != word)
-        return [*shorter, *islice(longer, _MOST_BEGUN)]
+        return [*shorter, *islice(longer, _MOST_LONGER)]
 
     def meaning_like(self, vector: Vectors, least: float, scale: Scale) -> list[str]:
-        """The words at least so near in meaning, the nearest first; on the built-in scale."""
+        """The words with at least this cosine, on the built-in model's scale; nearest first."""
         cosines = self.vectors.astype(np.float32) @ vector
-        nearest = np.argsort(-cosines)[:_LOOKED_AT].tolist()
+        nearest = np.argsort(-cosines)[:_MOST_NEAREST].tolist()
         return [self.words[i] for i in nearest if scale.apply(float(cosines[i])) >= least]
 
-    def is_slip(self, word: str, model: StaticEmbedder) -> bool:
-        """Whether a word is probably a commoner one of this code misspelled."""
+    def is_misspelt(self, word: str, model: StaticEmbedder) -> bool:
+        """Whether a word is probably a typing error for a more frequent word of this code."""
         if model.knows(word):
             return False
-        place = self.places[word]
-        commoner = (one for one in self.spelled_like(word) if self.places[one] < place)
-        return any(slips_between(word, one) == 1 and stem(word) != stem(one) for one in commoner)
+        position = self.positions[word]
+        commoner = (one for one in self.spelled_like(word) if self.positions[one] < position)
+        return any(edit_distance(word, one) == 1 and stem(word) != stem(one) for one in commoner)
 
 
 def near_words(
     vocabulary: Vocabulary, words: Mapping[str, bool], model: StaticEmbedder, scale: Scale
 ) -> tuple[NearWords, ...]:
-    """What the code base has instead of each of these words, if anything is near enough.
+    """The words of the code base that are similar to each of these, where there are any.
 
-    ``words`` says of each whether the code base lacks it: only then it may be a slip.
+    ``words`` says of each whether the code base lacks it: only then it may be a typing error.
     """
     found = (
         _near(vocabulary, word, model, scale, is_missing=is_missing)
@@ -155,34 +157,36 @@ def _near(
     vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale, *, is_missing: bool
 ) -> NearWords:
     known = {stem(word)}
-    meant = _meant(vocabulary, word, model, scale)
+    by_meaning = _near_in_meaning(vocabulary, word, model, scale)
 
     def distinct(words: Iterable[str], most: int) -> tuple[str, ...]:
-        right = (one for one in words if not vocabulary.is_slip(one, model))
-        return _distinct(right, known, most)
+        correct = (one for one in words if not vocabulary.is_misspelt(one, model))
+        return _distinct(correct, known, most)
 
     if not is_missing or model.knows(word):
-        return NearWords(word, (), distinct(meant, NEAR_WORDS))
+        return NearWords(word, (), distinct(by_meaning, NEAR_WORDS))
     spelled = distinct(vocabulary.spelled_like(word), NEAR_WORDS)
     begun = [] if spelled else vocabulary.beginning_like(word)
     known.update(map(stem, spelled))
-    return NearWords(word, spelled, distinct([*begun, *meant], NEAR_WORDS - len(spelled)))
+    return NearWords(word, spelled, distinct([*begun, *by_meaning], NEAR_WORDS - len(spelled)))
 
 
-def _meant(vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale) -> list[str]:
-    """The words near in meaning; those that share a piece with one in pieces are near by that."""
+def _near_in_meaning(
+    vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale
+) -> list[str]:
+    """The words near in meaning. For a word in pieces, those that share a piece do not count."""
     pieces = model.token_ids(word)
-    if not 0 < len(pieces) * _LEAST_PIECE <= len(word):
+    if not 0 < len(pieces) * _LEAST_PIECE_CHARS <= len(word):
         return []
     vector = model.encode_query(word)
     if model.knows(word):
-        return vocabulary.meaning_like(vector, LEAST_ALIKE, scale)
-    meant = vocabulary.meaning_like(vector, LEAST_ALIKE_IN_PIECES, scale)
-    return [other for other in meant if set(pieces).isdisjoint(model.token_ids(other))]
+        return vocabulary.meaning_like(vector, LEAST_COSINE, scale)
+    near = vocabulary.meaning_like(vector, LEAST_COSINE_IN_PIECES, scale)
+    return [other for other in near if set(pieces).isdisjoint(model.token_ids(other))]
 
 
 def _distinct(words: Iterable[str], known: Iterable[str], most: int) -> tuple[str, ...]:
-    """The first words that are no form of a known one, nor of each other."""
+    """The first words that share no stem with a known one, nor with each other."""
     return tuple(islice(_new(words, set(known)), most))
 
 

@@ -227,7 +227,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     instead. PROJECT_NOT_FOUND: call index_repository. An index state other than ready: some files
     may still be missing.
     """
-    from codebase_mcp.search.filters import Filters  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     is_brief = "collection" in caller.given
@@ -246,7 +246,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         extensions = [only]
     languages = [language.lower() for language in wanted.languages or ()]
     request = Request(
-        Filters(
+        FileFilters(
             repository_id=UUID(arguments.repository_id) if arguments.repository_id else None,
             extensions=tuple(extensions) or None,
             languages=tuple(languages) or None,

@@ -149,8 +149,8 @@ def full_reply(report: SearchReport) -> SearchReply:
     )
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
-    if answer.second_tier is not None:
-        reply.second_tier = answer.second_tier
+    if answer.secondary_model is not None:
+        reply.second_tier = answer.secondary_model
     return _with_more(reply, report)
 
 

@@ -14,7 +14,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.freshness import IndexFreshness
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.help import Help
-from codebase_mcp.search.hits import Hit, Location, Place
+from codebase_mcp.search.hits import Hit, LineRange, Location
 from codebase_mcp.search.search import Answer
 
 REPOSITORY = uuid.uuid4()
@@ -72,10 +72,10 @@ def test_a_result_is_a_heading_and_lines_as_they_stand_in_the_file() -> None:
         content='def open(self):\n    """It\'s \\"raw\\"."""\n\treturn 1\n',
         first=307,
         more_in_file=(
-            Place(335, 379, "Store.save", 0.97),
-            Place(20, 24, None, 0.5),  # without a name it says nothing
-            Place(50, 59, "Store.close", 0.31),
-            Place(90, 99, "Store.fork", 0.01),
+            LineRange(335, 379, "Store.save", 0.97),
+            LineRange(20, 24, None, 0.5),  # without a name it says nothing
+            LineRange(50, 59, "Store.close", 0.31),
+            LineRange(90, 99, "Store.fork", 0.01),
         ),
     )
     assert search_text(report_of(hit)) == (

@@ -9,25 +9,26 @@ import pytest
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.confidence import (
     FLOOR,
-    MEANT,
-    RELATED,
-    About,
-    Proof,
-    about,
-    proofs_of,
+    MATCH_WEIGHTS,
+    RELATED_WEIGHTS,
+    FileEvidence,
+    QueryEvidence,
+    file_evidence,
+    query_evidence,
     similarity,
 )
+from codebase_mcp.search.evidence import Candidate, TextEvidence
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.ranking import Candidate, Evidence, RankedFile
+from codebase_mcp.search.ranking import RankedFile
 
-NOTHING = About(
+NOTHING = QueryEvidence(
     coverage=0.05, name=0.0, definition=0.0, meaning=0.2, mean_meaning=0.15, spread=0.05,
     unknown=0.7, words=1.4, known_coverage=0.0, topic=-2.0,
 )  # fmt: skip
 
 
 def make_ranked(score: float, coverage: float = 0.5, **signals: float) -> RankedFile:
-    evidence = Evidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
+    evidence = TextEvidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
     candidate = Candidate(1, "a.py", 1, "python", FileKind.CODE, evidence)
     named = {"name": 0.0, "definition": 0.0, "meaning": 0.0} | signals
     return RankedFile(candidate, score, named, coverage)
@@ -51,14 +52,14 @@ def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, flo
 
 
 def test_the_weights_are_of_the_facts() -> None:
-    assert set(RELATED) == {field.name for field in fields(About)} | {"intercept"}
-    assert set(MEANT) == {field.name for field in fields(Proof)} | {"intercept"}
+    assert set(RELATED_WEIGHTS) == {field.name for field in fields(QueryEvidence)} | {"intercept"}
+    assert set(MATCH_WEIGHTS) == {field.name for field in fields(FileEvidence)} | {"intercept"}
 
 
 def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
     query = parse_query("retry policy")
     ranked = [make_ranked(3.0, 0.5, name=1.0), make_ranked(2.0, 9.0, meaning=0.6)]
-    found = about(query, ranked, least=0.2, unknown=0.5, topic=1.5)
+    found = query_evidence(query, ranked, least_meaning=0.2, unknown=0.5, topic=1.5)
     assert asdict(found) == pytest.approx(
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.6, "mean_meaning": 0.6,
@@ -66,21 +67,24 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
         },
         abs=1e-4,
     )  # fmt: skip
-    nothing = about(parse_query("?"), [], least=0.0, unknown=0.0, topic=0.0)
+    nothing = query_evidence(parse_query("?"), [], least_meaning=0.0, unknown=0.0, topic=0.0)
     assert nothing.coverage == nothing.meaning == 0.0
 
 
 def test_a_file_is_held_against_the_first() -> None:
-    first, second = proofs_of([make_ranked(4.0), make_ranked(3.0)], 2.0)
+    first, second = file_evidence([make_ranked(4.0), make_ranked(3.0)], 2.0)
     assert (first.lead, first.ahead) == (1.0, 0.25)
     assert (second.lead, second.ahead) == (0.75, 0.0)
-    assert proofs_of([], 2.0) == []
+    assert file_evidence([], 2.0) == []
     # Penalties may bring all files below nothing: the best of them is still the first.
-    assert [p.lead for p in proofs_of([make_ranked(-1.0), make_ranked(-2.0)], 0.0)] == [1.0, 0.0]
+    assert [p.lead for p in file_evidence([make_ranked(-1.0), make_ranked(-2.0)], 0.0)] == [
+        1.0,
+        0.0,
+    ]
 
 
 def test_a_file_that_leads_far_is_more_likely_meant() -> None:
-    close = similarity(proofs_of([make_ranked(4.0, 1.0), make_ranked(3.9)], 3.0)[0])
-    far = similarity(proofs_of([make_ranked(4.0, 1.0), make_ranked(1.0)], 3.0)[0])
-    behind = similarity(proofs_of([make_ranked(4.0), make_ranked(2.0, 1.0)], 3.0)[1])
+    close = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(3.9)], 3.0)[0])
+    far = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(1.0)], 3.0)[0])
+    behind = similarity(file_evidence([make_ranked(4.0), make_ranked(2.0, 1.0)], 3.0)[1])
     assert 0 <= behind < close < far <= 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.search.fusion import STRONGER_SHARE, fuse
+from codebase_mcp.search.fusion import SECONDARY_SHARE, fuse
 
 
 def test_where_both_models_know_a_chunk_each_has_its_share() -> None:
     assert fuse({(1, 0): 0.2}, {(1, 0): 0.6}) == {
-        (1, 0): pytest.approx(0.2 + STRONGER_SHARE * (0.6 - 0.2))
+        (1, 0): pytest.approx(0.2 + SECONDARY_SHARE * (0.6 - 0.2))
     }
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from codebase_mcp.search.help import (
     BetterFile,
-    Coverage,
-    Facts,
-    Filtered,
+    FilteredFiles,
     FilterEffect,
     Help,
+    IndexCoverage,
+    MissFacts,
     WordUse,
     content_words,
     explain,
@@ -25,7 +25,7 @@ from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.vocabulary import NearWords
 from codebase_mcp.tokens import aggressive_stem, stem, term_id
 
-READY = Coverage("ready", 0, 0)
+READY = IndexCoverage("ready", 0, 0)
 REPOSITORY = UUID(int=1)
 
 
@@ -39,7 +39,7 @@ def helped(question: str, words: dict[str, int], **facts: Any) -> Help:
     """Help for a question whose words occur in so many of 1,000 chunks."""
     uses = tuple(WordUse(word, chunks) for word, chunks in words.items())
     given: dict[str, Any] = {"near": (), "coverage": READY} | facts
-    return explain(question, Facts(uses, 1_000, **given))
+    return explain(question, MissFacts(uses, 1_000, **given))
 
 
 @pytest.mark.parametrize(
@@ -117,21 +117,25 @@ def test_what_the_words_say(words: dict[str, int], reason: str) -> None:
     ("filtered", "first"),
     [
         (
-            Filtered(220, 3, (FilterEffect("directory=src/{api}", 3),)),
+            FilteredFiles(220, 3, (FilterEffect("directory=src/{api}", 3),)),
             "directory=src/{api} leaves 3 of 220 files.",
         ),
         (
-            Filtered(220, 0, (FilterEffect("extension=rs", 0, "There are these extensions: py."),)),
+            FilteredFiles(
+                220, 0, (FilterEffect("extension=rs", 0, "There are these extensions: py."),)
+            ),
             "extension=rs leaves none of 220 files. There are these extensions: py.",
         ),
         (
-            Filtered(220, 0, (FilterEffect("extension=rs", 9), FilterEffect("directory=src", 90))),
+            FilteredFiles(
+                220, 0, (FilterEffect("extension=rs", 9), FilterEffect("directory=src", 90))
+            ),
             "extension=rs leaves 9 of 220 files, directory=src leaves 90, "
             "together they leave none.",
         ),
     ],
 )
-def test_what_filters_leave_is_counted(filtered: Filtered, first: str) -> None:
+def test_what_filters_leave_is_counted(filtered: FilteredFiles, first: str) -> None:
     told = helped("user", {"user": 9}, filtered=filtered)
     assert " ".join(told.reasons).startswith(
         first + " Without the filters nothing better is found."
@@ -143,7 +147,7 @@ def test_a_better_file_behind_the_filters_is_named_and_nothing_else_advised() ->
     told = helped(
         "sign in",
         {"sign": 0},
-        filtered=Filtered(9, 2, (FilterEffect("directory=lib", 2),)),
+        filtered=FilteredFiles(9, 2, (FilterEffect("directory=lib", 2),)),
         better=better,
         near=(NearWords("sign", (), ("login",)),),
     )
@@ -156,7 +160,7 @@ def test_a_better_file_behind_the_filters_is_named_and_nothing_else_advised() ->
 
 
 def test_common_words_are_not_blamed_where_filters_hide_the_answer() -> None:
-    filtered = Filtered(9, 0, (FilterEffect("directory=lib", 0),))
+    filtered = FilteredFiles(9, 0, (FilterEffect("directory=lib", 0),))
     assert helped("user", {"user": 900}, filtered=filtered).reasons == (
         "directory=lib leaves none of 9 files.",
         "Without the filters nothing better is found.",
@@ -168,26 +172,28 @@ def test_common_words_are_not_blamed_where_filters_hide_the_answer() -> None:
     [
         (READY, []),
         (
-            Coverage("indexing", 12, 0),
-            ["An index run is going on, 12 files not searchable yet."],
+            IndexCoverage("indexing", 12, 0),
+            ["An index run is in progress, 12 files not searchable yet."],
         ),
         (
-            Coverage("incomplete", 1, 0),
-            ["The last index run broke off, 1 file missing: index the repository again."],
+            IndexCoverage("incomplete", 1, 0),
+            ["The last index run was interrupted, 1 file missing: index the repository again."],
         ),
-        (Coverage("stale", 2, 0), ["Since the index was made 2 files changed."]),
+        (IndexCoverage("stale", 2, 0), ["2 files changed since the last index run."]),
         (
-            Coverage("unchecked", 0, 0),
-            ["Whether files have changed since they were indexed is not known."],
+            IndexCoverage("unchecked", 0, 0),
+            ["It is not known whether files changed since they were indexed."],
         ),
-        (Coverage("ready", 0, 1), ["1 file could not be indexed."]),
+        (IndexCoverage("ready", 0, 1), ["1 file could not be indexed."]),
         (
-            Coverage("ready", 0, 0, {"binary": 40, "symlink": 2, "too_large": 3, "installed": 1}),
+            IndexCoverage(
+                "ready", 0, 0, {"binary": 40, "symlink": 2, "too_large": 3, "installed": 1}
+            ),
             ["Left out of the index: 3 too large, 1 installed."],
         ),
     ],
 )
-def test_what_the_index_lacks_is_said(coverage: Coverage, reasons: list[str]) -> None:
+def test_what_the_index_lacks_is_said(coverage: IndexCoverage, reasons: list[str]) -> None:
     told = helped("user", {"user": 9}, coverage=coverage)
     assert list(told.reasons[1:]) == reasons
     assert ("Ask again in a moment." in told.hint) == (coverage.state in ("indexing", "stale"))

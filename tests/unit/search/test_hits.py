@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import FileKind
+from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence
 from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
@@ -21,7 +22,7 @@ from codebase_mcp.search.hits import (
     first_lines,
     make_hits,
 )
-from codebase_mcp.search.ranking import Candidate, Definition, Evidence, RankedFile
+from codebase_mcp.search.ranking import RankedFile
 
 REPOSITORY = uuid.uuid4()
 TEXT = "".join(f"line {n}\n" for n in range(1, 31))
@@ -29,7 +30,7 @@ CHUNKS = {n: StoredChunk(n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n 
 
 
 def make_file(path: str, similarity: float, blob: int = 1, **evidence: Any) -> ScoredFile:
-    candidate = Candidate(1, path, blob, "text", FileKind.CODE, Evidence(**evidence))
+    candidate = Candidate(1, path, blob, "text", FileKind.CODE, TextEvidence(**evidence))
     return ScoredFile(RankedFile(candidate, 1.0, {}, 1.0), similarity, REPOSITORY)
 
 

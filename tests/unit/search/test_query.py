@@ -61,7 +61,7 @@ def test_the_whole_query_as_a_name_counts_most() -> None:
 
 def test_each_sentence_counts_its_words_anew() -> None:
     query = parse_query("I am new to this team. Where is the session store?")
-    assert dict(zip(query.parts, query.places, strict=True))["session"] == 0
+    assert dict(zip(query.parts, query.positions, strict=True))["session"] == 0
     assert "team" in query.parts
 
 

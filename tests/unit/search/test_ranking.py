@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence
 from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.ranking import (
-    Candidate,
-    Definition,
-    Evidence,
-    asked_words,
+from codebase_mcp.search.ranking import rank_files
+from codebase_mcp.search.signals import (
+    SIGNALS,
+    WEIGHTS,
     definition_signal,
     name_signals,
-    rank_files,
+    query_name_words,
     rarity,
     unnamed_share,
 )
@@ -28,7 +31,7 @@ from codebase_mcp.search.terms import inverse_frequencies, rarest_terms
 def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:
     """A file whose first chunk has a score by words."""
     kind = more.pop("kind", FileKind.CODE)
-    evidence = Evidence({0: words} if words else {}, **more)
+    evidence = TextEvidence({0: words} if words else {}, **more)
     return Candidate(1, path, hash(path), "python", kind, evidence)
 
 
@@ -84,13 +87,15 @@ def test_a_name_that_the_query_says_early_counts_more() -> None:
     facts = path_facts("src/router.py")
     early, late = parse_query("router for requests"), parse_query("requests go by the router")
     assert (
-        name_signals(facts, asked_words(early))[0] > name_signals(facts, asked_words(late))[0] > 0
+        name_signals(facts, query_name_words(early))[0]
+        > name_signals(facts, query_name_words(late))[0]
+        > 0
     )
 
 
 def test_further_chunks_add_ever_less() -> None:
     def body(chunks: int) -> float:
-        return Evidence(dict.fromkeys(range(chunks), 1.0)).body
+        return TextEvidence(dict.fromkeys(range(chunks), 1.0)).body
 
     assert body(1) < body(2) < 2 * body(1)
     assert body(40) == body(12)
@@ -133,7 +138,7 @@ def test_a_rarer_term_weighs_more() -> None:
 
 def test_a_file_means_as_much_as_its_best_chunks_together() -> None:
     def meaning(found: dict[int, float], chunks: int) -> float:
-        return Evidence(meaning=found, chunk_count=chunks).mean_meaning(0.1)
+        return TextEvidence(meaning=found, chunk_count=chunks).mean_meaning(0.1)
 
     assert meaning({0: 0.5, 1: 0.3}, 2) == pytest.approx(0.4)
     assert meaning({0: 0.5}, 1) == 0.5
@@ -164,10 +169,60 @@ def test_a_name_shared_by_chance_leaves_a_question_unnamed(path: str, expected: 
     query = parse_query("login button new")
     rare = rarity(query, {"login": 5.0, "button": 5.0, "new": 1.0})
     facts = path_facts(path)
-    name, _ = name_signals(facts, asked_words(query))
+    name, _ = name_signals(facts, query_name_words(query))
     assert unnamed_share([facts], [name], rare) == pytest.approx(expected)
 
 
 def test_what_nothing_is_known_of_is_as_rare_as_anything() -> None:
     assert rarity(parse_query("login"), {}) == {"login": 0.0}
     assert unnamed_share([], [], {}) == 1.0
+
+
+# Candidates of real searches with their signals, as the first formula computed them.
+RECORDED = json.loads(Path(__file__).parents[2].joinpath("data/rankings.json").read_text())
+
+
+def recorded_candidate(blob_id: int, recorded: Mapping[str, Any]) -> Candidate:
+    evidence = TextEvidence(
+        *(
+            {int(ordinal): score for ordinal, score in recorded[list_name].items()}
+            for list_name in ("words", "meaning", "expansion")
+        ),
+        [Definition(*definition) for definition in recorded["definitions"]],
+        recorded["comments"],
+        recorded["chunk_count"],
+        recorded["is_only_holder"],
+    )
+    kind = FileKind(recorded["kind"])
+    return Candidate(1, recorded["path"], blob_id, "python", kind, evidence)
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["query"])
+def test_each_signal_of_recorded_candidates_is_what_it_was(recorded: Mapping[str, Any]) -> None:
+    candidates = [recorded_candidate(n, one) for n, one in enumerate(recorded["candidates"])]
+    ranked = rank_files(
+        parse_query(recorded["query"]),
+        candidates,
+        {1: recorded["median_depth"]},
+        recorded["frequency"],
+        recorded["least_meaning"],
+    )
+    signals_of = {one["path"]: one["signals"] for one in recorded["ranked"]}
+    assert signals_of.keys() == {file.candidate.path for file in ranked}
+    for file in ranked:
+        expected = {signal.name: 0.0 for signal in SIGNALS} | signals_of[file.candidate.path]
+        assert file.signals == pytest.approx(expected, abs=1e-9)
+        total = sum(WEIGHTS[name] * value for name, value in file.signals.items())
+        assert file.score == pytest.approx(total, abs=1e-9)
+    coverage_of = {one["path"]: one["coverage"] for one in recorded["ranked"]}
+    assert {f.candidate.path: f.coverage for f in ranked} == pytest.approx(coverage_of, abs=1e-9)
+
+
+def test_the_recorded_candidates_show_every_signal() -> None:
+    shown = {n for one in RECORDED for file in one["ranked"] for n in file["signals"]}
+    assert shown == {signal.name for signal in SIGNALS}
+
+
+def test_every_signal_has_a_name_of_its_own_and_says_what_it_measures() -> None:
+    assert len(WEIGHTS) == len(SIGNALS)
+    assert all(signal.measures for signal in SIGNALS)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.spelling import (
     doubtful_words,
+    edit_distance,
     likeliest,
-    respelt,
-    slips_allowed,
-    slips_between,
+    max_edits,
+    replace_words,
     spellings,
 )
 from codebase_mcp.tokens import stem, term_id
@@ -71,9 +71,9 @@ def test_some_hundreds_of_spellings_are_asked_for() -> None:
 def test_words_are_replaced_and_keep_their_capitals() -> None:
     text = "Where do Sesions expire? SESIONS_TABLE of sesionsByUser"
     told = "Where do Sessions expire? SESSIONS_TABLE of sessionsByUser"
-    assert respelt(text, {"sesions": "sessions"}) == told
-    assert respelt("a (b", {"(b": "b"}) == "a b"
-    assert respelt(text, {}) == text
+    assert replace_words(text, {"sesions": "sessions"}) == told
+    assert replace_words("a (b", {"(b": "b"}) == "a b"
+    assert replace_words(text, {}) == text
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_words_are_replaced_and_keep_their_capitals() -> None:
 def test_slips_are_letters_left_out_added_replaced_or_swapped(
     first: str, second: str, slips: int
 ) -> None:
-    assert slips_between(first, second) == slips
+    assert edit_distance(first, second) == slips
 
 
 @given(WORDS, WORDS)
 def test_they_are_the_fewest(first: str, second: str) -> None:
-    assert slips_between(first, second) == fewest(first, second)
+    assert edit_distance(first, second) == fewest(first, second)
 
 
 @cache
@@ -119,4 +119,4 @@ def fewest(first: str, second: str) -> int:
     ("word", "slips"), [("user", 0), ("cache", 1), ("cached", 1), ("timeout", 2)]
 )
 def test_a_longer_word_may_hold_more(word: str, slips: int) -> None:
-    assert slips_allowed(word) == slips
+    assert max_edits(word) == slips

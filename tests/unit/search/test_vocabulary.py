@@ -152,7 +152,7 @@ def test_another_models_cosines_are_brought_to_the_built_in_scale() -> None:
 def test_of_many_words_only_the_most_frequent_are_near_in_meaning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(vocabulary_room, "MOST_MEANT", 1)
+    monkeypatch.setattr(vocabulary_room, "MAX_VECTORS", 1)
     names = ["user_a", "user_b", "image", "authenticate"]
     assert near("picture", names) is None
     slip = near("authentcate", names)

@@ -1,0 +1,324 @@
+"""What speaks for a file? One table: what each signal measures, its weight, its calculation. Pure.
+
+A signal has a value for each candidate, between 0 and 1 or nearly so. How the weights were fitted,
+and what each signal gives: ``docs/search-quality.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.evidence import Candidate, Definition, discounted_sum
+from codebase_mcp.search.paths import KIND_PENALTY, MIN_PREFIX, PathFacts, path_facts
+from codebase_mcp.search.query import Query, name_stems
+from codebase_mcp.tokens import word_stems
+
+_TEST_WORDS = frozenset({"test", "spec", "mock", "fixture"})
+
+# A file's name counts less the later the query mentions it.
+POSITION_DECAY = 0.35
+
+# A definition whose case differs from the query's counts less.
+OTHER_CASE = 0.5
+
+# A file may be named by a word of the query by chance, the more likely the more frequent the word
+# is. A word with this share of the rarest word's inverse document frequency counts fully.
+TELLING_RARITY = 0.4
+
+# Even where a file's name says everything that is asked, this much of the question is left to
+# meaning.
+MOST_NAMED = 0.95
+
+# A key of a data file or a heading of a text is seldom the definition of what code calls so.
+DEFINING_KINDS = {FileKind.CODE: 1.0, FileKind.TEST: 1.0, FileKind.VENDORED: 1.0}
+OTHER_KINDS_DEFINE = 0.3
+
+# A file this much deeper than the median one is as deep as any.
+_MOST_DEPTH = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """The query and its candidates, with what several signals are computed from.
+
+    There is one entry for each candidate: ``paths``, ``names`` (the values of `name_signals`),
+    ``depths`` (levels below the snapshot's median), ``meanings`` (mean cosines of the nearest
+    chunks), ``coverages`` (how much of the query the best chunk holds). ``best_coverage`` is the
+    highest of them, 1 at most; ``unnamed`` how much of the query is in no file's name.
+    """
+
+    query: Query
+    candidates: Sequence[Candidate]
+    frequency: Mapping[str, float]
+    paths: Sequence[PathFacts]
+    names: Sequence[tuple[float, float]]
+    depths: Sequence[float]
+    meanings: Sequence[float]
+    coverages: Sequence[float]
+    best_coverage: float
+    unnamed: float
+    wants_tests: bool
+
+    @classmethod
+    def of(
+        cls,
+        query: Query,
+        candidates: Sequence[Candidate],
+        median_depth: Mapping[int, float],
+        frequency: Mapping[str, float],
+        least_meaning: float,
+    ) -> CandidateSet:
+        """Compute what the signals need; the parameters are those of `rank_files`."""
+        paths = [path_facts(c.path) for c in candidates]
+        words = query_name_words(query)
+        names = [name_signals(facts, words) for facts in paths]
+        whole = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
+        coverages = [c.evidence.best_words / whole for c in candidates]
+        return cls(
+            query,
+            candidates,
+            frequency,
+            paths,
+            names,
+            [
+                facts.depth - median_depth.get(c.snapshot_id, 0.0)
+                for facts, c in zip(paths, candidates, strict=True)
+            ],
+            [c.evidence.mean_meaning(least_meaning) for c in candidates],
+            coverages,
+            min(max(coverages, default=0.0), 1.0),
+            unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
+            not _TEST_WORDS.isdisjoint(words.positions),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that speaks for or against a file; ``values`` has one for each candidate."""
+
+    name: str
+    weight: float
+    measures: str
+    values: Callable[[CandidateSet], Sequence[float]]
+
+
+SIGNALS = (
+    Signal(
+        "body",
+        4.2,
+        "the query's words in the file's chunks, beside the best file",
+        lambda files: _shares([c.evidence.body for c in files.candidates], files.best_coverage),
+    ),
+    Signal(
+        "name",
+        4.2,
+        "the share of the file name's words that the query holds, early ones counting more",
+        lambda files: [name for name, _ in files.names],
+    ),
+    Signal(
+        "name_prefix",
+        2.7,
+        "the share of the file name's words that begin like a word of the query",
+        lambda files: [prefix for _, prefix in files.names],
+    ),
+    Signal(
+        "definition",
+        3.0,
+        "definitions of what the query names; a name with many definitions counts less",
+        lambda files: [
+            _definition(files.query, c) if c.evidence.definitions else 0.0 for c in files.candidates
+        ],
+    ),
+    Signal(
+        "comments",
+        1.6,
+        "the query's words in the file's comments, beside the best file",
+        lambda files: _shares([c.evidence.comments for c in files.candidates], files.best_coverage),
+    ),
+    Signal(
+        "folders",
+        0.8,
+        "the query's words in the names of the file's folders, beside the best file",
+        lambda files: _shares([_in_folders(facts, files.frequency) for facts in files.paths]),
+    ),
+    Signal(
+        "meaning",
+        8.0,
+        "how near the file's nearest chunks are to the query in meaning",
+        lambda files: files.meanings,
+    ),
+    Signal(
+        "meaning_unnamed",
+        33.0,
+        "nearness in meaning, as far as no file's name holds the query's words",
+        lambda files: [meaning * files.unnamed for meaning in files.meanings],
+    ),
+    Signal(
+        "expansion",
+        4.5,
+        "words that code uses for what is asked, as far as no file's name holds the query's words",
+        lambda files: _shares(
+            [discounted_sum(c.evidence.expansion) for c in files.candidates], files.unnamed
+        ),
+    ),
+    Signal(
+        "kind",
+        -2.5,
+        "a file that is no code: a test, a document, settings, generated or vendored",
+        lambda files: [_kind(c.kind, files) for c in files.candidates],
+    ),
+    Signal(
+        "legacy",
+        -1.4,
+        "a path that says legacy, deprecated, compat or the like",
+        lambda files: [float(facts.is_legacy) for facts in files.paths],
+    ),
+    Signal(
+        "internal",
+        -1.0,
+        "a path that says internal, private or the like",
+        lambda files: [float(facts.is_internal) for facts in files.paths],
+    ),
+    Signal(
+        "example",
+        -0.6,
+        "code in a folder of examples, demos, benchmarks or the like",
+        lambda files: [
+            float(facts.is_example and c.kind is FileKind.CODE)
+            for facts, c in zip(files.paths, files.candidates, strict=True)
+        ],
+    ),
+    Signal(
+        "depth",
+        -0.6,
+        "levels of folders below the repository's median, three at most",
+        lambda files: [min(max(depth, 0.0), _MOST_DEPTH) for depth in files.depths],
+    ),
+    Signal(
+        "only_place",
+        60.0,
+        "the query is one name that only this file defines, or one word that only it holds",
+        lambda files: [float(is_only_place(files.query, c)) for c in files.candidates],
+    ),
+)
+WEIGHTS: Mapping[str, float] = {signal.name: signal.weight for signal in SIGNALS}
+
+
+def _shares(values: Sequence[float], scale: float = 1.0) -> list[float]:
+    """Each value as a share of the highest, times a scale."""
+    top = max(values, default=0.0) or 1.0
+    return [scale * value / top for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryNameWords:
+    """The words of a query as file names are compared with them.
+
+    ``positions`` gives each stem's first position in its sentence. ``parts`` are long enough to be
+    compared by how they begin, ``beginnings`` are their first letters.
+    """
+
+    positions: Mapping[str, int]
+    parts: tuple[str, ...]
+    beginnings: frozenset[str]
+
+
+@lru_cache(maxsize=100)
+def query_name_words(query: Query) -> QueryNameWords:
+    """The words of a query for comparing with file names."""
+    positions: dict[str, int] = {}
+    for word, position in zip(name_stems(query), query.positions, strict=True):
+        positions[word] = min(position, positions.get(word, position))
+    parts = tuple(part for part in query.parts if len(part) >= MIN_PREFIX)
+    return QueryNameWords(positions, parts, frozenset(part[:MIN_PREFIX] for part in parts))
+
+
+def rarity(query: Query, frequency: Mapping[str, float]) -> dict[str, float]:
+    """Each query word's inverse document frequency as a share of the highest, by name stem."""
+    frequencies = {
+        stem: max((frequency.get(s, 0.0) for s in word_stems(part)), default=0.0)
+        for stem, part in zip(name_stems(query), query.parts, strict=True)
+    }
+    highest = max(frequencies.values(), default=0.0) or 1.0
+    return {stem: value / highest for stem, value in frequencies.items()}
+
+
+def unnamed_share(
+    paths: Sequence[PathFacts], names: Sequence[float], rarities: Mapping[str, float]
+) -> float:
+    """How much of the query is in no file's name; ``names`` are the files' ``name`` signals."""
+    named = 0.0
+    for facts, name in zip(paths, names, strict=True):
+        if name > named:
+            rarest = max(rarities.get(word, 0.0) for word in facts.name)
+            named = max(named, name * min(rarest / TELLING_RARITY, 1.0))
+    return 1.0 - MOST_NAMED * named
+
+
+def name_signals(facts: PathFacts, words: QueryNameWords) -> tuple[float, float]:
+    """How well the query names the file: by whole words, and by words with a common beginning.
+
+    The first is the share of the name's words that the query holds; it falls with the position of
+    the first of them. The second is the share of the other words that begin with a query word, or
+    that a query word begins with.
+    """
+    if not facts.name:
+        return 0.0, 0.0
+    positions = [words.positions[word] for word in facts.name if word in words.positions]
+    name = 0.0
+    if positions:
+        share = len(positions) / len(facts.name)
+        name = share / (1 + POSITION_DECAY * min(positions))
+    # Few names begin like a query word, so the cheap check comes first.
+    if len(positions) == len(facts.name) or words.beginnings.isdisjoint(facts.beginnings):
+        return name, 0.0
+    related = 0
+    for part, word in zip(facts.name_parts, facts.name, strict=False):
+        if part[:MIN_PREFIX] in words.beginnings and word not in words.positions:
+            related += any(_begin_alike(part, other) for other in words.parts)
+    return name, related / len(facts.name)
+
+
+def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
+    """How much a file defines of what the query names; a name with many definitions tells less."""
+    asked = {name.folded: name for name in query.names}
+    best: dict[str, float] = {}
+    for definition in definitions:
+        name = asked[definition.folded]
+        case = 1.0 if name.written == definition.name else OTHER_CASE
+        value = name.strength * case / math.sqrt(definition.definers)
+        best[name.folded] = max(best.get(name.folded, 0.0), value)
+    return sum(best.values())
+
+
+def _definition(query: Query, candidate: Candidate) -> float:
+    share = DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE)
+    return share * definition_signal(query, candidate.evidence.definitions)
+
+
+def is_only_place(query: Query, candidate: Candidate) -> bool:
+    """Whether the query is one name that only this file defines, or a word that only it holds."""
+    evidence = candidate.evidence
+    if evidence.is_only_holder or not evidence.definitions or query.whole is None:
+        return evidence.is_only_holder
+    is_alone = any(definition.definers == 1 for definition in evidence.definitions)
+    return query.is_symbol and is_alone and candidate.kind in DEFINING_KINDS
+
+
+def _in_folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
+    return sum([frequency[stem] for stem in facts.folder_stems if stem in frequency])
+
+
+def _kind(kind: FileKind, files: CandidateSet) -> float:
+    """Where meaning counts more, being a test counts more too: a test is near to what it tests."""
+    if kind is not FileKind.TEST:
+        return KIND_PENALTY[kind]
+    return 0.0 if files.wants_tests else KIND_PENALTY[kind] * (1 + 2 * files.unnamed)
+
+
+def _begin_alike(first: str, second: str) -> bool:
+    return first != second and (first.startswith(second) or second.startswith(first))
