@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from codebase_mcp.counting import Lexicon
 from codebase_mcp.embedding.embedder import Passages
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.tokens import words_of
+from codebase_mcp.text.counting import Lexicon
+from codebase_mcp.text.tokens import words_of
 
 CHUNK_CHARS = 1000
 BATCH = 256

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from latency import percentile
 from processes import held_mb
 

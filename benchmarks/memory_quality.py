@@ -26,7 +26,7 @@ from codebase_mcp.records.memory import ObservationText, prepare, store_observat
 from codebase_mcp.records.memory_search import MemoryFilters, search_observations
 from codebase_mcp.records.memory_search import ask as put
 from codebase_mcp.records.recall import FUSED, MEANING_ONLY, WORDS_ONLY, Weighing
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 FOLDER = Path(__file__).parent / "memory"
 WEIGHINGS = {"fused": FUSED, "words": WORDS_ONLY, "meaning": MEANING_ONLY}

@@ -20,7 +20,7 @@ import psycopg
 
 from codebase_mcp import App
 from codebase_mcp.database.server import Embedded, EmbeddedServer
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from packages import LANGUAGES
 
 PROJECT = "bench"

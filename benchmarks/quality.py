@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codebase_mcp import App
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from quality_ablation import ablations, table_lines
 from quality_dump import Dumping, write_dump
 from quality_queries import (

@@ -15,7 +15,14 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.tokens import ALL_CHUNKS, STOP_WORDS, split_word, term_id, word_stems, words_of
+from codebase_mcp.text.tokens import (
+    ALL_CHUNKS,
+    STOP_WORDS,
+    split_word,
+    term_id,
+    word_stems,
+    words_of,
+)
 
 Kind = Literal["sentence", "symbol", "words of a name", "misspelt", "only common words", "long"]
 

@@ -35,7 +35,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.records import entities, memory, memory_search, tasks, work_items
 from codebase_mcp.records.page import Cursor, Paging
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from latency import percentile
 from load import listening
 

@@ -46,7 +46,7 @@ from building import (
 from codebase_mcp import App
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from corpora import Source, collect
 from findings import NO_FILTER, RIGHT_AFTER, Findings, show
 from latency import Latencies, Work, parent_of

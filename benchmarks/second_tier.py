@@ -26,7 +26,7 @@ from typing import Any
 
 from codebase_mcp import App
 from codebase_mcp.background.backfill import backfilling
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from quality import data_folder
 from quality_queries import Repository, everyday_repositories
 from quality_report import comparison, figures_of, page, record_of

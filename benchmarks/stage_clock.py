@@ -23,8 +23,8 @@ STAGES = (
     ("cut", "codebase_mcp.chunking.split", "split"),
     ("parse", "codebase_mcp.chunking.syntax", "Parser.parse"),
     ("query", "codebase_mcp.chunking.syntax", "QueryCursor.matches"),
-    ("terms", "codebase_mcp.counting", "Lexicon.bags"),
-    ("terms", "codebase_mcp.counting", "WordTable.count"),
+    ("terms", "codebase_mcp.text.counting", "Lexicon.bags"),
+    ("terms", "codebase_mcp.text.counting", "WordTable.count"),
     ("embed", "codebase_mcp.embedding.static", "StaticEmbedder.encode_passages"),
     ("rows", "codebase_mcp.index.prepare", "Preparer.prepare"),
 )

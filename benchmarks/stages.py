@@ -32,8 +32,8 @@ from tree_sitter import Parser
 from codebase_mcp import App
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.settings import Settings
-from codebase_mcp.tokens import WORD
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.text.tokens import WORD
 from copies import Copy, Cost, record, replay
 from corpora import Source, choose, collect, megabytes, write
 from our_indexing import SCHEMA, Side

@@ -19,7 +19,7 @@ from typing import Any
 
 from codebase_mcp import App
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.telemetry import metrics
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.catalog import all_tools

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from codebase_mcp import App
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from quality import data_folder
 from quality_queries import (
     Asked,

@@ -15,12 +15,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 
 def pytest_configure() -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 from tokenizers import Tokenizer
 
-from codebase_mcp.counting import Lexicon, WordTable
-from codebase_mcp.tokens import MAX_WORD_CHARS, split_word
+from codebase_mcp.text.counting import Lexicon, WordTable
+from codebase_mcp.text.tokens import MAX_WORD_CHARS, split_word
 
 TEXTS_AT_ONCE = 2000
 # A lexicon knows words by hashes of 64 bits, so it is begun anew before two could share one.

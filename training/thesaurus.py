@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import FILE_NAME, MODEL_KEY, quantized
-from codebase_mcp.tokens import STOP_WORDS, split_word, term_id, word_stems, words_of
+from codebase_mcp.text.tokens import STOP_WORDS, split_word, term_id, word_stems, words_of
 from everyday import judged, plain
 
 HERE = Path(__file__).parent

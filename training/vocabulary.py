@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from codebase_mcp.tokens import split_word, words_of
+from codebase_mcp.text.tokens import split_word, words_of
 from teacher import teacher_folder
 
 ONE_LINE_IN = 6

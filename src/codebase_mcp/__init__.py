@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import App
+    from codebase_mcp.app.app import App
 
 __all__ = ["App"]
 
@@ -16,7 +16,7 @@ __all__ = ["App"]
 def __getattr__(name: str) -> Any:
     """Load the product when it is asked for: a server answers the handshake before that."""
     if name == "App":
-        from codebase_mcp.app import App  # noqa: PLC0415
+        from codebase_mcp.app.app import App  # noqa: PLC0415
 
         return App
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,9 +11,9 @@ import pytest
 from fastmcp import Client
 from tests.embedding_server import EmbeddingServer
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.server import build_server
 
 from .conftest import Caller

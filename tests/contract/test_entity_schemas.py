@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
 
 pytestmark = pytest.mark.anyio

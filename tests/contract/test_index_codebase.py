@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.worker import working
 from codebase_mcp.records.tasks import create_task
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import build_server
 
 from .conftest import Caller, is_time

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.records.anchors import CodeReference, set_anchors
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import pytest
 from fastmcp import Client
 from mcp_types import Implementation
 
-from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.tools.server import AppHolder, server_of
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import build_server
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import pytest
 from fastmcp import Client
 from jsonschema import Draft202012Validator
 
-from codebase_mcp.settings import TOOLSETS
+from codebase_mcp.settings.loading import TOOLSETS
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.tools.problems import types_in
 from codebase_mcp.tools.reply import as_text, output_schema

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search import misses
 from codebase_mcp.search.filters import FileFilters

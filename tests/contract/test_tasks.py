@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.tasks import TASKS

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.settings import TOOLSETS as TOOLSETS_SHOWN
+from codebase_mcp.settings.loading import TOOLSETS as TOOLSETS_SHOWN
 from codebase_mcp.tools.catalog import TOOLSETS
 from codebase_mcp.tools.server import RECORD_INSTRUCTIONS, build_server, instructions_for
 

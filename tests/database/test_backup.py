@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
@@ -29,7 +29,7 @@ from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.tasks import create_task
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 from .conftest import AnchoredProject, PlainServer
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database, Embedded, External
 from codebase_mcp.database.projects import ensure_project
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 from .conftest import CLIENT, PlainServer
 

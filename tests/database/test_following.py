@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.records.anchors import Anchor, CodeReference
 
 pytestmark = pytest.mark.anyio

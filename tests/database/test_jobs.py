@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from procrastinate.jobs import Job, Status
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.indexing import indexing_state, start_indexing
 from codebase_mcp.background.worker import working
 from codebase_mcp.database.connection import Database
@@ -23,7 +23,7 @@ from codebase_mcp.database.notifications import NotificationListener
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.queries import strip_comments
 from codebase_mcp.index.queue import MAX_CRASHES, IndexJob, JobQueue
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 from .conftest import PlainServer
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import known_migrations, migrate
@@ -22,7 +22,7 @@ from codebase_mcp.database.restore import restore_backup
 from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import Project
 from codebase_mcp.search import slow

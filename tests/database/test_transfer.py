@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records import agents, entities, memory, tasks, work_items

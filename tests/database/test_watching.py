@@ -12,13 +12,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.tree_watch import IndexUpdate
 from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 from .conftest import PlainServer
 

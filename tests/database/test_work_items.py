@@ -13,11 +13,11 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging
+from codebase_mcp.records.vocabulary import WorkItemType
 from codebase_mcp.records.work_items import (
     LEVELS,
     MAX_DESCENDANTS,
     Hierarchy,
-    Level,
     Wanted,
     WorkItem,
     create_work_item,
@@ -52,7 +52,7 @@ class ItemStore:
         self._project = project
 
     async def create(
-        self, item_type: Level = "task", title: str = "Item", **given: Any
+        self, item_type: WorkItemType = "task", title: str = "Item", **given: Any
     ) -> WorkItem:
         async with self._database.transaction(self._project) as tx:
             return await create_work_item(tx, item_type, title, **given)
@@ -109,7 +109,7 @@ async def test_a_path_leads_from_the_root_to_the_item(store: ItemStore) -> None:
 @pytest.mark.parametrize("item_type", LEVELS)
 @pytest.mark.parametrize("parent_type", LEVELS)
 async def test_a_child_stands_strictly_below_its_parent(
-    store: ItemStore, item_type: Level, parent_type: Level
+    store: ItemStore, item_type: WorkItemType, parent_type: WorkItemType
 ) -> None:
     parent = await store.create(parent_type)
     if LEVELS.index(parent_type) < LEVELS.index(item_type):

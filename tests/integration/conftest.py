@@ -10,8 +10,8 @@ from tests import embedding_server
 from tests.embedding_server import EmbeddingServer
 from tests.integration.secondary_models import UNHEARD_OF
 
-from codebase_mcp.app import App
-from codebase_mcp.settings import Settings
+from codebase_mcp.app.app import App
+from codebase_mcp.settings.loading import Settings
 
 
 @pytest.fixture

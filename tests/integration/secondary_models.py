@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 from tests.embedding_server import EmbeddingServer
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 OLLAMA = "ollama/nomic-embed-text"
 OPENAI = "openai/text-embedding-3-small"

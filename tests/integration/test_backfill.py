@@ -28,12 +28,12 @@ from tests.integration.secondary_models import (
 )
 from tests.integration.test_indexing import found_paths, later, rows
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background
 from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import backfill_lock, index_lock
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.main import run
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.replies.text import search_text

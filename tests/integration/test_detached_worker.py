@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.detached import LOG
 from codebase_mcp.background.indexing import indexing_state, start_indexing
 from codebase_mcp.background.worker import Worker
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

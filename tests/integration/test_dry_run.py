@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput, ProjectNotFound
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -17,10 +17,10 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.server import Embedded, EmbeddedServer
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 MakeRepo = Callable[..., Path]
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]

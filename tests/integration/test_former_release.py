@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.worker import working
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.search.search import Request

@@ -15,13 +15,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from codebase_mcp.app import App, SearchReport
+from codebase_mcp.app.app import App, SearchReport
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import load_runs, mark_cancelled
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.walk import list_files
 
 pytestmark = pytest.mark.anyio

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from tests.git_server import GitServer, serving
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.cloning import cloned_source, forget_clone
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.search.filters import FileFilters

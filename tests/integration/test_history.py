@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.app import App, IndexReport
+from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.main import run
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project, index_lock
@@ -25,8 +25,8 @@ from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.history import assign_positions, refresh_history
 from codebase_mcp.index.store import remove_repository
-from codebase_mcp.settings import Settings
-from codebase_mcp.wiring import database_target
+from codebase_mcp.settings.choices import database_target
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 
 # Tables of numbers, which mean something like any name with digits and share its parts.
 NUMBERS = {

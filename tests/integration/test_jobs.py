@@ -18,13 +18,13 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.indexing import Started, indexing_state, start_indexing
 from codebase_mcp.background.progress import IndexingProgress
 from codebase_mcp.background.worker import working
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.store import WRITE_LOCK
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

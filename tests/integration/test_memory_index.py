@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import codebase_mcp
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.index import plan
 from codebase_mcp.search import memory_indexes
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 PACKAGE = Path(codebase_mcp.__file__).parent
 

@@ -12,7 +12,7 @@ from tests.embedding_server import EmbeddingServer
 
 from codebase_mcp.cli.main import build_parser
 from codebase_mcp.errors import EmbeddingUnavailable, InvalidInput, NotFound
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

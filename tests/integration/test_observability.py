@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from codebase_mcp import telemetry
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.telemetry import metrics
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.web.http import make_asgi_app

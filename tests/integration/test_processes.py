@@ -18,7 +18,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -21,10 +21,10 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.utilities.tests import ASGIServer, asgi_server
 from mcp import MCPError
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import build_server, owner_of
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.main import run
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -23,11 +23,11 @@ from tests.integration.secondary_models import (
 from tests.integration.test_indexing import found_paths
 from tests.onnx_models import make_folder
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background
 from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from tests.conftest import SAMPLE
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.lifespan import has_database, warm_start, warm_up_search
 from codebase_mcp.database.server import Embedded, EmbeddedServer
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder
 
 # Nothing that a command prints needs these: together they take longer than all that it does.
@@ -57,7 +57,7 @@ launched = threading.Event()
 def watch(event, arguments):
     if event == "subprocess.Popen" and "supervisor.py" in str(arguments[1]):
         launched.set()
-    if event == "import" and arguments[0] == "codebase_mcp.app" and not launched.wait(30):
+    if event == "import" and arguments[0] == "codebase_mcp.app.app" and not launched.wait(30):
         os._exit(3)
 sys.addaudithook(watch)
 from codebase_mcp.cli.main import run

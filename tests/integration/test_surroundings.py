@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 MakeRepo = Callable[..., Path]
 

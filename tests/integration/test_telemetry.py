@@ -21,7 +21,7 @@ from fastmcp import Client
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 REST_TRACE, MCP_TRACE, CALLER = "1" * 32, "2" * 32, "3" * 16

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 MakeRepo = Callable[..., Path]
 Shell = Callable[..., str]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:

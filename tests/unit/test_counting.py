@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.counting import Lexicon, Ragged, term_table
-from codebase_mcp.tokens import MAX_WORD_CHARS, term_id, word_stems, words_of
+from codebase_mcp.text.counting import Lexicon, Ragged, term_table
+from codebase_mcp.text.tokens import MAX_WORD_CHARS, term_id, word_stems, words_of
 
 # Runs of every length around that of a word that is too long, and of characters of several bytes.
 _PIECES = st.sampled_from(

@@ -19,7 +19,7 @@ import yaml
 
 import codebase_mcp
 from codebase_mcp.cli.main import build_parser
-from codebase_mcp.settings import SETTINGS
+from codebase_mcp.settings.loading import SETTINGS
 
 ROOT = Path(codebase_mcp.__file__).parents[2]
 PAGES = ("clients", "troubleshooting", "production", "projects", "platforms")

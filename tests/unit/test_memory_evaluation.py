@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any, get_args
 
 from codebase_mcp.records.vocabulary import ObservationType
-from codebase_mcp.tokens import STOP_WORDS, split_word, stem, words_of
+from codebase_mcp.text.tokens import STOP_WORDS, split_word, stem, words_of
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "memory"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.tokens import aggressive_stem
+from codebase_mcp.text.tokens import aggressive_stem
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:

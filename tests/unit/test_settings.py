@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import (
+from codebase_mcp.settings.loading import (
     SETTINGS,
     TOOLSETS,
     Setting,

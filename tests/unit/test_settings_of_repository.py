@@ -10,7 +10,8 @@ import pytest
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.projects.context_file import FILE_NAME, ContextText
-from codebase_mcp.repository_settings import (
+from codebase_mcp.settings.loading import SETTINGS, Settings
+from codebase_mcp.settings.repository import (
     ROWS,
     RepositorySettings,
     choice_of,
@@ -18,7 +19,6 @@ from codebase_mcp.repository_settings import (
     read_context,
     settle,
 )
-from codebase_mcp.settings import SETTINGS, Settings
 from codebase_mcp.source.selection import Patterns, Selection
 
 ROOT = Path("/repo")

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from codebase_mcp.settings import SETTINGS, Setting, text_of
+from codebase_mcp.settings.loading import SETTINGS, Setting, text_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 INTRODUCTION = """\
 # Settings
 
-Generated from the table in `src/codebase_mcp/settings_table.py` by `python -m
+Generated from the table in `src/codebase_mcp/settings/table.py` by `python -m
 tests.unit.test_settings_reference`; a test keeps it up to date.
 
 Each setting is an environment variable and a flag of every command, `codebase-mcp serve --port

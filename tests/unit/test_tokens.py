@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.tokens import (
+from codebase_mcp.text.tokens import (
     TERM_SPACE,
     aggressive_stem,
     fold,

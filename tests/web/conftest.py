@@ -23,7 +23,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.projects import ensure_project
 from codebase_mcp.index.identity import repository_id_of
-from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.http import asgi_app_of, make_asgi_app
 from codebase_mcp.web.listening import address_of, bind, serve_http

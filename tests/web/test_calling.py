@@ -26,7 +26,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
     ShuttingDown,
 )
-from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.web.answers import error_answer
 from codebase_mcp.web.calling import MAX_BODY_BYTES

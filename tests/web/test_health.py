@@ -12,7 +12,7 @@ import pytest
 from tests.embedding_server import EmbeddingServer
 from tests.web.conftest import running
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.http import asgi_app_of, make_asgi_app
 

@@ -22,7 +22,7 @@ from tests.web.conftest import serving
 
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.database.server import EmbeddedServer
-from codebase_mcp.settings import TOOLSETS, Settings
+from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.web.answers import STATUSES
 from codebase_mcp.web.openapi import describe

@@ -11,7 +11,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from mcp_types import Implementation
 from tests.web.conftest import running, serving
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.http import make_asgi_app
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from mcp import MCPError
 from tests.web.conftest import Hold, Program, Stdio, serving
 
-from codebase_mcp.app import App
-from codebase_mcp.settings import Settings
+from codebase_mcp.app.app import App
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from tests.web.conftest import Hold, Program, serving
 
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.connections import Limits
 from codebase_mcp.web.listening import KEEP_ALIVE_S
 

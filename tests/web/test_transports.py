@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from tests.web.conftest import Hold, Served, running, serving
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.http import make_asgi_app
 from codebase_mcp.web.listening import address_of, bind
 

@@ -19,7 +19,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from tests.web.conftest import COMMAND, Program
 
 from codebase_mcp.errors import InternalError
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.shutdown import Shutdown
 from codebase_mcp.web.workers import serve_with_workers
 

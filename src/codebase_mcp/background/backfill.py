@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import backfill_lock
 from codebase_mcp.database.projects import Project, list_projects

@@ -14,9 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.supervisor import open_file
-from codebase_mcp.settings import Settings, environment_for_child
+from codebase_mcp.settings.loading import Settings, environment_for_child
 
 _log = logging.getLogger(__name__)
 

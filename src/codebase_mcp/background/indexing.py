@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.progress import (
     IndexingProgress,
     RepositoryProgress,
@@ -25,7 +25,7 @@ from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import ProjectSource
-from codebase_mcp.repository_settings import repository_at
+from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.root import resolve_root
 
 # Indexing an unchanged repository takes less, so the reply can hold its result.

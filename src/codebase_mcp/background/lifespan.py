@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied, ProjectNotFound
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import App
+    from codebase_mcp.app.app import App
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ async def warm_up_search(app: App) -> None:
 
 
 def _has_secondary_model(settings: Settings) -> bool:
-    from codebase_mcp.wiring import provider_of  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.settings.choices import provider_of  # noqa: PLC0415 - not for the handshake
 
     return provider_of(settings) != "static"
 

@@ -18,7 +18,7 @@ from procrastinate.job_context import AbortReason, JobContext
 from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.database.jobs import JobsConnector, OwnJobs
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import (

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.background.directory_watcher import (
     LIMITS_HINT,
     WATCHES_RECURSIVELY,
@@ -26,7 +27,6 @@ from codebase_mcp.background.directory_watcher import (
 from codebase_mcp.background.throttle import Throttle
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.source.git_directory import git_dir_for
 from codebase_mcp.source.tree_scan import TreeChanges, TreeScan

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
+from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.background.tree_watch import IndexUpdate, TreeWatch
 from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import behind_lock, watch_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.trees import Tree
 
 log = logging.getLogger(__name__)

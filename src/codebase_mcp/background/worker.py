@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.queue import DEAD_AFTER_S, HEARTBEAT_S, POLL_S, QUEUE, QueueState
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.database.backup import BackupFacts
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 

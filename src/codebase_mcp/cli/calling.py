@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.detached import allow_worker_start
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 
 class Shell:

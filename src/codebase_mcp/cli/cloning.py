@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.settings import Settings
-from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.clone import (
     Clone,
     CloneOptions,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from codebase_mcp.cli.flags import SettingsParser
 
 if TYPE_CHECKING:
-    from codebase_mcp.settings import Settings
+    from codebase_mcp.settings.loading import Settings
 
 PROJECT = "project workspace (the one you work in)"
 JSON = "print JSON"

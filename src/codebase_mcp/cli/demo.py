@@ -17,7 +17,7 @@ from fastmcp.client.transports import StdioTransport
 from mcp_types import TextContent
 
 from codebase_mcp.cli.output import say
-from codebase_mcp.settings import environment_for_child
+from codebase_mcp.settings.loading import environment_for_child
 
 OWN_QUESTIONS = (
     "how is a long function cut into chunks",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import counted
@@ -19,7 +19,7 @@ from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.projects.health import model_notices
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 CANARY_PROJECT = "codebase-mcp-doctor"
 _CANARY = '''\

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.settings import Settings
-from codebase_mcp.wiring import database_target
+from codebase_mcp.settings.choices import database_target
+from codebase_mcp.settings.loading import Settings
 
 _NEEDED = ("codebase_mcp.cli.indexing", "codebase_mcp.index.build")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.app import App, IndexReport
+from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.evaluation_report import as_json, show
 from codebase_mcp.cli.files import appearing, opened
@@ -31,9 +31,9 @@ from codebase_mcp.evaluation.questions import (
 )
 from codebase_mcp.evaluation.scoring import ListEntry, score
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.repository_settings import repository_at
-from codebase_mcp.settings import Settings
-from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import repository_at
+from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.tools.rules import check_project_id
 

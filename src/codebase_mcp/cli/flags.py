@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from codebase_mcp.printable import printable
-from codebase_mcp.settings import SETTINGS, Setting
+from codebase_mcp.settings.loading import SETTINGS, Setting
 
 SEE_ALSO = "Every setting is a flag too: codebase-mcp settings --help lists them."
 _DEST = "setting_"

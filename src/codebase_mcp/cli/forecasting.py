@@ -9,15 +9,15 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
+from codebase_mcp.app.dry_run import IndexForecast
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import cloned_source
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.dry_run import IndexForecast
 from codebase_mcp.index.forecast import Share
 from codebase_mcp.printable import printable_line
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 MAX_FAILURES_SHOWN = 20

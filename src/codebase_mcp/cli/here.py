@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import ask, warn
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.projects.identity import Identity

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from codebase_mcp.app import App, IndexReport
+from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
 from codebase_mcp.cli.hints import in_commands
@@ -17,8 +17,8 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.projects.identity import Identity
-from codebase_mcp.settings import Settings
-from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.remote import is_remote
 from codebase_mcp.tools.rules import check_project_id
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from codebase_mcp.app import App, ProjectFacts
+from codebase_mcp.app.app import App, ProjectFacts
 from codebase_mcp.background.indexing import IndexingState, indexing_state
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
@@ -23,7 +23,7 @@ from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 

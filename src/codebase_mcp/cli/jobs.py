@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Column, Table
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import console, local_time
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.queue import NO_WORKER, IndexJob
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 

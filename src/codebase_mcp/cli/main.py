@@ -19,7 +19,7 @@ from codebase_mcp.cli.commands import SERVE, all_commands, listing
 from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.errors import CodebaseError, InvalidInput
-from codebase_mcp.settings import Problem, Settings, use_one_blas_thread
+from codebase_mcp.settings.loading import Problem, Settings, use_one_blas_thread
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     """The settings, checked together with the context file of the repository that is named."""
     problems: list[Problem] = []
     if getattr(options, "names_repository", False):
-        from codebase_mcp.repository_settings import problems_in  # noqa: PLC0415 - for few commands
+        from codebase_mcp.settings.repository import problems_in  # noqa: PLC0415 - for few commands
         from codebase_mcp.source.remote import is_remote  # noqa: PLC0415
 
         is_named = getattr(options, "project", None) is not None

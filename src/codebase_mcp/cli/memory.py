@@ -16,7 +16,7 @@ from codebase_mcp.cli.showing import (
     short_id,
     show_anchors,
 )
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 
 async def list_newest(options: argparse.Namespace, settings: Settings) -> int:

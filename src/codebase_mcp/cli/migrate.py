@@ -8,12 +8,12 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.upgrade import SchemaState
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 

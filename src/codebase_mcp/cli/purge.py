@@ -8,16 +8,16 @@ from pathlib import Path
 
 from rich.table import Table
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
+from codebase_mcp.app.erasure import Target
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import ask, print_json
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.erasure import Target
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.purge import Purged
-from codebase_mcp.repository_settings import repository_at
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.tools.rules import check_project_id
 

@@ -11,12 +11,12 @@ from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import DEFAULT, Settings
-from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.settings.loading import DEFAULT, Settings
+from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.tools.rules import check_directory, check_file_type, check_query
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import SearchReport
+    from codebase_mcp.app.app import SearchReport
     from codebase_mcp.cli.calling import Shell
     from codebase_mcp.cli.terminal import Terminal
     from codebase_mcp.replies.text import Block, SearchText

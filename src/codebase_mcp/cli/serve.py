@@ -11,7 +11,7 @@ from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import Settings, share_metrics_in
+from codebase_mcp.settings.loading import Settings, share_metrics_in
 from codebase_mcp.telemetry import logs
 from codebase_mcp.tools.server import NAME, AppHolder, server_of
 from codebase_mcp.web.shutdown import Shutdown

@@ -13,8 +13,8 @@ from rich.table import Table
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, path_text
-from codebase_mcp.repository_settings import RepositorySettings, repository_at
-from codebase_mcp.settings import DEFAULT, SETTINGS, Setting, Settings, text_of
+from codebase_mcp.settings.loading import DEFAULT, SETTINGS, Setting, Settings, text_of
+from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
 # Wide enough for one path per line where there is no terminal window.
 _FILE_COLUMNS = 200

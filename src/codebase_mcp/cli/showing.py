@@ -14,7 +14,7 @@ from rich.text import Text
 from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.records.ids import Shown, whole_id
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 console = Terminal()

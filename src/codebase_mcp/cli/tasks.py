@@ -18,7 +18,7 @@ from codebase_mcp.cli.showing import (
     short_id,
     show_anchors,
 )
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 
 async def list_tasks(options: argparse.Namespace, settings: Settings) -> int:

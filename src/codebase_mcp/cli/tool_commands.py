@@ -9,7 +9,7 @@ from typing import Any
 from codebase_mcp.cli.commands import all_commands
 from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.names import MODULES, tool_named
 
 

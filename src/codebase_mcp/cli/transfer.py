@@ -7,13 +7,13 @@ import shutil
 import tempfile
 from typing import BinaryIO
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.printable import escaped_json
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.projects.context_file import path_text
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 
 async def trust(options: argparse.Namespace, settings: Settings) -> int:

@@ -22,7 +22,7 @@ from codebase_mcp.cli.showing import (
     show_anchors,
 )
 from codebase_mcp.records.work_items import root_ids
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
 # A terminal shows no more of a tree.

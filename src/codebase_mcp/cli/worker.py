@@ -7,12 +7,12 @@ import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 
-from codebase_mcp.app import App
+from codebase_mcp.app.app import App
 from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.background.worker import Worker
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import Settings
-from codebase_mcp.settings_rules import whole_number
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.web.shutdown import Shutdown
 
 _CONCURRENCY = whole_number(1, 64)

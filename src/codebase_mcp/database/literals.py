@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from codebase_mcp.tokens import TERM_SPACE
+from codebase_mcp.text.tokens import TERM_SPACE
 
 # Digits after the point; short texts are sent and read faster.
 WEIGHT_DIGITS = 5

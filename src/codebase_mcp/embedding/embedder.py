@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.counting import WordBags
+from codebase_mcp.text.counting import WordBags
 
 Vectors = NDArray[np.float32]
 

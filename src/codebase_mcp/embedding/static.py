@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.counting import Lexicon, WordTable
 from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors, unit_rows
 from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME
 from codebase_mcp.embedding.thesaurus import TokenIds, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
-from codebase_mcp.tokens import MAX_WORD_CHARS, split_word, words_of
+from codebase_mcp.text.counting import Lexicon, WordTable
+from codebase_mcp.text.tokens import MAX_WORD_CHARS, split_word, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

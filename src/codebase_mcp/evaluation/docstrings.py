@@ -16,7 +16,7 @@ from codebase_mcp.chunking.split import split
 from codebase_mcp.evaluation.corpus import Corpus, FileText
 from codebase_mcp.evaluation.questions import Question, Target
 from codebase_mcp.model import FileKind, Outline, Symbol
-from codebase_mcp.tokens import STOP_WORDS, WORD, path_parts, split_word, stem
+from codebase_mcp.text.tokens import STOP_WORDS, WORD, path_parts, split_word, stem
 
 GROUP = "docstrings"
 

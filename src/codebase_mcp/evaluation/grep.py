@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from codebase_mcp.evaluation.corpus import FileText
 from codebase_mcp.evaluation.scoring import LineRange, ListEntry
-from codebase_mcp.tokens import STOP_WORDS, WORD
+from codebase_mcp.text.tokens import STOP_WORDS, WORD
 
 CONTEXT_LINES = 2
 MAX_MATCHES = 20

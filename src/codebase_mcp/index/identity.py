@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.version import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
-from codebase_mcp.tokens import TOKENS_VERSION
+from codebase_mcp.text.tokens import TOKENS_VERSION
 
 # Increment when the stored form of a chunk changes although splitter, tokens and model do not.
 STORE_VERSION = 2

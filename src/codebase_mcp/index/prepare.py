@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.counting import Counts, Lexicon, term_table
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.index.context import Context, in_context
 from codebase_mcp.model import Chunk, Symbol
-from codebase_mcp.tokens import fold
+from codebase_mcp.text.counting import Counts, Lexicon, term_table
+from codebase_mcp.text.tokens import fold
 
 # BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009) with a fixed average
 # length, so that stored weights do not depend on the rest of the project. The averages are those of

@@ -28,7 +28,7 @@ from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
-from codebase_mcp.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
+from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
 
 _SQL = load_queries("codebase_mcp.index", "store.sql")
 

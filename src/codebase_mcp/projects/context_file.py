@@ -5,7 +5,7 @@ Its ``.mcp-context.toml`` names the project, or the nearest such file above it t
     project = "my-app"
 
 ``project_id = "my-app"``, ``collection = "my-app"`` and a table ``[project]`` with ``id`` mean the
-same. `repository_settings.py` reads the other settings of the file. `trust.py` decides whether a
+same. `settings/repository.py` reads the other settings of the file. `trust.py` decides whether a
 file may refer to a project that it did not create.
 """
 

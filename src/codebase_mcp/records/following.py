@@ -32,7 +32,7 @@ from codebase_mcp.records.anchoring import (
     nearest,
 )
 from codebase_mcp.records.places import Several, last_parts, load_bodies, resolve
-from codebase_mcp.tokens import fold
+from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.records", "following.sql")
 

@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
-from codebase_mcp.counting import Lexicon, term_table
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
@@ -29,7 +28,8 @@ from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
 from codebase_mcp.records.recall import passages
 from codebase_mcp.records.vocabulary import ObservationType
-from codebase_mcp.tokens import TOKENS_VERSION
+from codebase_mcp.text.counting import Lexicon, term_table
+from codebase_mcp.text.tokens import TOKENS_VERSION
 
 _SQL = load_queries("codebase_mcp.records", "memory.sql")
 

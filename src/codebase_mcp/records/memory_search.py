@@ -29,7 +29,7 @@ from codebase_mcp.records.memory import (
 from codebase_mcp.records.recall import FUSED, Candidate, Match, Weighing, nearness, rank
 from codebase_mcp.search.query import Query, parse_query, without_courtesy
 from codebase_mcp.search.terms import RARE_CHUNKS, inverse_frequencies, rarest_terms
-from codebase_mcp.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.records", "memory_search.sql")
 

@@ -19,7 +19,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.index.identity import WORKTREE
 from codebase_mcp.records.anchoring import AnchorSpot, Body, CodeReference, Span, body_of, missing
-from codebase_mcp.tokens import fold
+from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.records", "places.sql")
 

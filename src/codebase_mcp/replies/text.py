@@ -15,10 +15,10 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
 from codebase_mcp.search.help import NO_HINT
-from codebase_mcp.settings_table import DEFAULT_REPLY_CHARS
+from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import SearchReport
+    from codebase_mcp.app.app import SearchReport
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.hits import Hit
 

@@ -16,10 +16,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from codebase_mcp.counting import Lexicon, WordBags, term_table
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search.comments import description_start
+from codebase_mcp.text.counting import Lexicon, WordBags, term_table
 
 # How much each piece of evidence says that a part is the one that was meant.
 WORDS = 0.45

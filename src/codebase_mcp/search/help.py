@@ -11,7 +11,7 @@ from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords
-from codebase_mcp.tokens import aggressive_stem, stem, term_id
+from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 # Scores below this are "poor" on the tools' scale.
 WEAK = 0.6

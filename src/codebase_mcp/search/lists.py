@@ -11,7 +11,7 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.scope import QueryVector
-from codebase_mcp.tokens import term_id
+from codebase_mcp.text.tokens import term_id
 
 # The lengths of the lists: chunks by words and by meaning, files for each word of the query,
 # definitions for each name.

@@ -23,7 +23,7 @@ from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.directories import directory_pattern
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -43,7 +43,7 @@ from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words
-from codebase_mcp.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "misses.sql")
 

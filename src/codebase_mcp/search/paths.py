@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.tokens import aggressive_stem, path_parts, stem
+from codebase_mcp.text.tokens import aggressive_stem, path_parts, stem
 
 _LEGACY = re.compile(
     r"(?:^|[/_.-])(?:legacy|compat|compatibility|deprecated|obsolete|old|v[01]|polyfills?)(?:[/_.-]|$)",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from codebase_mcp.tokens import (
+from codebase_mcp.text.tokens import (
     MAX_WORD_CHARS,
     STOP_WORDS,
     aggressive_stem,

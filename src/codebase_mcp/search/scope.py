@@ -19,7 +19,7 @@ from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_index import MemoryIndex
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.terms import inverse_frequencies
-from codebase_mcp.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 

@@ -71,7 +71,7 @@ from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_word
 from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.stopwatch import step, stopwatch
-from codebase_mcp.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 

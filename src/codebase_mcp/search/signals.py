@@ -15,7 +15,7 @@ from codebase_mcp.model import FileKind
 from codebase_mcp.search.evidence import Candidate, Definition, discounted_sum
 from codebase_mcp.search.paths import KIND_PENALTY, MIN_PREFIX, PathFacts, path_facts
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.tokens import word_stems
+from codebase_mcp.text.tokens import word_stems
 
 _TEST_WORDS = frozenset({"test", "spec", "mock", "fixture"})
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from string import ascii_lowercase
 
 from codebase_mcp.search.query import Query
-from codebase_mcp.tokens import STOP_WORDS, split_word, stem, term_id, words_of
+from codebase_mcp.text.tokens import STOP_WORDS, split_word, stem, term_id, words_of
 
 # The shortest words that are corrected by one edit, and by two: shorter ones have too many
 # neighbours.

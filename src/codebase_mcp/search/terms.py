@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from codebase_mcp.search.query import Query
-from codebase_mcp.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS
 
 # How many chunks the rare terms of a query, and its expansion terms, may select. Scoring a chunk
 # costs about a microsecond.

@@ -16,12 +16,12 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.counting import Lexicon
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.scale import Scale
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search.spelling import edit_distance, max_edits
-from codebase_mcp.tokens import MAX_WORD_CHARS, path_parts, split_word, stem
+from codebase_mcp.text.counting import Lexicon
+from codebase_mcp.text.tokens import MAX_WORD_CHARS, path_parts, split_word, stem
 
 # How many words, the most frequent ones, are compared by meaning. Most projects have fewer. A
 # vector takes half a kilobyte, and the rarest names of a large project are seldom words.

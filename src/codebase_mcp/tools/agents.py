@@ -16,7 +16,7 @@ from codebase_mcp.tools.text import INDENT, joined, moment
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import InProject
+    from codebase_mcp.app.app import InProject
     from codebase_mcp.records.agents import Agent as AgentRecord
 
 OPERATIONS = {

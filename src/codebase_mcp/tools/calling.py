@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.settings_table import DEFAULT_REPLY_CHARS
+from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.clients import Replies
@@ -14,7 +14,7 @@ from codebase_mcp.tools.reply import Reply, unexpected
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import App
+    from codebase_mcp.app.app import App
     from codebase_mcp.projects.identity import Identity
 
 AppFactory = Callable[[], Awaitable["App"]]

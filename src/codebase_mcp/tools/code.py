@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings_table import MAX_REPLY_CHARS
+from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.fields import Names, ProjectId
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply

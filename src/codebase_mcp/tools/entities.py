@@ -27,7 +27,7 @@ from codebase_mcp.tools.text import compact, joined, moment, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import InProject
+    from codebase_mcp.app.app import InProject
     from codebase_mcp.records.entities import Entity
 
 MAX_TYPE_NAME_CHARS = 100

@@ -39,7 +39,7 @@ from codebase_mcp.tools.sessions import SESSION
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import InProject
+    from codebase_mcp.app.app import InProject
     from codebase_mcp.embedding.models import Model
     from codebase_mcp.records.memory import Observation, Upkeep
 

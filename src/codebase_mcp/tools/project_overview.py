@@ -24,7 +24,7 @@ from codebase_mcp.tools.text import INDENT, joined, moment, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import ProjectFacts
+    from codebase_mcp.app.app import ProjectFacts
     from codebase_mcp.index.inventory import RepositoryFacts
     from codebase_mcp.projects.resolution import Current
 

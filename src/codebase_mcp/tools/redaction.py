@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from codebase_mcp.errors import CodebaseError
 
 if TYPE_CHECKING:
-    from codebase_mcp.settings import Settings
+    from codebase_mcp.settings.loading import Settings
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from codebase_mcp.tools.reply import Reply, as_text
 from codebase_mcp.tools.search_help import HelpReply, help_reply
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import SearchReport
-    from codebase_mcp.freshness import IndexFreshness
+    from codebase_mcp.app.app import SearchReport
+    from codebase_mcp.app.freshness import IndexFreshness
     from codebase_mcp.search.hits import Hit
 
 

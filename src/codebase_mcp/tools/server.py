@@ -39,8 +39,8 @@ from codebase_mcp.tools.toolset import Hints, ToolSpec
 if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
 
-    from codebase_mcp.app import App
-    from codebase_mcp.settings import Settings
+    from codebase_mcp.app.app import App
+    from codebase_mcp.settings.loading import Settings
 
 NAME = "codebase-mcp"
 
@@ -122,8 +122,8 @@ class AppHolder:
 
         async def open_app() -> App:
             # In a thread, so that a client that lists tools meanwhile is answered.
-            await asyncio.to_thread(import_module, "codebase_mcp.app")
-            from codebase_mcp.app import App  # noqa: PLC0415 - not for the handshake
+            await asyncio.to_thread(import_module, "codebase_mcp.app.app")
+            from codebase_mcp.app.app import App  # noqa: PLC0415 - not for the handshake
 
             app = await App.open(settings)
             # What is loaded by now stays. To look for garbage in it takes a quarter of a search.

@@ -31,7 +31,7 @@ from codebase_mcp.tools.text import INDENT, body, joined, moment, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import InProject
+    from codebase_mcp.app.app import InProject
     from codebase_mcp.records.tasks import Task, TaskChanges
 
 MAX_TITLE_CHARS = 200

@@ -18,7 +18,7 @@ from codebase_mcp.tools.schemas import listed_form, without_references
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from codebase_mcp.app import App, InProject
+    from codebase_mcp.app.app import App, InProject
     from codebase_mcp.projects.identity import Identity
 
 

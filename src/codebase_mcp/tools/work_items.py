@@ -28,7 +28,7 @@ from codebase_mcp.tools.text import INDENT, body, joined, page
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import InProject
+    from codebase_mcp.app.app import InProject
     from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
 
 MAX_TITLE_CHARS = 200

@@ -17,7 +17,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codebase_mcp.errors import InternalError
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.answers import UNAVAILABLE, error_answer
 
 if TYPE_CHECKING:

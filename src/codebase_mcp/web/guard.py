@@ -12,7 +12,7 @@ from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 

@@ -22,7 +22,7 @@ from codebase_mcp.tools.server import NAME, AppHolder
 from codebase_mcp.web.answers import UNAVAILABLE, Json
 
 if TYPE_CHECKING:
-    from codebase_mcp.app import App
+    from codebase_mcp.app.app import App
 
 _log = logging.getLogger(__name__)
 

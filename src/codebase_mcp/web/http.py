@@ -27,7 +27,8 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.choices import provider_of
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.answers import Json, refuse
@@ -35,7 +36,6 @@ from codebase_mcp.web.calling import ToolEndpoint
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
-from codebase_mcp.wiring import provider_of
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider

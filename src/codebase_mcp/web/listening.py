@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.connections import BoundedProtocol, Limits
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown

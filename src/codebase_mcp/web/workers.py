@@ -24,7 +24,7 @@ from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan
 from codebase_mcp.errors import InternalError
 from codebase_mcp.processes import block_sigint_in_children, on_parent_exit
-from codebase_mcp.settings import Settings, share_metrics_in
+from codebase_mcp.settings.loading import Settings, share_metrics_in
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.http import asgi_app_of
 from codebase_mcp.web.listening import serve_http

@@ -6,12 +6,12 @@ import io
 import uuid
 from datetime import UTC, datetime
 
-from codebase_mcp.app import SearchReport
+from codebase_mcp.app.app import SearchReport
+from codebase_mcp.app.freshness import IndexFreshness
 from codebase_mcp.cli.searching import show
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.freshness import IndexFreshness
 from codebase_mcp.replies.text import read_search
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.scope import ScopedSnapshot

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 import codebase_mcp.embedding
-from codebase_mcp.tokens import split_word, words_of
+from codebase_mcp.text.tokens import split_word, words_of
 
 FOLDER = Path(codebase_mcp.embedding.__file__).parent / "builtin"
 DIMENSIONS = 256

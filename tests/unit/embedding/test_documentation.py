@@ -13,7 +13,7 @@ from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.embedding.remote import EmbeddingApi, RemoteEmbedder, RemoteModel
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.settings import SETTINGS
+from codebase_mcp.settings.loading import SETTINGS
 
 pytestmark = pytest.mark.anyio
 

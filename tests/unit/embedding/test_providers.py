@@ -17,8 +17,8 @@ from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.embedding.profile import Recipe
 from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.settings import SETTINGS, Settings
-from codebase_mcp.wiring import service_access
+from codebase_mcp.settings.choices import service_access
+from codebase_mcp.settings.loading import SETTINGS, Settings
 
 pytestmark = pytest.mark.anyio
 

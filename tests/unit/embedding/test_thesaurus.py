@@ -19,7 +19,7 @@ from codebase_mcp.embedding.thesaurus import (
     quantized,
     thesaurus_of,
 )
-from codebase_mcp.tokens import stem, term_id
+from codebase_mcp.text.tokens import stem, term_id
 
 TRAINING = Path(__file__).parents[3] / "training"
 

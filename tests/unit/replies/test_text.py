@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.app import SearchReport
+from codebase_mcp.app.app import SearchReport
+from codebase_mcp.app.freshness import IndexFreshness
 from codebase_mcp.database.projects import Project
-from codebase_mcp.freshness import IndexFreshness
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.help import Help
 from codebase_mcp.search.hits import Hit, LineRange, Location

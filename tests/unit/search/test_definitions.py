@@ -14,7 +14,7 @@ from codebase_mcp.search.definitions import (
     parts_of,
     score_parts,
 )
-from codebase_mcp.tokens import stem, term_id
+from codebase_mcp.text.tokens import stem, term_id
 
 SHOP = '''\
 import bank

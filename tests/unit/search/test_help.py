@@ -23,7 +23,7 @@ from codebase_mcp.search.help import (
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.vocabulary import NearWords
-from codebase_mcp.tokens import aggressive_stem, stem, term_id
+from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 READY = IndexCoverage("ready", 0, 0)
 REPOSITORY = UUID(int=1)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.index import rows
-from codebase_mcp.search.filters import Filters
+from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_index import IndexedFile, Postings, _highest, _passes
 from codebase_mcp.search.memory_indexes import _sparse
 
@@ -60,17 +60,19 @@ def test_the_highest_come_first_and_of_equals_the_first(scores: list[int], most:
 @pytest.mark.parametrize(
     ("filters", "passing"),
     [
-        (Filters(), ["src/a.py", "src/sub/b.go", "src2/c.py"]),
-        (Filters(directory="src"), ["src/a.py", "src/sub/b.go"]),
-        (Filters(directory="src/*"), ["src/a.py", "src/sub/b.go"]),
-        (Filters(directory="**/sub"), ["src/sub/b.go"]),
-        (Filters(extensions=("py",)), ["src/a.py", "src2/c.py"]),
-        (Filters(extensions=("py",), directory="src"), ["src/a.py"]),
-        (Filters(languages=("go",)), ["src/sub/b.go"]),
-        (Filters(repository_id=uuid4()), []),
+        (FileFilters(), ["src/a.py", "src/sub/b.go", "src2/c.py"]),
+        (FileFilters(directory="src"), ["src/a.py", "src/sub/b.go"]),
+        (FileFilters(directory="src/*"), ["src/a.py", "src/sub/b.go"]),
+        (FileFilters(directory="**/sub"), ["src/sub/b.go"]),
+        (FileFilters(extensions=("py",)), ["src/a.py", "src2/c.py"]),
+        (FileFilters(extensions=("py",), directory="src"), ["src/a.py"]),
+        (FileFilters(languages=("go",)), ["src/sub/b.go"]),
+        (FileFilters(repository_id=uuid4()), []),
     ],
 )
-def test_filters_mean_what_they_mean_in_the_database(filters: Filters, passing: list[str]) -> None:
+def test_filters_mean_what_they_mean_in_the_database(
+    filters: FileFilters, passing: list[str]
+) -> None:
     repository = uuid4()
     files = [
         IndexedFile(1, repository, path, 0, language, "code", re.sub(r".*\.", "", path))

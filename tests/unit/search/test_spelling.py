@@ -17,7 +17,7 @@ from codebase_mcp.search.spelling import (
     replace_words,
     spellings,
 )
-from codebase_mcp.tokens import stem, term_id
+from codebase_mcp.text.tokens import stem, term_id
 
 WORDS = st.text("abc", max_size=7)
 

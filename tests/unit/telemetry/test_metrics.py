@@ -83,7 +83,7 @@ def test_names_and_labels_follow_the_rules_of_prometheus(
 _WORKER = """
 import os, sys
 from pathlib import Path
-from codebase_mcp.settings import share_metrics_in
+from codebase_mcp.settings.loading import share_metrics_in
 folder = Path(sys.argv[1])
 share_metrics_in(folder)
 from codebase_mcp.telemetry import metrics

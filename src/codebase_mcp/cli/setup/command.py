@@ -23,7 +23,7 @@ from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings import DEFAULT_TOOLSETS, Settings, environment_for_child
+from codebase_mcp.settings.loading import DEFAULT_TOOLSETS, Settings, environment_for_child
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -14,7 +14,7 @@ from platformdirs import user_data_path
 
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings_rules import (
+from codebase_mcp.settings.rules import (
     BRANCHES,
     DATABASE_URL,
     HOST,

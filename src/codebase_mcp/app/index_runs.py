@@ -14,8 +14,8 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed
-from codebase_mcp.repository_settings import RepositorySettings, repository_at
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import Indexer, RunResult

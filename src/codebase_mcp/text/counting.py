@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.tokens import MAX_WORD_CHARS, WORD, word_terms
+from codebase_mcp.text.tokens import MAX_WORD_CHARS, WORD, word_terms
 
 Numbers = NDArray[np.int64]
 _Hashes = NDArray[np.uint64]

@@ -14,8 +14,8 @@ from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
 from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
-from codebase_mcp.repository_settings import RepositorySettings, repository_at
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import RepositorySettings, repository_at
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.source.walk import list_files
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
 from codebase_mcp.embedding.choice import Provider
 from codebase_mcp.embedding.providers import PROVIDERS, ProviderEntry, provider_of_folder
-from codebase_mcp.settings import Settings
+from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
     from codebase_mcp.embedding.models import ServiceAccess

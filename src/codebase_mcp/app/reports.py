@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.freshness import IndexFreshness
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
-    from codebase_mcp.freshness import IndexFreshness
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.inventory import RepositoryFacts
     from codebase_mcp.projects.resolution import ProjectSource
     from codebase_mcp.records.notes import Note
-    from codebase_mcp.repository_settings import RepositorySettings
     from codebase_mcp.search.help import Help
     from codebase_mcp.search.search import Answer
+    from codebase_mcp.settings.repository import RepositorySettings
 
 
 @dataclass(frozen=True, slots=True)

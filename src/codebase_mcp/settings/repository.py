@@ -19,7 +19,7 @@ from codebase_mcp.projects.context_file import (
     project_in,
     read_toml,
 )
-from codebase_mcp.settings import (
+from codebase_mcp.settings.loading import (
     DEFAULT,
     SETTINGS,
     Problem,

@@ -22,6 +22,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from codebase_mcp.app.freshness import Freshness
+from codebase_mcp.app.index_runs import IndexRuns
+from codebase_mcp.app.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -34,28 +37,26 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import NotFound, ProjectNotFound
-from codebase_mcp.freshness import Freshness
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
-from codebase_mcp.index_runs import IndexRuns
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
 from codebase_mcp.projects.resolution import Resolver
-from codebase_mcp.reports import IndexReport, InProject, ProjectFacts, SearchReport
-from codebase_mcp.repository_settings import RepositorySettings, choice_of, repository_at
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
-from codebase_mcp.settings import Settings, keep_caches_in
+from codebase_mcp.settings.choices import chosen_model, database_target, service_access
+from codebase_mcp.settings.loading import Settings, keep_caches_in
+from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
 from codebase_mcp.source.root import resolve_root
-from codebase_mcp.wiring import chosen_model, database_target, service_access
 
 if TYPE_CHECKING:
-    from codebase_mcp.dry_run import DryRun
-    from codebase_mcp.erasure import Erasure
+    from codebase_mcp.app.dry_run import DryRun
+    from codebase_mcp.app.erasure import Erasure
+    from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.index.backfill import Backfill
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from codebase_mcp.records.notes import Note
     from codebase_mcp.records.page import Page, Paging
     from codebase_mcp.search.misses import Misses
-    from codebase_mcp.transfers import Transfers
 
 __all__ = ["App", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
@@ -138,21 +138,21 @@ class App:
     @cached_property
     def erasure(self) -> Erasure:
         """Purges."""
-        from codebase_mcp.erasure import Erasure  # noqa: PLC0415
+        from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
 
         return Erasure(self.database, self.resolver, self._runs.indexer, self.jobs)
 
     @cached_property
     def dry_run(self) -> DryRun:
         """Forecasts index runs."""
-        from codebase_mcp.dry_run import DryRun  # noqa: PLC0415
+        from codebase_mcp.app.dry_run import DryRun  # noqa: PLC0415
 
         return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
     def transfers(self) -> Transfers:
         """Exports and imports records, backs up and restores."""
-        from codebase_mcp.transfers import Transfers  # noqa: PLC0415
+        from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
 
         return Transfers(self.database, self.resolver, self.models)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings_rules import HTTP_URL
-from codebase_mcp.settings_table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS, Setting
+from codebase_mcp.settings.rules import HTTP_URL
+from codebase_mcp.settings.table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS, Setting
 
 __all__ = ["DEFAULT_TOOLSETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
