@@ -15,6 +15,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
+from codebase_mcp.index.view import View
 from codebase_mcp.model import FileKind, SourceFile
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,7 @@ async def write(tx: Transaction, raw: RawText) -> store.Snapshot:
     """Store a repository of one file as a run would."""
     profile = Profile(0, "1-one", "one", 256)
     repository_id, _ = await store.open_repository(tx, PROJECT, Path("/r"), None)
-    snapshot = await store.open_snapshot(tx, repository_id, profile, rebuild=False)
+    snapshot = await store.open_snapshot(tx, View(repository_id), profile, rebuild=False)
     blob = prepared(raw, snapshot.profile)
     record = store.FileRecord(FILE, raw.blob_id, 10**18)
     _, missing = await store.write_batch(tx, snapshot, [record], {raw.blob_id: blob})

@@ -15,6 +15,7 @@ from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import store
+from codebase_mcp.index.view import View
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +105,7 @@ async def add_files(tx: Transaction, profile: Profile, count: int = MANY) -> sto
     await tx.execute(
         "INSERT INTO repository (id, root, name) VALUES (%(id)s, '/r', 'r')", id=REPOSITORY
     )
-    snapshot = await store.open_snapshot(tx, REPOSITORY, profile, rebuild=False)
+    snapshot = await store.open_snapshot(tx, View(REPOSITORY), profile, rebuild=False)
     await tx.execute(BLOBS, count=count)
     await tx.execute(FILES, count=count, snapshot_id=snapshot.id)
     return snapshot
@@ -120,7 +121,7 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
     await maintain_near_indexes(database, project)
     async with database.transaction(project) as tx:
         second = await fill(tx, "second", 24, MANY)  # the first one's index takes no harm
-        await store.open_snapshot(tx, REPOSITORY, second, rebuild=True)
+        await store.open_snapshot(tx, View(REPOSITORY), second, rebuild=True)
         await store.flush_and_analyze(tx)
     await maintain_near_indexes(database, project)
     filters = {"snapshots": f"{{{snapshot.id}}}", "languages": None, "directory": None}
@@ -149,7 +150,7 @@ async def test_a_small_model_beside_a_large_one_is_compared_exactly(
         large = await fill(tx, "large", 24, 500)
         small = await fill(tx, "small", 8, 100)
         await add_files(tx, large, 500)
-        await store.open_snapshot(tx, REPOSITORY, small, rebuild=True)
+        await store.open_snapshot(tx, View(REPOSITORY), small, rebuild=True)
         await store.flush_and_analyze(tx)
     await maintain_near_indexes(database, project)
     async with database.transaction(project, readonly=True) as tx:

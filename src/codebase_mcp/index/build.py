@@ -34,6 +34,7 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
+from codebase_mcp.index.view import View
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 from codebase_mcp.telemetry.stopwatch import step
@@ -170,7 +171,9 @@ class Indexer:
                 _, name = await store.open_repository(
                     tx, project, request.root, request.name, request.selection.chosen_by
                 )
-                snapshot = await store.open_snapshot(tx, repository_id, profile, rebuild=rebuild)
+                snapshot = await store.open_snapshot(
+                    tx, View(repository_id), profile, rebuild=rebuild
+                )
                 stored = await store.stored_files(tx, snapshot)
                 plan = make_plan(listing, stored, same_classifier=snapshot.same_classifier)
                 if plan.removed:
@@ -198,7 +201,7 @@ class Indexer:
             return None
         project = request.project
         async with self._database.transaction(project, readonly=True) as tx:
-            snapshot = await store.up_to_date(tx, request.repository_id)
+            snapshot = await store.up_to_date(tx, View(request.repository_id))
         if snapshot is None or self._is_outdated(snapshot.profile):
             return None
         _require_known(snapshot.profile)
@@ -312,7 +315,7 @@ class Indexer:
         """
         models = self._dependencies.models
         async with self._database.transaction(request.project, readonly=True) as tx:
-            stored = await store.active_profile(tx, request.repository_id)
+            stored = await store.active_profile(tx, View(request.repository_id))
         if stored is None or request.force:
             model = await models.primary()
         elif self._is_outdated(stored):

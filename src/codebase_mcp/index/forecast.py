@@ -17,10 +17,11 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import LocalModel
-from codebase_mcp.index.identity import PROGRAM_VERSION, WORKTREE, blob_id_of
+from codebase_mcp.index.identity import PROGRAM_VERSION, blob_id_of
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
+from codebase_mcp.index.view import View
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.read import SourceText, read_source
@@ -122,8 +123,8 @@ async def load_stored(database: Database, schema: str, repository_id: UUID) -> S
         row = await tx.fetch_one(_SQL["has_index"], schema=schema)
         if row is None or not row[0]:
             return Stored()
-        key = {"repository_id": repository_id, "view": WORKTREE}
-        active = await tx.fetch_one(_SQL["active_snapshot"], **key)
+        view = View(repository_id)
+        active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
         if active is None:
             return Stored()
         number, generation, classifier, fingerprint, model, dimension = active

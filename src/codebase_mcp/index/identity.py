@@ -19,10 +19,6 @@ PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}"
 _REPOSITORIES = UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")
 
 
-WORKTREE = "worktree"
-"""The view of a repository with its files on disk."""
-
-
 def blob_id_of(
     blob_hash: bytes, language: str, generation: int, version: str = PROGRAM_VERSION
 ) -> int:

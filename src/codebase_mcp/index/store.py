@@ -21,11 +21,12 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import rows
-from codebase_mcp.index.identity import WORKTREE, repository_id_of
+from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
+from codebase_mcp.index.view import View
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
@@ -43,16 +44,11 @@ class Snapshot:
     """The snapshot that a run writes to."""
 
     id: int
-    repository_id: UUID
+    view: View
     generation: int
     profile: Profile
     active: bool
     same_classifier: bool = True
-
-    @property
-    def key(self) -> dict[str, object]:
-        """The parameters that identify the view of the snapshot."""
-        return {"repository_id": self.repository_id, "view": WORKTREE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,38 +85,36 @@ async def open_repository(
     return row[0], row[1]
 
 
-async def active_profile(tx: Transaction, repository_id: UUID) -> Profile | None:
+async def active_profile(tx: Transaction, view: View) -> Profile | None:
     """The profile of the active index; None if there is none yet."""
-    key = {"repository_id": repository_id, "view": WORKTREE}
-    row = await tx.fetch_one(_SQL["active_profile"], **key)
+    row = await tx.fetch_one(_SQL["active_profile"], **view.parameters())
     return None if row is None else Profile.from_row(row)
 
 
 async def open_snapshot(
-    tx: Transaction, repository_id: UUID, profile: Profile, *, rebuild: bool
+    tx: Transaction, view: View, profile: Profile, *, rebuild: bool
 ) -> Snapshot:
     """The snapshot to write to: the active one, a first one, or a rebuild next to it.
 
     A rebuild is a new generation of everything; an incomplete one is continued.
     """
     stored = replace(profile, id=await store_profile(tx, profile))
-    key = {"repository_id": repository_id, "view": WORKTREE}
-    active = await tx.fetch_one(_SQL["active_snapshot"], **key)
+    active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
     if active is None:
-        return await _create_snapshot(tx, repository_id, stored, 1, active=True)
+        return await _create_snapshot(tx, view, stored, 1, active=True)
     active_id, generation, classifier = active
     if not rebuild:
         same = classifier == CLASSIFY_VERSION
-        return Snapshot(active_id, repository_id, generation, stored, True, same)
+        return Snapshot(active_id, view, generation, stored, True, same)
     begun = await tx.fetch_one(
-        _SQL["begun_rebuild"], **key, profile_id=stored.id, generation=generation
+        _SQL["begun_rebuild"], **view.parameters(), profile_id=stored.id, generation=generation
     )
     if begun is not None:
         same = begun[2] == CLASSIFY_VERSION
-        return Snapshot(begun[0], repository_id, begun[1], stored, False, same)
-    row = await tx.fetch_one(_SQL["next_generation"], **key)
+        return Snapshot(begun[0], view, begun[1], stored, False, same)
+    row = await tx.fetch_one(_SQL["next_generation"], **view.parameters())
     assert row is not None
-    return await _create_snapshot(tx, repository_id, stored, row[0], active=False)
+    return await _create_snapshot(tx, view, stored, row[0], active=False)
 
 
 async def store_profile(tx: Transaction, profile: Profile) -> int:
@@ -145,19 +139,18 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
 
 
 async def _create_snapshot(
-    tx: Transaction, repository_id: UUID, profile: Profile, generation: int, *, active: bool
+    tx: Transaction, view: View, profile: Profile, generation: int, *, active: bool
 ) -> Snapshot:
     row = await tx.fetch_one(
         _SQL["create_snapshot"],
-        repository_id=repository_id,
-        view=WORKTREE,
+        **view.parameters(),
         generation=generation,
         profile_id=profile.id,
         active=active,
         classifier=CLASSIFY_VERSION,
     )
     assert row is not None
-    return Snapshot(row[0], repository_id, generation, profile, active)
+    return Snapshot(row[0], view, generation, profile, active)
 
 
 async def stored_files(
@@ -173,13 +166,14 @@ async def stored_files(
     return {row[0]: StoredFile(*row) for row in found}
 
 
-async def up_to_date(tx: Transaction, repository_id: UUID) -> Snapshot | None:
+async def up_to_date(tx: Transaction, view: View) -> Snapshot | None:
     """The active snapshot, if its last run is complete and used the same classifier."""
-    key = {"repository_id": repository_id, "view": WORKTREE}
-    row = await tx.fetch_one(_SQL["finished_snapshot"], **key, classifier=CLASSIFY_VERSION)
+    row = await tx.fetch_one(
+        _SQL["finished_snapshot"], **view.parameters(), classifier=CLASSIFY_VERSION
+    )
     if row is None:
         return None
-    return Snapshot(row[0], repository_id, row[1], Profile.from_row(row[2:]), active=True)
+    return Snapshot(row[0], view, row[1], Profile.from_row(row[2:]), active=True)
 
 
 async def embedded_blobs(tx: Transaction, profile_id: int, blob_ids: Iterable[int]) -> set[int]:
@@ -280,7 +274,9 @@ async def finish_run(
         skipped=json.dumps(dict(skipped)),
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
     )
-    dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id, **snapshot.key)
+    dropped = await tx.execute(
+        _SQL["delete_other_snapshots"], id=snapshot.id, **snapshot.view.parameters()
+    )
     if dropped or not snapshot.active:
         await tx.execute(_SQL["renew_version"])
     if not snapshot.active:

@@ -16,7 +16,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.index.identity import WORKTREE
+from codebase_mcp.index.view import View
 from codebase_mcp.records.anchoring import (
     AnchorSpot,
     CodeReference,
@@ -75,7 +75,7 @@ async def refresh_anchors(
     ``added`` and ``changed`` are the paths that the index run wrote. If it did nothing at all
     (``is_changed``), what was missing is still missing and is not looked for.
     """
-    key = {"repository_id": repository_id, "view": WORKTREE}
+    key = View(repository_id).parameters()
     _, snapshots, rows = await tx.fetch_many(
         [
             (_SQL["lock_anchors"], {}),
