@@ -9,7 +9,7 @@ WORKERS ?= 2
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean bench-start
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,9 @@ demo: $(BIN)/codebase-mcp ## Index a repository (REPO=/path) and ask three quest
 	$(BIN)/python -m codebase_mcp.cli.demo $(REPO)
 
 test: lint unit protocol ## Run everything that must pass
+
+quick: lint ## Lint, types and unit tests, for the inner loop
+	$(BIN)/python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/unit
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

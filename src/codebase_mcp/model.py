@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+# A file or directory that changed within this time (ns) before it was read may change again with
+# the same times: some file systems keep them to one or two seconds. Git calls it "racily clean".
+RACY_NS = 2_000_000_000
+
 
 class FileKind(StrEnum):
     """What a file is for; decided once, when it is listed, and stored with it."""

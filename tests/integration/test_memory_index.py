@@ -13,7 +13,7 @@ import pytest
 
 import codebase_mcp
 from codebase_mcp.app.app import App
-from codebase_mcp.index import plan
+from codebase_mcp.model import RACY_NS
 from codebase_mcp.search import memory_indexes
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
@@ -29,7 +29,7 @@ QUERIES = [
     "self",  # one common word
     "return the value of self for each",  # only common ones
     "supervisor",  # the name of a file
-    "_RACY_NS",  # held by one text alone
+    "_REMEMBERED",  # held by one text alone
     "what is not in here at all: crocodiles",
     "respellt the qestion",  # misspelt
 ]
@@ -157,7 +157,7 @@ async def test_an_unchanged_index_stays_in_memory(
     app: App, make_repo: Callable[..., Path], project_id: str
 ) -> None:
     root = make_repo({"a.py": "def frobnicate():\n    pass\n"})
-    await asyncio.sleep(plan.RACY_NS / 1e9)  # else it is stored again, as it may have changed
+    await asyncio.sleep(RACY_NS / 1e9)  # else it is stored again, as it may have changed
     await app.index(root, project_id)
     assert await held(app, project_id)
     async with app.enter(project_id, readonly=True) as here:

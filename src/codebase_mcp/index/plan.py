@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codebase_mcp.model import FileFailure, Listing, SourceFile
-
-# A file changed within this time before it was read may change again without its times changing,
-# since some file systems keep them to the second. Such a file is read again next time ("racily
-# clean" in git's documentation).
-RACY_NS = 2_000_000_000
+from codebase_mcp.model import RACY_NS, FileFailure, Listing, SourceFile
 
 # Says which files are generated or vendored: those below it are sorted in anew when it changes.
 ATTRIBUTES = ".gitattributes"

@@ -23,6 +23,7 @@ from typing import Any
 
 from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.model import RACY_NS
 from codebase_mcp.telemetry.calls import looked_up
 
 _log = logging.getLogger(__name__)
@@ -30,8 +31,6 @@ _log = logging.getLogger(__name__)
 FILE_NAME = ".mcp-context.toml"
 MAX_BYTES = 64 * 1024
 
-# A second change within this time may not change the times of the file.
-_RACY_NS = 2_000_000_000
 _MAX_REASON_CHARS = 200
 _KEYS = ("project_id", "project", "collection")
 
@@ -100,7 +99,7 @@ class ContextFiles:
         if known is not None and known[0] == state:
             return known[1]
         named = read_context_file(path)
-        if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - _RACY_NS:
+        if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - RACY_NS:
             self._read[path] = (state, named)
         return named
 

@@ -11,15 +11,12 @@ from pathlib import Path
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.model import FileKind, SourceFile
+from codebase_mcp.model import RACY_NS, FileKind, SourceFile
 from codebase_mcp.search.hits import Hit, Location
 from codebase_mcp.source.read import SourceText, read_source
 
 # Larger than any indexed file.
 _MOST_BYTES = 1 << 31
-
-# A file that changed less than this before it was read may change again with the same times.
-_RACY_NS = 2_000_000_000
 
 # How many results are cached, with the times of their files, so that files are not read again.
 _MAX_CACHED = 20_000
@@ -99,7 +96,7 @@ class Verifier:
         # A hit that was cut to a token budget ends in the middle of a line.
         if lines is None or not "".join(lines[first - 1 :]).startswith(text):
             return False
-        if max(times[1:]) < read_at_ns - _RACY_NS:
+        if max(times[1:]) < read_at_ns - RACY_NS:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
             self._cache[key] = times

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.git import external_rule_files, standard_excludes
 from codebase_mcp.source.git_directory import is_git_directory, work_tree_of
@@ -20,10 +21,6 @@ from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
 from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import INSTALLED, VERSION_CONTROL, is_repository
-
-# A directory that changed within this time before the scan may change again without a new mtime:
-# some file systems store times with a resolution of one or two seconds.
-_RACY_NS = 2_000_000_000
 
 # These files affect other files, so they are scanned even if they are ignored.
 _RULES = frozenset(
@@ -201,7 +198,7 @@ class TreeScan:
                 self._directories[inner] = _Directory(tree)
                 changes.new_directories.append(inner)
             folder.folders = folders
-            folder.mtime_ns = mtime_ns if mtime_ns < looked_at - _RACY_NS else 0
+            folder.mtime_ns = mtime_ns if mtime_ns < looked_at - RACY_NS else 0
         self._compare(path, folder.files, files, changes)
         folder.files = files
         return new

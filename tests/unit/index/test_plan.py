@@ -7,8 +7,8 @@ from pathlib import Path
 
 from codebase_mcp.index.batches import BATCH_BYTES, BATCH_FILES, cut
 from codebase_mcp.index.identity import blob_id_of
-from codebase_mcp.index.plan import RACY_NS, StoredFile, make_plan, trusted_mtime
-from codebase_mcp.model import FileKind, Listing, SourceFile
+from codebase_mcp.index.plan import StoredFile, make_plan, trusted_mtime
+from codebase_mcp.model import RACY_NS, FileKind, Listing, SourceFile
 
 
 def make_file(path: str, **more: int) -> SourceFile:
