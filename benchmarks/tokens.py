@@ -26,7 +26,7 @@ from codebase_mcp import App
 from codebase_mcp.settings.loading import Settings
 from quality import data_folder
 from quality_queries import (
-    Asked,
+    EvalQuery,
     Evaluation,
     Repository,
     development_repositories,
@@ -87,7 +87,7 @@ def git_dir_for(repository: Repository, replies: Replies) -> Iterator[Record]:
 def keeper(folder: Path | None) -> Keep:
     """Writes replies into a folder, if one was named."""
 
-    def keep(tool: str, repository: Repository, asked: Asked, reply: str) -> None:
+    def keep(tool: str, repository: Repository, asked: EvalQuery, reply: str) -> None:
         if folder is not None:
             number = repository.asked.index(asked)
             name = re.sub(r"\W+", "-", f"{repository.name} {number} {tool}")

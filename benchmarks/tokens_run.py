@@ -19,7 +19,7 @@ from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.search import Request
 from codebase_mcp.source.selection import EVERYTHING
 from codebase_mcp.tools.server import AppHolder, server_of
-from quality_queries import Asked, Repository
+from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH
 from sides import HERE, MODEL
 from tokens_replies import (
@@ -53,7 +53,7 @@ WINDOW_LINES = 40
 
 # For each question of a repository, the reply.
 Replies = dict[str, list[Reply]]
-Keep = Callable[[str, Repository, Asked, str], None]
+Keep = Callable[[str, Repository, EvalQuery, str], None]
 
 
 async def our_replies(app: App, repository: Repository, keep: Keep) -> Replies:

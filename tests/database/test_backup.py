@@ -160,7 +160,7 @@ async def test_a_run_that_goes_on_is_waited_for_before_its_project_is_replaced(
 ) -> None:
     before = await state(kept.app, kept.project_id)
     content = await backup_of(kept)
-    database = kept.app._database
+    database = kept.app.database
     project = await find_project(database, kept.project_id)
     repository_id = repository_id_of(project, kept.root)
     async with database.session_locks(project, [index_lock(repository_id)]):

@@ -104,7 +104,7 @@ async def test_a_text_that_is_cut_in_another_way_is_counted_right(
         chunks = prepared(whole, first).chunk_count
         assert chunks != prepared(RAW, first).chunk_count
         assert await counts(tx, first, second) == (chunks, chunks, chunks, chunks, 0)
-        await store.remove_repository(tx, snapshot.repository_id)
+        await store.remove_repository(tx, snapshot.view.repository_id)
         rows = await tx.fetch_all("SELECT term, chunks FROM term_frequency WHERE chunks <> 0")
         assert rows == []
 

@@ -303,7 +303,7 @@ def test_a_wrong_setting_is_named_before_anything_starts(
 def test_help_lists_every_command_and_wrong_usage_exits_with_2(shell: Shell) -> None:
     text = shell("--help").stdout
     for command in ("serve", "index", "search", "status", "projects", "remove", "doctor"):
-        assert f"    {command} " in text
+        assert f"  {command} " in text
     assert shell("nonsense").returncode == 2
     assert shell("index").returncode == 2
     assert "--force_reindex" in shell("index_repository", "--help").stdout

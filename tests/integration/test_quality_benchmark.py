@@ -16,7 +16,7 @@ try:
     from adapter import project_of
     from quality_ablation import ablations
     from quality_dump import Dumping, read_dump, write_dump
-    from quality_queries import Asked, Repository, tree_of
+    from quality_queries import EvalQuery, Repository, tree_of
     from quality_run import ask, bring_up_to_date
     from quality_scoring import Target
     from quality_trees import git_folder, lay_out
@@ -30,8 +30,8 @@ async def test_a_question_gets_hits_ranks_and_a_dump_of_its_candidates(
 ) -> None:
     root = make_repo()
     target = Target("src/auth.py", frozenset(["src/auth.py"]))
-    asked = Asked("development", "authenticate user with password", (target,))
-    unrelated = Asked("unrelated", "volcano eruption", category="plain", split="check")
+    asked = EvalQuery("development", "authenticate user with password", (target,))
+    unrelated = EvalQuery("unrelated", "volcano eruption", category="plain", split="check")
     repository = Repository("sample", "python", root, (asked, unrelated))
     dumping = Dumping()
     try:

@@ -13,7 +13,7 @@ from codebase_mcp.app.app import App
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
     from adapter import project_of
-    from quality_queries import Asked, Repository
+    from quality_queries import EvalQuery, Repository
     from quality_run import bring_up_to_date
     from quality_scoring import Target
     from tokens import answerable, git_dir_for, keeper
@@ -30,7 +30,7 @@ async def test_real_replies_are_read_and_counted(
 ) -> None:
     root = make_repo()
     target = Target(FILE, frozenset([FILE]), (5, 7))
-    asked = Asked("everyday", "authenticate user with password", (target,))
+    asked = EvalQuery("everyday", "authenticate user with password", (target,))
     repository = Repository("sample", "python", root, (asked,))
     await bring_up_to_date(app, repository)
     try:
@@ -56,6 +56,9 @@ async def test_real_replies_are_read_and_counted(
 
 def test_what_a_tree_does_not_have_is_not_asked_of_it() -> None:
     here, gone = Target("a.py", frozenset(["a.py"])), Target("b.py", frozenset())
-    asked = (Asked("development", "both", (here, gone)), Asked("development", "lost", (gone,)))
+    asked = (
+        EvalQuery("development", "both", (here, gone)),
+        EvalQuery("development", "lost", (gone,)),
+    )
     left = answerable(Repository("sample", "python", Path(), asked)).asked
     assert [(one.text, one.targets) for one in left] == [("both", (here,))]

@@ -301,7 +301,7 @@ def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTab
     by_name = np.argsort(folded, kind="stable").astype(np.int32)
     ordered = folded[by_name]
     firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    ends = np.append(firsts[1:], len(ordered))
+    ends = np.append(firsts, len(ordered))[1:]
     strings = list(number_of)
     of_folded = {
         strings[number]: (first, last)

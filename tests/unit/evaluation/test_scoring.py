@@ -59,7 +59,7 @@ def test_recall_is_the_share_of_the_files_that_were_found() -> None:
     found = score(LIST, [A, B, Target("a.py", (1, 2))], SIZES)
     assert found.recall == {1: 0.0, 5: 1.0, 10: 1.0}
     assert score(LIST, [A, Target("gone.py")], {**SIZES, "gone.py": 0}).recall[10] == 0.5
-    assert (found.rank, found.reciprocal) == (2, 0.5)
+    assert (found.rank, found.reciprocal_rank) == (2, 0.5)
 
 
 @pytest.mark.parametrize(
