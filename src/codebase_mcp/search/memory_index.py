@@ -32,6 +32,9 @@ Mask = NDArray[np.bool_]
 # How many filters' results are cached before the cache is emptied.
 _MAX_CACHED_FILTERS = 50
 
+# Gathering the vectors of some chunks takes this many times as long as multiplying them in place.
+_GATHER_COST = 8
+
 
 class IndexedFile(NamedTuple):
     """A file of a snapshot; ``text`` is the position of its text."""
@@ -224,13 +227,16 @@ class MemoryIndex:
         self, vector: Vectors, filters: FileFilters, limit: int
     ) -> list[tuple[int, int, float]]:
         """The chunks nearest to a vector: text's id, ordinal, distance (inner product, negated)."""
-        products = vector.round(VECTOR_DIGITS).astype(np.float16).astype(np.float32) @ self.vectors
-        if filters.narrow:
-            chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
-            best = chunks[_highest(products[chunks], limit)]
-        else:
+        query = vector.round(VECTOR_DIGITS).astype(np.float16).astype(np.float32)
+        if not filters.narrow:
+            products = query @ self.vectors
             best = _highest(products, limit)
-        return list(zip(*self._keys(best), (-products[best]).tolist(), strict=True))
+            return list(zip(*self._keys(best), (-products[best]).tolist(), strict=True))
+        chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
+        are_few = len(chunks) * _GATHER_COST < self.chunk_count
+        products = query @ self.vectors[:, chunks] if are_few else (query @ self.vectors)[chunks]
+        best = _highest(products, limit)
+        return list(zip(*self._keys(chunks[best]), (-products[best]).tolist(), strict=True))
 
     def named(self, groups: Iterable[Sequence[int]], filters: FileFilters, most: int) -> set[int]:
         """The ids of texts of files whose name holds all words of a group; ``most`` for each."""
