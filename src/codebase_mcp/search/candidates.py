@@ -62,7 +62,7 @@ async def find_candidates(
     idf = inverse_frequencies((term.id for term in query.terms), scope.frequencies)
     lists = await source.find(query, idf, vectors)
     nearest = await _nearest_chunks(source, vectors, lists.meanings, scope.secondary)
-    texts = _evidence(lists.words, nearest, lists.symbols, lists.named_texts)
+    texts = _evidence(lists.words, nearest, lists.definitions, lists.named_texts)
     candidates = []
     for row in await source.files(texts, idf):
         snapshot_id, path, blob_id, language, kind, chunk_count, comments = row
@@ -116,7 +116,7 @@ def _cosines(vector: QueryVector, found: Iterable[Row]) -> Iterator[tuple[ChunkK
 def _evidence(
     words: Iterable[Row],
     nearest: Iterable[tuple[float, int, int]],
-    symbols: Iterable[Row],
+    definitions: Iterable[tuple[int, Definition]],
     named_texts: set[int],
 ) -> dict[int, TextEvidence]:
     """What the lists found in the texts that are worth ranking."""
@@ -125,8 +125,8 @@ def _evidence(
     for cosine, blob_id, ordinal in nearest:
         by_meaning[blob_id].setdefault(ordinal, cosine)
     defined: defaultdict[int, list[Definition]] = defaultdict(list)
-    for blob_id, *definition in symbols:
-        defined[blob_id].append(Definition(*definition))
+    for blob_id, definition in definitions:
+        defined[blob_id].append(definition)
     chosen = named_texts | defined.keys()
     chosen.update(_best_texts(by_words, RANKED_BY_WORDS))
     chosen.update(_best_texts(by_expansion, RANKED_BY_EXPANSION))

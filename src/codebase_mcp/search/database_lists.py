@@ -12,6 +12,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row
+from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.lists import (
     DEFINITIONS,
@@ -25,8 +26,8 @@ from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import (
     EXPANSION_CHUNKS,
-    HOLDING_CHUNKS,
     RARE_CHUNKS,
+    rare_only_term,
     rarest_expansion_terms,
     rarest_terms,
 )
@@ -62,7 +63,7 @@ class DatabaseLists:
         return Lists(
             words,
             {blob_id for (blob_id,) in named_texts},
-            symbols,
+            [(blob_id, Definition(*definition)) for blob_id, *definition in symbols],
             [blob_id for (blob_id,) in holders],
             others,
         )
@@ -81,8 +82,8 @@ class DatabaseLists:
 
 def _holders_statement(query: Query, scope: Scope) -> list[tuple[Any, dict[str, Any]]]:
     """Which texts hold the query's only word, if it is rare enough to be in one text alone."""
-    term = query.whole
-    if not term or not 0 < scope.frequencies.get(term, 0) <= HOLDING_CHUNKS:
+    term = rare_only_term(query, scope.frequencies)
+    if term is None:
         return []
     return [(_SQL["holders"], {"term": term, "hidden": scope.hidden})]
 

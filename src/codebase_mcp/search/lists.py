@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from codebase_mcp.database.transaction import Row
+from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.scope import QueryVector
@@ -26,14 +27,15 @@ class Lists:
     """What each list found.
 
     ``words``: blob id, ordinal, distance by the query's own terms, distance by expansion terms;
-    best first. ``named_texts``: texts of files whose name holds a word of the query. ``symbols``:
-    the columns of the statement ``symbols``. ``holders``: texts that hold the query's only word, if
-    that is rare. ``meanings``: for each model blob id, ordinal, distance; nearest first.
+    best first. ``named_texts``: texts of files whose name holds a word of the query.
+    ``definitions``: what the query names, with the ids of the texts. ``holders``: texts that hold
+    the query's only word, if that is rare. ``meanings``: for each model blob id, ordinal, distance;
+    nearest first.
     """
 
     words: Sequence[Row]
     named_texts: set[int]
-    symbols: Sequence[Row]
+    definitions: Sequence[tuple[int, Definition]]
     holders: Sequence[int]
     meanings: Sequence[Sequence[Row]]
 

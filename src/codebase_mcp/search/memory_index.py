@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
@@ -46,20 +47,6 @@ class IndexedFile(NamedTuple):
     language: str
     kind: str
     extension: str
-
-
-class FoundSymbol(NamedTuple):
-    """A definition of a name: the columns of the statement ``symbols``."""
-
-    blob_id: int
-    folded: str
-    name: str
-    kind: str
-    start_line: int
-    end_line: int
-    depth: int
-    definers: int
-    ordinal: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +127,6 @@ class MemoryIndex:
     """
 
     version: UUID
-    profile_id: int
     blob_ids: NDArray[np.int64]
     first_chunks: Ints
     text_of: Ints
@@ -251,8 +237,10 @@ class MemoryIndex:
             found.update(self.files[number].text for number in files[:most].tolist())
         return {int(self.blob_ids[text]) for text in found}
 
-    def defining(self, folded: str, filters: FileFilters, most: int) -> Iterator[FoundSymbol]:
-        """The outermost definition of a name in each text, the outermost first."""
+    def defining(
+        self, folded: str, filters: FileFilters, most: int
+    ) -> Iterator[tuple[int, Definition]]:
+        """The outermost definition of a name in each text, with the text's id, outermost first."""
         table = self.symbols
         first, last = table.of_folded.get(folded, (0, 0))
         found = table.by_name[first:last]
@@ -264,8 +252,7 @@ class MemoryIndex:
         order = np.lexsort((table.texts[found], table.depths[found]))[:most]
         for number in found[order].tolist():
             text, line = int(table.texts[number]), int(table.starts[number])
-            yield FoundSymbol(
-                int(self.blob_ids[text]),
+            definition = Definition(
                 folded,
                 table.strings[table.names[number]],
                 table.strings[table.kinds[number]],
@@ -275,6 +262,7 @@ class MemoryIndex:
                 len(found),
                 self._chunk_at(text, line),
             )
+            yield int(self.blob_ids[text]), definition
 
     def files_of_texts(
         self, blob_ids: Iterable[int], query: Mapping[int, float], filters: FileFilters

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -170,15 +169,7 @@ async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryInde
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
         parts.append(await asyncio.to_thread(_batch, blobs, dimension, rows))
-    profile = _Profile(profiles[0], dimension)
-    return version, await asyncio.to_thread(_assemble, version, profile, blob_ids, parts, files)
-
-
-class _Profile(NamedTuple):
-    """The model of all vectors of a copy."""
-
-    id: int
-    dimension: int
+    return version, await asyncio.to_thread(_assemble, version, dimension, blob_ids, parts, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +235,7 @@ def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
 
 def _assemble(
     version: UUID,
-    profile: _Profile,
+    dimension: int,
     blob_ids: NDArray[np.int64],
     parts: Sequence[_Batch],
     files: Sequence[Row],
@@ -262,14 +253,13 @@ def _assemble(
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
         version,
-        profile.id,
         blob_ids,
         first_chunks,
         np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
         _joined([part.start_lines for part in parts], np.int32),
         _joined([part.end_lines for part in parts], np.int32),
         np.concatenate(
-            [np.zeros((profile.dimension, 0), np.float32), *(part.vectors.T for part in parts)],
+            [np.zeros((dimension, 0), np.float32), *(part.vectors.T for part in parts)],
             axis=1,
         ),
         _postings([part.words for part in parts], [len(part.start_lines) for part in parts]),

@@ -21,7 +21,7 @@ from codebase_mcp.search.memory_index import MemoryIndex
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import (
-    HOLDING_CHUNKS,
+    rare_only_term,
     rarest_expansion_terms,
     rarest_terms,
 )
@@ -45,7 +45,7 @@ class MemoryLists:
             index.named(name_groups(query), filters, FILES_PER_NAME),
             list(chain.from_iterable(defined)),
             self._holders(query),
-            [index.nearest(query.vector, filters, MEANING_CHUNKS) for query in vectors],
+            [index.nearest(one.vector, filters, MEANING_CHUNKS) for one in vectors],
         )
 
     async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:
@@ -55,8 +55,8 @@ class MemoryLists:
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:
-        """Nothing: a project with a secondary model is searched in the database."""
-        return [[] for _ in wanted]
+        """Never asked for: a project with a secondary model is searched in the database."""
+        raise AssertionError("a memory index has the vectors of one model alone")
 
     def _words(self, query: Query, idf: Mapping[int, float]) -> Sequence[Row]:
         index, scope = self._index, self._scope
@@ -69,7 +69,5 @@ class MemoryLists:
         return index.matching(idf, scope.expansion_weights(), chunks, scope.filters, WORD_CHUNKS)
 
     def _holders(self, query: Query) -> Sequence[int]:
-        term = query.whole
-        if not term or not 0 < self._scope.frequencies.get(term, 0) <= HOLDING_CHUNKS:
-            return []
-        return self._index.holders(term)
+        term = rare_only_term(query, self._scope.frequencies)
+        return [] if term is None else self._index.holders(term)

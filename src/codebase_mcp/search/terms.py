@@ -25,6 +25,12 @@ def inverse_frequencies(terms: Iterable[int], frequencies: Mapping[int, int]) ->
     return {term: math.log1p((total - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
 
 
+def rare_only_term(query: Query, frequencies: Mapping[int, int]) -> int | None:
+    """The term of the query's only word, if it is rare enough to be in one text alone."""
+    term = query.whole
+    return term if term and 0 < frequencies.get(term, 0) <= HOLDING_CHUNKS else None
+
+
 def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int], bool]:
     """The terms that select the chunks to score, and whether a chunk must hold all of them.
 
