@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -163,6 +164,29 @@ async def test_what_another_process_changes_is_seen(
     await by_database.index(root, project_id)
     report = await app.search("quuxify", project_id)
     assert [hit.file_path for hit in report.answer.hits] == ["d.py"]
+
+
+async def test_a_restored_project_is_not_searched_in_the_copy_of_what_it_replaces(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    root = make_repo({"a.py": "def frobnicate():\n    pass\n"})
+
+    async def index_as_an_earlier_version() -> None:
+        await app.index(root, project_id)
+        async with app.enter(project_id) as here:  # which kept no version
+            await here.tx.execute("DELETE FROM index_version")
+
+    await index_as_an_earlier_version()
+    backup = io.BytesIO()
+    await app.transfers.backup(backup, project_id)
+    (root / "a.py").rename(root / "b.py")
+    (root / "b.py").write_text("def quuxify():\n    pass\n")
+    await index_as_an_earlier_version()
+    assert await held(app, project_id)
+    backup.seek(0)
+    await app.transfers.restore(backup, "backup.tar.gz", project_id, replace=True)
+    ranking = await app.rank("frobnicate", project_id, FileFilters())
+    assert [file.candidate.path for file in ranking.files] == ["a.py"]
 
 
 async def test_an_unchanged_index_stays_in_memory(

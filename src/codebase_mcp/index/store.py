@@ -16,6 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.index_version import renew_index_version
 from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -63,7 +64,7 @@ class FileRecord:
 async def begin_change(tx: Transaction) -> None:
     """Before texts or files are written or removed: one writer at a time, and a new version."""
     await tx.lock(WRITE_LOCK)
-    await tx.execute(_SQL["renew_version"])
+    await renew_index_version(tx)
 
 
 async def open_repository(
@@ -278,7 +279,7 @@ async def finish_run(
         _SQL["delete_other_snapshots"], id=snapshot.id, **snapshot.view.parameters()
     )
     if dropped or not snapshot.active:
-        await tx.execute(_SQL["renew_version"])
+        await renew_index_version(tx)
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
     if dropped:  # texts of dropped snapshots cannot be used again, so there is no grace period

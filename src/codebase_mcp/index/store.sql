@@ -6,12 +6,6 @@ ON CONFLICT (id) DO UPDATE
 SET name = coalesce(%(given_name)s::text, repository.name), selected_by = excluded.selected_by
 RETURNING id, name;
 
--- name: renew_version
--- What searches look at has changed: copies of it in memory are out of date.
-INSERT INTO index_version
-DEFAULT VALUES
-ON CONFLICT (single) DO UPDATE SET version = excluded.version;
-
 -- name: delete_repository
 -- Forget a repository; its snapshots and files go with it.
 DELETE FROM repository
