@@ -21,7 +21,12 @@ from pathlib import Path
 from typing import IO
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git_directory import common_dir, git_dir_of, work_tree_of
+from codebase_mcp.source.git_directory import (
+    GitRepository,
+    common_dir,
+    git_dir_of,
+    git_repository_at,
+)
 from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
 
 log = logging.getLogger(__name__)
@@ -126,7 +131,7 @@ def list_with_git(
     # details of a tracked one.
     answer = _git(
         directory,
-        top,
+        GitRepository(directory, top / ".git", top),
         *("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--"),
         *map(os.fsdecode, paths or ()),
     )
@@ -159,31 +164,36 @@ def list_with_git(
 
 def head_of(root: Path) -> Head | None:
     """Branch and commit checked out at the directory; None outside git or without git."""
-    top = work_tree_of(root)
-    if top is None:
+    repository = git_repository_at(root)
+    if repository is None:
         return None
     # Each may fail alone: there is no branch if HEAD is detached, no commit in a new repository.
-    branch = _git(root, top, "symbolic-ref", "--quiet", "--short", "HEAD", may_fail=True)
-    commit = _git(root, top, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True)
+    branch = _git(root, repository, "symbolic-ref", "--quiet", "--short", "HEAD", may_fail=True)
+    commit = _git(root, repository, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True)
     if branch is None and commit is None:
         return None
     return Head(*(_word(answer) for answer in (branch, commit)))
 
 
-def commit_at_head(root: Path, top: Path) -> str | None:
+def commit_at_head(repository: GitRepository) -> str | None:
     """The hash of the commit that is checked out; None before the first one."""
-    return _word(_git(root, top, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True))
+    answer = ask_git(repository, "rev-parse", "--quiet", "--verify", "HEAD")
+    return None if answer is None else answer.strip().decode() or None
 
 
-def shallow_commits(top: Path) -> frozenset[str]:
+def shallow_commits(repository: GitRepository) -> frozenset[str]:
     """The commits at which a shallow clone ends: their parents are missing."""
-    git_dir = git_dir_of(top)
-    place = common_dir(git_dir) / "shallow" if git_dir else None
-    text = read_ignore_file(os.fsencode(place), follow=True) if place else None
+    text = read_ignore_file(os.fsencode(repository.store / "shallow"), follow=True)
     return frozenset((text or b"").decode("ascii", "replace").split())
 
 
-def stream_git(directory: Path, top: Path, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
+def ask_git(repository: GitRepository, *arguments: str) -> bytes | None:
+    """The short output of one git command; None if it failed, which may be the answer."""
+    answer = _git(repository.root, repository, *arguments, may_fail=True)
+    return None if answer is None else answer[0]
+
+
+def stream_git(repository: GitRepository, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
     """The output of one git command, in pieces, so that a long output needs little memory.
 
     What git writes to standard error is only used for the error message.
@@ -196,7 +206,7 @@ def stream_git(directory: Path, top: Path, *arguments: str, stdin: bytes = b"") 
     with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as stderr_file:
         stdin_file.write(stdin)
         stdin_file.seek(0)
-        git = _start(directory, top, arguments, stdin_file, stderr_file)
+        git = _start(repository, arguments, stdin_file, stderr_file)
         is_late = threading.Event()
         limit = threading.Timer(TIME_LIMIT_S, _end, (git, is_late))
         limit.start()
@@ -222,16 +232,15 @@ def stream_git(directory: Path, top: Path, *arguments: str, stdin: bytes = b"") 
 
 
 def _start(
-    directory: Path, top: Path, arguments: Sequence[str], stdin: IO[bytes], stderr: IO[bytes]
+    repository: GitRepository, arguments: Sequence[str], stdin: IO[bytes], stderr: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    program = _program(os.environ.get("PATH", os.defpath), directory)
+    program = _program(os.environ.get("PATH", os.defpath), repository.root)
     if program is None:
         raise IndexingFailed("git cannot be found", hint="Install git.")
-    place = (f"--git-dir={top / '.git'}", f"--work-tree={top}")
     try:
         return subprocess.Popen(
-            [program, *_SAFE_OPTIONS, *place, *arguments],
-            cwd=directory,
+            [program, *_SAFE_OPTIONS, *_place(repository), *arguments],
+            cwd=repository.root,
             env=_environment(),
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -280,8 +289,9 @@ def external_rule_files(directory: Path, top: Path | None) -> list[Path]:
 
 
 def _global_excludes(directory: Path, top: Path | None) -> Path:
+    repository = None if top is None else GitRepository(directory, top / ".git", top)
     answer = _git(
-        directory, top, "config", "--type=path", "--get", "core.excludesFile", may_fail=True
+        directory, repository, "config", "--type=path", "--get", "core.excludesFile", may_fail=True
     )
     if answer and (configured := answer[0].rstrip(b"\n")):
         return directory / os.fsdecode(configured)
@@ -294,7 +304,10 @@ def _word(answer: tuple[bytes, bytes] | None) -> str | None:
 
 
 def _git(
-    directory: Path, top: Path | None, *arguments: str, may_fail: bool = False
+    directory: Path,
+    repository: GitRepository | None,
+    *arguments: str,
+    may_fail: bool = False,
 ) -> tuple[bytes, bytes] | None:
     """Standard output and error of one git command, or None if it failed, which is logged.
 
@@ -304,10 +317,9 @@ def _git(
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
         return None
-    place = [f"--git-dir={top / '.git'}", f"--work-tree={top}"] if top else ["--git-dir=/dev/null"]
     try:
         git = subprocess.Popen(
-            [program, *_SAFE_OPTIONS, *place, *arguments],
+            [program, *_SAFE_OPTIONS, *_place(repository), *arguments],
             cwd=directory,
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -321,7 +333,8 @@ def _git(
         try:
             # Only this command reads ignore files.
             reads_rules = arguments[0] == "ls-files"
-            output, complaints = _answer(git, directory, top if reads_rules else None)
+            top = repository.work_tree if repository is not None and reads_rules else None
+            output, complaints = _answer(git, directory, top)
         except subprocess.TimeoutExpired as error:
             message = "git %s did not finish within %.0f s in %s"
             log.warning(message, arguments[0], error.timeout, directory)
@@ -334,6 +347,16 @@ def _git(
         complaint = complaints.decode("utf-8", "backslashreplace").strip()
         log.warning("git %s failed in %s: %s", arguments[0], directory, complaint)
     return None
+
+
+def _place(repository: GitRepository | None) -> list[str]:
+    """The options that name a repository, or none at all."""
+    if repository is None:
+        return ["--git-dir=/dev/null"]
+    place = [f"--git-dir={repository.git_dir}"]
+    if repository.work_tree is not None:
+        place.append(f"--work-tree={repository.work_tree}")
+    return place
 
 
 def _answer(git: subprocess.Popen[bytes], directory: Path, top: Path | None) -> tuple[bytes, bytes]:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
@@ -28,6 +29,45 @@ _CORE = re.compile(
 _WORK_TREE = re.compile(
     rb"^[ \t]*worktree[ \t]*=[ \t]*(.*?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepository:
+    """A directory, and the git repository that it belongs to.
+
+    ``work_tree`` is the top of the work tree, in or at which ``root`` lies; None for a bare
+    repository, which ``root`` is then. ``git_dir`` is what ``--git-dir`` takes: a ``.git`` file or
+    directory, or the bare repository.
+    """
+
+    root: Path
+    git_dir: Path
+    work_tree: Path | None
+
+    @property
+    def prefix(self) -> bytes:
+        """The path from the top of the work tree to the root, with a slash; empty at the top."""
+        if self.work_tree is None or self.root == self.work_tree:
+            return b""
+        return os.fsencode(self.root.relative_to(self.work_tree)) + b"/"
+
+    @property
+    def store(self) -> Path:
+        """The git directory with refs and objects, which linked work trees share."""
+        found = git_dir_of(self.work_tree) if self.work_tree else self.git_dir
+        return common_dir(found or self.git_dir)
+
+
+def git_repository_at(root: Path) -> GitRepository | None:
+    """The repository of a work tree that the directory is in, or the bare one that it is."""
+    top = work_tree_of(root)
+    if top is not None:
+        return GitRepository(root, top / ".git", top)
+    location = os.fsencode(root)
+    is_bare = is_git_directory(location) and not any(
+        is_pipe_or_device(root / name) for name in _ALWAYS_OPENED
+    )
+    return GitRepository(root, root, None) if is_bare and root.name != ".git" else None
 
 
 def work_tree_of(directory: Path) -> Path | None:

@@ -20,7 +20,7 @@ from codebase_mcp.source.git import (
     shallow_commits,
     stream_git,
 )
-from codebase_mcp.source.git_directory import work_tree_of
+from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.listing_builder import escape_path
 
 # Limits for one commit. A commit with thousands of paths says little about a single file.
@@ -43,8 +43,7 @@ _YEAR_9999 = 253_370_764_800
 class Tip:
     """The newest commit of a directory, and the commits at which a shallow clone ends."""
 
-    root: Path
-    top: Path
+    repository: GitRepository
     commit: str
     edge: frozenset[str]
 
@@ -76,11 +75,11 @@ class Commit:
 
 def find_tip(root: Path) -> Tip | None:
     """The commit that is checked out at a directory; None if there is none."""
-    top = work_tree_of(root)
-    commit = commit_at_head(root, top) if top is not None else None
-    if top is None or commit is None:
+    repository = git_repository_at(root)
+    commit = commit_at_head(repository) if repository is not None else None
+    if repository is None or commit is None:
         return None
-    return Tip(root, top, commit, shallow_commits(top))
+    return Tip(repository, commit, shallow_commits(repository))
 
 
 def list_commits(tip: Tip, depth: int) -> list[str]:
@@ -95,7 +94,7 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
     """
     if depth <= 0:
         return []
-    if tip.root == tip.top:
+    if not tip.repository.prefix:
         pieces = _asked(tip, "rev-list", f"--max-count={depth}", tip.commit, "--")
         return b"".join(pieces).decode().split()
     # --full-history: with git's default simplification a merge that takes one side's version would
@@ -130,7 +129,7 @@ def read_commits(tip: Tip, hashes: Sequence[str]) -> list[Commit]:
 
 
 def _asked(tip: Tip, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
-    return stream_git(tip.root, tip.top, *arguments, stdin=stdin)
+    return stream_git(tip.repository, *arguments, stdin=stdin)
 
 
 def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
