@@ -170,18 +170,12 @@ async def test_a_restored_project_is_not_searched_in_the_copy_of_what_it_replace
     app: App, make_repo: Callable[..., Path], project_id: str
 ) -> None:
     root = make_repo({"a.py": "def frobnicate():\n    pass\n"})
-
-    async def index_as_an_earlier_version() -> None:
-        await app.index(root, project_id)
-        async with app.enter(project_id) as here:  # which kept no version
-            await here.tx.execute("DELETE FROM index_version")
-
-    await index_as_an_earlier_version()
+    await app.index(root, project_id)
     backup = io.BytesIO()
     await app.transfers.backup(backup, project_id)
     (root / "a.py").rename(root / "b.py")
     (root / "b.py").write_text("def quuxify():\n    pass\n")
-    await index_as_an_earlier_version()
+    await app.index(root, project_id)
     assert await held(app, project_id)
     backup.seek(0)
     await app.transfers.restore(backup, "backup.tar.gz", project_id, replace=True)

@@ -25,7 +25,7 @@ EVERY_ROW = {"chunk", "chunk_vector", "blob", "symbol", "file"}
 
 # What people and agents keep, and what describes the schema itself.
 HOLD_NO_CODE = {
-    "index_version",
+    "git_ref", "replaced_file",
     "agent", "agent_execution", "anchor", "entity", "entity_type", "entity_type_version",
     "observation", "observation_vector", "profile", "schema_migration", "second_tier",
     "second_tier_away", "session", "task", "task_event", "task_link", "work_item",

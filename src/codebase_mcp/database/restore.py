@@ -19,7 +19,6 @@ from psycopg import sql
 from codebase_mcp.database.archive import ArchiveReader, Manifest, TableShape
 from codebase_mcp.database.backup import BackupFacts, copy_statement, tables_of
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.index_version import renew_index_version
 from codebase_mcp.database.migrate import (
     for_schema,
     join_cluster,
@@ -113,7 +112,6 @@ class _Loading:
         await self._continue_sequences()
         latest = len(known_migrations("project"))
         await migrate(self.tx, "project", self._schema, version=latest)
-        await renew_index_version(self.tx)
         await self._build_indexes(manifest.vector_indexes)
         return sum(rows.values()), size
 

@@ -73,7 +73,8 @@ async def mark(tx: Transaction, repository_id: UUID, scope: PathScope | None) ->
 
     That includes texts that wait for the sweep, as they may be earlier versions of the file.
     """
-    await store.begin_change(tx)
+    await tx.lock(store.WRITE_LOCK)
+    await tx.execute(_SQL["renew_versions"], repository_id=repository_id)
     marked = Marked(repository_id, scope, (), (), (), ())
     parameters = marked.parameters()
     paths = await tx.fetch_all(_SQL["paths"], **parameters)
@@ -103,6 +104,12 @@ async def erase(tx: Transaction, marked: Marked) -> None:
         await store.remove_repository(tx, marked.repository_id)
         return
     parameters = marked.parameters()
-    for statement in ("delete_files", "forget_failures", "forget_paths", "forget_errors"):
+    for statement in (
+        "delete_files",
+        "delete_replaced",
+        "forget_failures",
+        "forget_paths",
+        "forget_errors",
+    ):
         await tx.execute(_SQL[statement], **parameters)
     await store.clear(tx)

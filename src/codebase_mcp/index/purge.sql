@@ -1,3 +1,9 @@
+-- name: renew_versions
+-- Copies of the repository's snapshots in memory are out of date.
+UPDATE snapshot
+SET version = gen_random_uuid()
+WHERE repository_id = %(repository_id)s;
+
 -- name: paths
 -- The files that are meant, in every snapshot.
 SELECT DISTINCT f.path
@@ -61,6 +67,15 @@ JOIN term_frequency AS t ON t.term = here.term AND t.chunks <= here.chunks;
 -- name: delete_files
 -- The files that are meant go from every snapshot.
 DELETE FROM file AS f
+USING snapshot AS s
+WHERE s.id = f.snapshot_id AND s.repository_id = %(repository_id)s
+  AND (f.path = ANY(%(paths)s::text[]) OR EXISTS (
+      SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(f.path, w.folder)
+  ));
+
+-- name: delete_replaced
+-- Nor does a commit's snapshot name them among those that it does not take over from its base.
+DELETE FROM replaced_file AS f
 USING snapshot AS s
 WHERE s.id = f.snapshot_id AND s.repository_id = %(repository_id)s
   AND (f.path = ANY(%(paths)s::text[]) OR EXISTS (

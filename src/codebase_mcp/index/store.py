@@ -16,7 +16,6 @@ from uuid import UUID
 import numpy as np
 
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.database.index_version import renew_index_version
 from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -59,12 +58,6 @@ class FileRecord:
     source: SourceFile
     blob_id: int
     read_at_ns: int
-
-
-async def begin_change(tx: Transaction) -> None:
-    """Before texts or files are written or removed: one writer at a time, and a new version."""
-    await tx.lock(WRITE_LOCK)
-    await renew_index_version(tx)
 
 
 async def open_repository(
@@ -194,7 +187,7 @@ async def write_batch(
     Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
     prepared: it was swept meanwhile, and must be prepared.
     """
-    await begin_change(tx)
+    await tx.lock(WRITE_LOCK)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
     embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
     fresh = [blob for blob_id, blob in prepared.items() if blob_id not in embedded]
@@ -238,8 +231,9 @@ async def copy_vectors(tx: Transaction, payload: bytes) -> None:
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
     """Remove paths from the snapshot."""
-    await begin_change(tx)
+    await tx.lock(WRITE_LOCK)
     released = await tx.fetch_all(_SQL["delete_files"], snapshot_id=snapshot.id, paths=list(paths))
+    await tx.execute(_SQL["advance_run"], id=snapshot.id, done=0)
     await _release(tx, [row[0] for row in released])
 
 
@@ -275,11 +269,7 @@ async def finish_run(
         skipped=json.dumps(dict(skipped)),
         failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
     )
-    dropped = await tx.execute(
-        _SQL["delete_other_snapshots"], id=snapshot.id, **snapshot.view.parameters()
-    )
-    if dropped or not snapshot.active:
-        await renew_index_version(tx)
+    dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id)
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
     if dropped:  # texts of dropped snapshots cannot be used again, so there is no grace period
@@ -323,7 +313,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
 
 async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
     """Delete a repository with everything that only it used; False if it is unknown."""
-    await begin_change(tx)
+    await tx.lock(WRITE_LOCK)
     await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
         return False

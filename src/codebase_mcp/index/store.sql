@@ -58,9 +58,13 @@ VALUES (%(repository_id)s, %(view)s, %(generation)s, %(profile_id)s, %(active)s,
 RETURNING id;
 
 -- name: delete_other_snapshots
--- Drop the other snapshots of this view: what was replaced, and rebuilds given up.
-DELETE FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s AND id <> %(id)s;
+-- Drop what this snapshot replaces: others of its view, and those of commits if their texts are not
+-- the ones of its model and generation.
+DELETE FROM snapshot AS old
+USING snapshot AS new
+WHERE new.id = %(id)s AND old.repository_id = new.repository_id AND old.id <> new.id
+  AND (old.view = new.view
+       OR (old.profile_id, old.generation) <> (new.profile_id, new.generation));
 
 -- name: activate_snapshot
 -- From now on this snapshot answers searches.
@@ -75,9 +79,9 @@ SET files_pending = %(pending)s, classifier = %(classifier)s
 WHERE id = %(id)s;
 
 -- name: advance_run
--- One batch less is ahead.
+-- One batch less is ahead, and copies of the snapshot in memory are out of date.
 UPDATE snapshot
-SET files_pending = greatest(files_pending - %(done)s, 0)
+SET files_pending = greatest(files_pending - %(done)s, 0), version = gen_random_uuid()
 WHERE id = %(id)s;
 
 -- name: finish_run

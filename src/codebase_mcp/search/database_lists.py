@@ -85,7 +85,7 @@ def _holders_statement(query: Query, scope: Scope) -> list[tuple[Any, dict[str, 
     term = rare_only_term(query, scope.frequencies)
     if term is None:
         return []
-    return [(_SQL["holders"], {"term": term, "hidden": scope.hidden})]
+    return [(_SQL["holders"], {"term": term, "all_snapshots": array_literal(scope.all_snapshots)})]
 
 
 def _cosine_statement(query: QueryVector, chunks: Iterable[ChunkKey]) -> tuple[Any, dict[str, Any]]:
@@ -118,7 +118,7 @@ def _words_statement(
             "rare_expansion": array_literal(expansion),
             "bound": RARE_CHUNKS + EXPANSION_CHUNKS,
         }
-    if scope.filters.narrow:
+    if scope.is_narrow:
         return _SQL[f"{name}_filtered"], {**bound, **parameters}
     return _SQL[name], {**bound, "hidden": scope.hidden}
 
@@ -136,6 +136,6 @@ def _meaning_statement(
     if sealed is not None:
         name = "meaning_sealed"
         numbers |= {"dimension": len(query.vector), "sealed": sealed}
-    if scope.filters.narrow:
+    if scope.is_narrow:
         return write_numbers(_SQL[f"{name}_filtered"], **numbers), {**bound, **parameters}
     return write_numbers(_SQL[name], **numbers), {**bound, "hidden": scope.hidden}

@@ -1,9 +1,10 @@
 """How are candidates found without the database? Pure: arrays in, rows out.
 
-A memory index is a copy of what the candidate lists need of one project's index: words with their
-weights, vectors, file names and definitions, but no texts. It gives the results of the statements
-in ``search.sql``, with the same scores as numbers are rounded alike, and finds the nearest vectors
-exactly. It is never changed; ``version`` says which version of the index it is a copy of.
+A memory index is a copy of what the candidate lists need of some snapshots of a project: words with
+their weights, vectors, file names and definitions, but no texts. It gives the results of the
+statements in ``search.sql``, with the same scores as numbers are rounded alike, and finds the
+nearest vectors exactly. It is never changed; ``version`` says which versions of the snapshots it is
+a copy of.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from codebase_mcp.text.tokens import ALL_CHUNKS
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+
+ScopeVersion = tuple[tuple[int, UUID], ...]
+"""The snapshots of a memory index, each with the version of its files."""
 
 # How many filters' results are cached before the cache is emptied.
 _MAX_CACHED_FILTERS = 50
@@ -118,7 +122,7 @@ class SymbolTable:
 
 @dataclass(frozen=True)  # without slots, because of the cached property
 class MemoryIndex:
-    """One project's index as arrays.
+    """Some snapshots of a project as arrays.
 
     Texts are numbered in the order of their ids, chunks in the order of text and ordinal: those of
     text t are ``first_chunks[t]`` up to ``first_chunks[t + 1]``. ``comments`` and ``file_names``
@@ -126,7 +130,7 @@ class MemoryIndex:
     a product with all of them takes half the time.
     """
 
-    version: UUID
+    version: ScopeVersion
     blob_ids: NDArray[np.int64]
     first_chunks: Ints
     text_of: Ints

@@ -1,8 +1,21 @@
--- name: state
--- The version of the index, the models of the snapshots that are searched, the number of chunks.
-SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
-       ARRAY(SELECT DISTINCT profile_id FROM snapshot WHERE active),
-       coalesce((SELECT chunks FROM term_frequency WHERE term = -1), 0);
+-- name: snapshots
+-- The snapshots to copy, with their versions and models. Without ids those that are searched by
+-- default.
+SELECT s.id, s.version, s.profile_id
+FROM snapshot AS s
+JOIN repository AS r ON r.id = s.repository_id
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
+ORDER BY r.root, s.active DESC, s.view;
+
+-- name: chunk_count
+-- How many chunks their texts have.
+SELECT coalesce(sum(b.chunk_count), 0)
+FROM blob AS b
+WHERE b.id IN (
+    SELECT f.blob_id
+    FROM view_file AS f
+    WHERE f.snapshot_id = ANY(%(ids)s::bigint[])
+);
 
 -- name: dimension
 -- The dimension of a model's vectors.
@@ -11,11 +24,11 @@ FROM profile
 WHERE id = %(profile_id)s;
 
 -- name: files
--- All files that are searched.
+-- All files of the snapshots.
 SELECT s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension, f.name_terms
 FROM snapshot AS s
-JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active
+JOIN view_file AS f ON f.snapshot_id = s.id
+WHERE s.id = ANY(%(ids)s::bigint[])
 ORDER BY s.id, f.path;
 
 -- name: comments

@@ -1,10 +1,12 @@
-"""Which projects' indexes are held in memory, and are they up to date?
+"""Which indexes are held in memory, and are they up to date?
 
-A long-lived process (a server, a library) loads a project's index in the background after its first
-search, and searches in memory from then on: it finds the same candidates in a fraction of the time.
-PostgreSQL stays the source of truth. Every search reads the index's version first; a copy of
-another version is dropped at once, and that search uses the database. So does a program that ends
-after one search, and every search of a project whose index is larger than the memory allowed.
+A long-lived process (a server, a library) loads what a search looked at in the background after the
+first such search, and searches in memory from then on: it finds the same candidates in a fraction
+of the time. There is a copy for each set of snapshots that is searched: those of a project's
+working trees, and those of each commit. PostgreSQL stays the source of truth. Every search reads
+the snapshots' versions first; a copy of other versions is dropped at once, and that search uses the
+database. So does a program that ends after one search, and every search of an index that is larger
+than the memory allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from codebase_mcp.search.memory_index import (
     Ints,
     MemoryIndex,
     Postings,
+    ScopeVersion,
     SymbolTable,
 )
 
@@ -60,44 +62,58 @@ _FLOAT = np.dtype(">f4")
 _HALF = np.dtype(">f2")
 
 
+_Key = tuple[str, "tuple[int, ...] | None"]
+
+
 @dataclass(slots=True)
 class _Slot:
-    """One project's copy, or why there is none: ``refused`` is a version that cannot be held."""
+    """One copy, or why there is none: ``refused`` is a version that cannot be held."""
 
     index: MemoryIndex | None = None
     loading: asyncio.Task[None] | None = None
-    refused: UUID | None = None
+    refused: ScopeVersion | None = None
     used_at: float = 0.0
     loaded_at: float = 0.0
     load_s: float = 0.0
 
 
 class MemoryIndexes:
-    """The memory indexes of this process, of the projects searched last."""
+    """The memory indexes of this process, of what was searched last.
+
+    ``snapshot_ids`` are those of commits; None stands for what is searched by default.
+    """
 
     def __init__(self, database: Database, *, most_bytes: int) -> None:
         self._database = database
         self._most_bytes = most_bytes
-        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._slots: OrderedDict[_Key, _Slot] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def get(self, project: Project) -> MemoryIndex | None:
-        """The copy of a project's index, which may be of an older version."""
-        slot = self._slots.get(project.schema_name)
+    def get(
+        self, project: Project, snapshot_ids: tuple[int, ...] | None = None
+    ) -> MemoryIndex | None:
+        """The copy of some snapshots, which may be of an older version."""
+        slot = self._slots.get((project.schema_name, snapshot_ids))
         return None if slot is None else slot.index
 
-    def schedule(self, project: Project, version: UUID) -> None:
+    def schedule(
+        self,
+        project: Project,
+        version: ScopeVersion,
+        snapshot_ids: tuple[int, ...] | None = None,
+    ) -> None:
         """Drop a copy of another version than this, the current one, and load it soon."""
         if self._closed or not self._most_bytes:
             return
-        slot = self._slots.setdefault(project.schema_name, _Slot())
-        self._slots.move_to_end(project.schema_name)
+        key = project.schema_name, snapshot_ids
+        slot = self._slots.setdefault(key, _Slot())
+        self._slots.move_to_end(key)
         slot.used_at = time.monotonic()
         if slot.index is not None and slot.index.version != version:
             slot.index = None
         if slot.index is None and slot.refused != version and slot.loading is None:
-            slot.loading = asyncio.create_task(self._load(project, slot))
+            slot.loading = asyncio.create_task(self._load(project, snapshot_ids, slot))
 
     async def wait_idle(self) -> None:
         """Wait until nothing is being loaded."""
@@ -116,13 +132,15 @@ class MemoryIndexes:
         await self.wait_idle()
         self._slots.clear()
 
-    async def _load(self, project: Project, slot: _Slot) -> None:
+    async def _load(
+        self, project: Project, snapshot_ids: tuple[int, ...] | None, slot: _Slot
+    ) -> None:
         try:
             pause = slot.loaded_at + slot.load_s / _LOAD_SHARE - time.monotonic()
             await asyncio.sleep(max(QUIET_S, pause))
             started = time.monotonic()
             async with self._database.transaction(project, readonly=True) as tx:
-                version, index = await read_index(tx, self._most_bytes)
+                version, index = await read_index(tx, self._most_bytes, snapshot_ids)
             slot.index = index
             slot.refused = version if index is None else None
             slot.loaded_at = time.monotonic()
@@ -149,17 +167,22 @@ class MemoryIndexes:
             self._timer = asyncio.get_running_loop().call_later(IDLE_S, self._make_room)
 
 
-async def read_index(tx: Transaction, most_bytes: int) -> tuple[UUID, MemoryIndex | None]:
-    """The version of an index, and its copy; None where it is too large or has several models."""
-    state = await tx.fetch_one(_SQL["state"])
-    assert state is not None
-    version, profiles, chunk_count = state
+async def read_index(
+    tx: Transaction, most_bytes: int, snapshot_ids: Sequence[int] | None = None
+) -> tuple[ScopeVersion, MemoryIndex | None]:
+    """The versions of some snapshots, and a copy; None if it is too large or has several models."""
+    wanted = None if snapshot_ids is None else array_literal(snapshot_ids)
+    snapshots = await tx.fetch_all(_SQL["snapshots"], ids=wanted)
+    version = tuple((snapshot_id, version) for snapshot_id, version, _ in snapshots)
+    profiles = list({profile_id for _, _, profile_id in snapshots})
     if len(profiles) != 1:
         return version, None
+    ids = array_literal(snapshot_id for snapshot_id, _ in version)
+    [(chunk_count,)] = await tx.fetch_all(_SQL["chunk_count"], ids=ids)
     [(dimension,)] = await tx.fetch_all(_SQL["dimension"], profile_id=profiles[0])
     if chunk_count * (4 * dimension + _CHUNK_BYTES) > most_bytes:
         return version, None
-    files = await tx.fetch_all(_SQL["files"])
+    files = await tx.fetch_all(_SQL["files"], ids=ids)
     blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
     parts = []
     for first in range(0, len(blob_ids), _BATCH_TEXTS):
@@ -234,7 +257,7 @@ def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
 
 
 def _assemble(
-    version: UUID,
+    version: ScopeVersion,
     dimension: int,
     blob_ids: NDArray[np.int64],
     parts: Sequence[_Batch],

@@ -62,7 +62,7 @@ class MemoryLists:
         index, scope = self._index, self._scope
         rare, together = rarest_terms(query, scope.frequencies)
         expansion = rarest_expansion_terms(scope.expansion, scope.frequencies)
-        if together and not scope.filters.narrow:
+        if together and not scope.is_narrow:
             chunks = np.union1d(index.holding(rare, together=True), index.holding(expansion))
         else:
             chunks = index.holding({*rare, *expansion})

@@ -86,11 +86,13 @@ MAX_DOUBTFUL_WORDS = 3
 class Request:
     """What to search, and how much to show.
 
+    ``snapshot_ids`` are searched, those of commits, or without them what is searched by default.
     With ``by_definition`` each file is shown once, as the whole definition that answers best,
     instead of as chunks with lines around them.
     """
 
     filters: FileFilters = field(default_factory=FileFilters)
+    snapshot_ids: tuple[int, ...] | None = None
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
@@ -185,7 +187,7 @@ class Searcher:
         return answer
 
     async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
-        async with self._open_context(project, query, request.filters) as context:
+        async with self._open_context(project, query, request) as context:
             tx, scope = context.tx, context.scope
             ranking, found = await _rank(context)
             scored = _above_floor(ranking, scope.snapshots)
@@ -197,7 +199,7 @@ class Searcher:
                 hits = await _chunk_hits(tx, scored, request)
         total = count_chunks(scored)
         if not self._only_once:
-            self._maintain_indexes(project, scope)
+            self._maintain_indexes(project, scope, request.snapshot_ids)
         return Answer(
             hits=hits,
             file_count=len(files),
@@ -222,7 +224,9 @@ class Searcher:
             None if primary is None else primary.vector,
         )
 
-    def _maintain_indexes(self, project: Project, scope: Scope) -> None:
+    def _maintain_indexes(
+        self, project: Project, scope: Scope, snapshot_ids: tuple[int, ...] | None
+    ) -> None:
         """Have the vector indexes and the memory index brought up to date in the background.
 
         Vector indexes wait for the end of an index run.
@@ -231,19 +235,19 @@ class Searcher:
         if is_large and not any(snapshot.files_pending for snapshot in scope.snapshots):
             state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
             self._nearest.schedule(project, state)
-        if scope.version is not None and scope.secondary is None:
-            self._memory.schedule(project, scope.version)
+        if scope.version and scope.secondary is None:
+            self._memory.schedule(project, scope.version, snapshot_ids)
 
     async def rank(self, project: Project, text: str, filters: FileFilters) -> Ranking:
         """All candidates in order, with their signals, for benchmarks."""
         query = parse_query(text)
-        async with self._open_context(project, query, filters) as context:
+        async with self._open_context(project, query, Request(filters)) as context:
             ranking, _ = await _rank(context)
         return ranking
 
     @asynccontextmanager
     async def _open_context(
-        self, project: Project, query: Query, filters: FileFilters
+        self, project: Project, query: Query, request: Request
     ) -> AsyncIterator[_SearchContext]:
         """A transaction, what to search in it, and the query's vector by each model there.
 
@@ -255,7 +259,8 @@ class Searcher:
         vectors: dict[str, Vectors | None] = {}
         expansion = self._expansion(query)
         with_secondary = self._models.has_secondary
-        memory = None if with_secondary else self._memory.get(project)
+        chosen = request.snapshot_ids
+        memory = None if with_secondary else self._memory.get(project, chosen)
         secondary = self._secondary_profiles.get(project.schema_name)
         if secondary is not None:
             vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
@@ -263,7 +268,13 @@ class Searcher:
             async with self._database.transaction(project, readonly=True) as tx:
                 with step("scope"):
                     scope = await load_scope(
-                        tx, query, expansion, filters, with_secondary=with_secondary, memory=memory
+                        tx,
+                        query,
+                        expansion,
+                        request.filters,
+                        chosen,
+                        with_secondary=with_secondary,
+                        memory=memory,
                     )
                 self._check(scope)
                 self._secondary_profiles[project.schema_name] = secondary = scope.secondary
@@ -306,14 +317,14 @@ class Searcher:
         if not doubtful:
             return query, scope, {}
         similar = [term for word in doubtful for term in spellings(word)]
-        frequencies = await load_frequencies(tx, similar, scope.memory)
+        frequencies = await load_frequencies(tx, similar, scope)
         respelt = {word: other for word in doubtful if (other := likeliest(word, frequencies))}
         if not respelt:
             return query, scope, {}
         corrected = parse_query(replace_words(query.text, respelt))
         expansion = self._expansion(corrected)
         terms = counted_terms(corrected, expansion)
-        frequencies = await load_frequencies(tx, terms, scope.memory)
+        frequencies = await load_frequencies(tx, terms, scope)
         scope = replace(scope, frequencies=frequencies, expansion=expansion)
         return corrected, scope, respelt
 
@@ -348,7 +359,7 @@ class Searcher:
             return await self._secondary.vector(profile, self._secondary_input(query))
 
     def _check(self, scope: Scope) -> None:
-        if not scope.snapshots and scope.filters.repository_id is None:
+        if not scope.snapshots and scope.is_default and scope.filters.repository_id is None:
             raise ProjectNotFound(
                 "Project has not been indexed or does not exist",
                 hint="Call index_repository with the same project_id first.",

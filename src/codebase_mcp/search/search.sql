@@ -6,24 +6,24 @@ AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
 AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
 -- name: scope
--- The snapshots to search, and the state of their index.
-SELECT coalesce((SELECT version FROM index_version), '00000000-0000-0000-0000-000000000000'),
-       s.id, s.repository_id, r.root, r.name, s.median_depth,
-       s.files_pending, jsonb_array_length(s.failures), s.skipped::text, s.indexed_at,
+-- The snapshots to search, of all repositories, and the state of their index. Without ids those that
+-- are searched by default.
+SELECT s.version, s.view, s.id, s.repository_id, r.root, r.name, s.median_depth, s.files_pending,
+       jsonb_array_length(s.failures), s.skipped::text, s.indexed_at,
        p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
        p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id
 JOIN profile AS p ON p.id = s.profile_id
-WHERE s.active AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
-ORDER BY r.root;
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
+ORDER BY r.root, s.active DESC, s.view;
 
 -- name: scope_texts
 -- The texts that pass the filters, up to a number.
 SELECT f.blob_id
 FROM snapshot AS s
-JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active
+JOIN view_file AS f ON f.snapshot_id = s.id
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
   AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
   AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
   AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
@@ -45,6 +45,42 @@ WHERE t.answers;
 SELECT term, chunks
 FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[]) AND chunks > 0;
+
+-- name: view_frequencies
+-- The same in some snapshots: what is counted for those searched by default, with the texts that only
+-- one of the two has.
+WITH searched AS (
+    SELECT DISTINCT blob_id
+    FROM view_file
+    WHERE snapshot_id = ANY(%(ids)s::bigint[])
+), counted AS (
+    SELECT id AS blob_id
+    FROM blob
+    WHERE searchable
+), differing AS (
+    (SELECT blob_id, 1 AS sign FROM searched EXCEPT ALL SELECT blob_id, 1 FROM counted)
+    UNION ALL
+    (SELECT blob_id, -1 FROM counted EXCEPT ALL SELECT blob_id, -1 FROM searched)
+), chunks AS (
+    SELECT c.terms, d.sign
+    FROM differing AS d
+    JOIN chunk AS c ON c.blob_id = d.blob_id
+), changes AS (
+    SELECT term, chunks
+    FROM term_frequency
+    WHERE term = ANY(%(terms)s::integer[])
+    UNION ALL
+    SELECT wanted.term, c.sign
+    FROM unnest(%(terms)s::integer[]) AS wanted (term)
+    JOIN chunks AS c ON c.terms @> ARRAY[wanted.term]
+    UNION ALL
+    SELECT -1, sign
+    FROM chunks
+)
+SELECT term, sum(chunks)::integer
+FROM changes
+GROUP BY term
+HAVING sum(chunks) > 0;
 
 -- name: words
 -- Chunks with one of the rare terms, best first, with their distances by the query's own terms and
@@ -86,7 +122,7 @@ FROM (
     WHERE c.terms && %(rare)s::integer[]
       AND (
           SELECT true
-          FROM file AS f
+          FROM view_file AS f
           WHERE f.blob_id = c.blob_id
             AND {passes_filters}
           LIMIT 1
@@ -121,7 +157,7 @@ FROM (
     WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
       AND (
           SELECT true
-          FROM file AS f
+          FROM view_file AS f
           WHERE f.blob_id = c.blob_id
             AND {passes_filters}
           LIMIT 1
@@ -135,10 +171,14 @@ LIMIT %(limit)s;
 -- Which texts hold a rare term, two at most: enough to know whether there is only one. The WITH is
 -- materialized because a plan that knew of the LIMIT would read all chunks in the order of texts.
 WITH held AS MATERIALIZED (
-    SELECT blob_id
-    FROM chunk
-    WHERE terms @> ARRAY[%(term)s::integer]
-      AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+    SELECT c.blob_id
+    FROM chunk AS c
+    WHERE c.terms @> ARRAY[%(term)s::integer]
+      AND EXISTS (
+          SELECT
+          FROM view_file AS f
+          WHERE f.blob_id = c.blob_id AND f.snapshot_id = ANY(%(all_snapshots)s::bigint[])
+      )
 )
 SELECT DISTINCT blob_id
 FROM held
@@ -147,7 +187,8 @@ LIMIT 2;
 -- name: prepare
 -- Settings of this transaction: how far vector indexes are searched, and generic plans, which are
 -- made once for all parameters. Results: the vector indexes that exist, and the texts that are stored
--- but not searched (those to be deleted, and those of a rebuild that is not finished).
+-- but not searched by default, up to a number (those to be deleted, those of a rebuild that is not
+-- finished, those that only commits have).
 SELECT set_config('hnsw.ef_search', %(searched)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.max_scan_tuples', %(most)s, true),
@@ -163,6 +204,7 @@ SELECT set_config('hnsw.ef_search', %(searched)s, true),
            SELECT id
            FROM blob
            WHERE NOT searchable
+           LIMIT %(most_hidden)s
        );
 
 -- name: meaning
@@ -180,7 +222,7 @@ FROM chunk_vector AS v
 WHERE v.profile_id = {profile_id}
   AND EXISTS (
       SELECT
-      FROM file AS f
+      FROM view_file AS f
       WHERE f.blob_id = v.blob_id
         AND {passes_filters}
   )
@@ -224,7 +266,7 @@ FROM (
         WHERE v.profile_id = {profile_id} AND v.added <= {sealed}
           AND (
               SELECT true
-              FROM file AS f
+              FROM view_file AS f
               WHERE f.blob_id = v.blob_id
                 AND {passes_filters}
               LIMIT 1
@@ -239,7 +281,7 @@ FROM (
         WHERE v.profile_id = {profile_id} AND v.added > {sealed}
           AND (
               SELECT true
-              FROM file AS f
+              FROM view_file AS f
               WHERE f.blob_id = v.blob_id
                 AND {passes_filters}
               LIMIT 1
@@ -272,7 +314,7 @@ SELECT DISTINCT named.blob_id
 FROM unnest(%(groups)s::text[]) AS words
 CROSS JOIN LATERAL (
     SELECT f.blob_id
-    FROM file AS f
+    FROM view_file AS f
     WHERE f.name_terms @> words::integer[]
       AND {passes_filters}
     LIMIT %(limit)s
@@ -297,7 +339,7 @@ CROSS JOIN LATERAL (
               NOT %(narrow)s::boolean
               OR EXISTS (
                   SELECT
-                  FROM file AS f
+                  FROM view_file AS f
                   WHERE f.blob_id = s.blob_id
                     AND {passes_filters}
               )
@@ -318,7 +360,7 @@ LEFT JOIN LATERAL (
 -- The files in scope that pass the filters and have these texts; comments are scored by the query.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, b.chunk_count,
        -(b.comments <#> %(query)s::sparsevec)
-FROM file AS f
+FROM view_file AS f
 JOIN blob AS b ON b.id = f.blob_id
 WHERE f.blob_id = ANY(%(blobs)s::bigint[])
   AND {passes_filters};
