@@ -15,6 +15,10 @@ from pathlib import Path
 RACY_NS = 2_000_000_000
 
 
+# The name of a repository's files on disk, as a state that can be searched; others are commits.
+WORKTREE = "worktree"
+
+
 class FileKind(StrEnum):
     """What a file is for; decided once, when it is listed, and stored with it."""
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -36,11 +37,12 @@ from codebase_mcp.database.projects import (
     page_of_projects,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import NotFound, ProjectNotFound
+from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
 from codebase_mcp.projects.resolution import Resolver
@@ -57,7 +59,9 @@ if TYPE_CHECKING:
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
     from codebase_mcp.app.transfers import Transfers
+    from codebase_mcp.app.views import Views
     from codebase_mcp.index.backfill import Backfill
+    from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
@@ -91,6 +95,7 @@ class App:
         self, settings: Settings, database: Database, models: Models, *, only_once: bool = False
     ) -> None:
         self.settings = settings
+        self._only_once = only_once
         self.models = models
         self.database = database
         self._runs = IndexRuns(settings, database, models)
@@ -127,6 +132,18 @@ class App:
         from codebase_mcp.search.misses import Misses  # noqa: PLC0415
 
         return Misses(self.database, self.models, self._searcher)
+
+    @cached_property
+    def views(self) -> Views:
+        """Branches, tags and commits that are searched."""
+        from codebase_mcp.app.views import Views  # noqa: PLC0415
+
+        return Views(
+            self.database,
+            lambda: self._runs.commits,
+            self.freshness.selection_of,
+            only_once=self._only_once,
+        )
 
     @cached_property
     def backfill(self) -> Backfill:
@@ -200,6 +217,8 @@ class App:
         """Give everything back; the embedded database lives on while others use it."""
         await self.resolver.close()
         await self.freshness.close()
+        if "views" in vars(self):
+            await self.views.close()
         if "_misses" in vars(self):
             self._misses.close()
         await self._searcher.close()
@@ -248,7 +267,20 @@ class App:
             progress=progress,
         )
         self.freshness.forget(project)
+        if run.status != "failed":
+            run = await self._refresh_views(project, run, repository.git_branches)
         return IndexReport(run, project, source, repository, commits)
+
+    async def _refresh_views(
+        self, project: Project, run: RunResult, patterns: Sequence[str]
+    ) -> RunResult:
+        """Bring the branches that are kept up to date; an error becomes a notice of the run."""
+        try:
+            await self.views.refresh(project, run.repository_id, run.root, patterns)
+        except (IndexingFailed, InvalidInput) as error:
+            notice = f"Not all branches could be indexed: {error.message}"
+            return replace(run, notice=" ".join(filter(None, [run.notice, notice])))
+        return run
 
     async def update(
         self,
@@ -281,13 +313,16 @@ class App:
         project_id: str | None = None,
         request: Request | None = None,
         *,
+        ref: str | None = None,
         identity: Identity = ANONYMOUS,
         with_notes: bool = False,
         with_help: bool = False,
     ) -> SearchReport:
         """The places of a project that answer a question best; with what is known about them.
 
-        A weak answer comes with help, if that is asked for: why, and what to ask instead.
+        ``ref`` names what to search instead of the files on disk: branches, tags and commits,
+        separated by spaces; ``worktree`` among them is the files. A weak answer comes with help, if
+        that is asked for: why, and what to ask instead.
 
         Raises:
             ProjectNotFound: unknown, or never indexed.
@@ -297,6 +332,11 @@ class App:
         project, source = await self.resolver.resolve(project_id, identity)
         async with self.resolver.raise_not_found_if_dropped(project, source):
             request = request or Request()
+            names: Mapping[str, str] = {}
+            if ref is not None and ref != WORKTREE:
+                chosen = await self.views.choose(project, ref, request.filters.repository_id)
+                names = chosen.names
+                request = replace(request, snapshot_ids=chosen.snapshot_ids)
             answer, truth = await self.freshness.search(project, query, request)
             help_ = None
             if with_help and is_weak(answer.hits):
@@ -309,7 +349,7 @@ class App:
                 async with self.database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
         latency_ms = (time.perf_counter() - started) * 1000
-        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_)
+        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_, names)
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +22,7 @@ from codebase_mcp.database.connection import Database, ProjectTryLocks
 from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.index.refresh import Outdated, Refresher, Update
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.verify import Verifier
@@ -106,7 +107,9 @@ class Freshness:
         """
         started = time.monotonic()
         if self._budget_s:
-            await self._refresher.check(project, request.filters.repository_id)
+            await self._refresher.check(
+                project, request.filters.repository_id, request.snapshot_ids
+            )
         answer = await self._searcher.search(project, text, request)
         if self._budget_s and answer.hits:
             answer = await self._verified(project, text, request, answer, started)
@@ -127,6 +130,8 @@ class Freshness:
         """How up to date an answer from these snapshots is."""
         states = [
             await self._refresher.state_of(project, one.repository_id, one.files_pending)
+            if one.view == WORKTREE
+            else _state_of_commit(one)
             for one in snapshots
         ]
         indexed = [one.indexed_at for one in snapshots]
@@ -194,6 +199,13 @@ class Freshness:
         dropped = len(answer.hits) - len(found.hits)
         total = max(answer.total_count - dropped, len(found.hits))
         return replace(answer, hits=found.hits, total_count=total)
+
+
+def _state_of_commit(snapshot: ScopedSnapshot) -> TreeState:
+    """A commit never changes, so its snapshot is up to date once it is complete."""
+    if snapshot.files_pending or snapshot.indexed_at is None:
+        return TreeState("indexing", snapshot.files_pending)
+    return TreeState("ready", 0, datetime.now(UTC))
 
 
 def _earliest(times: Sequence[datetime | None]) -> datetime | None:

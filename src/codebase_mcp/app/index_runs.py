@@ -19,6 +19,7 @@ from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import Indexer, RunResult
+    from codebase_mcp.index.commits import CommitIndexer
     from codebase_mcp.index.pool import PreparerPool
     from codebase_mcp.index.progress import RunProgress
 
@@ -45,6 +46,13 @@ class IndexRuns:
         from codebase_mcp.index.build import Indexer  # noqa: PLC0415
 
         return Indexer(self._database, self._models, self._pool)
+
+    @cached_property
+    def commits(self) -> CommitIndexer:
+        """Makes commits searchable."""
+        from codebase_mcp.index.commits import CommitIndexer  # noqa: PLC0415
+
+        return CommitIndexer(self._database, self._models, self._pool)
 
     async def close(self) -> None:
         """Stop worker processes."""

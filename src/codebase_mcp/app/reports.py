@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class SearchReport:
     """The answer to a question, from which project, and how long it took (ms).
 
     ``notes`` are what is known about each hit, ``help`` says why the answer is weak; if that was
-    asked for.
+    asked for. ``refs`` maps commits that were searched to the refs that led to them.
     """
 
     answer: Answer
@@ -47,6 +48,7 @@ class SearchReport:
     latency_ms: float
     notes: tuple[tuple[Note, ...], ...] = ()
     help: Help | None = None
+    refs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

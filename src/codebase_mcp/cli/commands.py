@@ -48,6 +48,11 @@ def _search_options(parser: SettingsParser) -> None:
     parser.add_argument("--file-type", help="only files with this extension")
     parser.add_argument("--directory", help="only files below this directory")
     parser.add_argument(
+        "--ref",
+        action="append",
+        help="a branch, tag or commit instead of the files on disk; may be repeated",
+    )
+    parser.add_argument(
         "--context", dest="context_lines", default="0", help="lines around each result (0)"
     )
     parser.add_argument(

@@ -13,7 +13,7 @@ from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import DEFAULT, Settings
 from codebase_mcp.settings.rules import whole_number
-from codebase_mcp.tools.rules import check_directory, check_file_type, check_query
+from codebase_mcp.tools.rules import check_directory, check_file_type, check_query, check_ref
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
@@ -71,6 +71,7 @@ async def _as_json(
         "project_id": project,
         "file_type": options.file_type,
         "directory": options.directory,
+        "ref": " ".join(options.ref) if options.ref else None,
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     return await shell.call("search_code", given)
@@ -92,8 +93,11 @@ async def _report(shell: Shell, options: argparse.Namespace, project: str | None
     )
     request = Request(filters, limit=limit, explain=options.explain, by_definition=True)
     query = check_query(" ".join(options.query))
+    ref = check_ref(" ".join(options.ref), "ref") if options.ref else None
     app = await shell.app()
-    return await app.search(query, project, request, identity=shell.identity, with_help=True)
+    return await app.search(
+        query, project, request, ref=ref, identity=shell.identity, with_help=True
+    )
 
 
 def with_check_limit(settings: Settings) -> Settings:

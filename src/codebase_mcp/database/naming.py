@@ -82,6 +82,11 @@ def index_lock(repository_id: UUID) -> str:
     return f"index {repository_id}"
 
 
+def commit_lock(repository_id: UUID, commit: str) -> str:
+    """Held while the snapshot of a commit is made."""
+    return f"commit {repository_id} {commit}"
+
+
 def backfill_lock() -> str:
     """Held while a process adds the secondary model's vectors to a project."""
     return "grow"

@@ -26,7 +26,7 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile
-from codebase_mcp.source.read import Skipped, SourceText, read_source
+from codebase_mcp.source.read import Content, Skipped, SourceText
 from codebase_mcp.telemetry.calls import texts_embedded
 from codebase_mcp.telemetry.stopwatch import step
 
@@ -76,6 +76,10 @@ class RunDependencies:
     pool: PreparerPool
 
 
+ReadFiles = Callable[[Sequence[SourceFile]], Sequence[Content]]
+"""Reads some files of a listing, in the same order."""
+
+
 class Batches:
     """The batches of one run, a few of them processed concurrently."""
 
@@ -85,8 +89,8 @@ class Batches:
         project: Project,
         snapshot: Snapshot,
         model: LocalModel,
+        read: ReadFiles,
         *,
-        max_file_bytes: int,
         stored: dict[str, StoredFile],
         counts: RunCounts,
         progress: Callable[[RunProgress], None],
@@ -99,7 +103,7 @@ class Batches:
         self._snapshot = snapshot
         self._model = model
         self._job = Job(snapshot.profile.id, snapshot.generation, model)
-        self._max_file_bytes = max_file_bytes
+        self._read_files = read
         self._stored = stored
         self._counts = counts
         self._progress = progress
@@ -121,7 +125,7 @@ class Batches:
             await self._held.confirm()
             async with step("finish"), self._database.transaction(self._project) as tx:
                 await finish(tx)
-            if self._counts.chunks >= FLUSH_CHUNKS or not self._snapshot.active:
+            if self._counts.chunks >= FLUSH_CHUNKS or self._snapshot.is_rebuild:
                 async with step("finish"), self._database.transaction(self._project) as tx:
                     await store.flush_and_analyze(tx)
         except (DatabaseUnavailable, IndexingFailed) as error:
@@ -157,10 +161,7 @@ class Batches:
     ) -> tuple[list[FileRecord], dict[int, RawText]]:
         """Read files; returns their records and texts."""
         read_at_ns = time.time_ns()
-        limit = self._max_file_bytes
-        contents = await asyncio.to_thread(
-            lambda: [read_source(file, max_file_bytes=limit) for file in batch]
-        )
+        contents = await asyncio.to_thread(self._read_files, batch)
         records: list[FileRecord] = []
         texts: dict[int, RawText] = {}
         gone = []

@@ -35,6 +35,7 @@ from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.index.view import View
+from codebase_mcp.source.read import read_files
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 from codebase_mcp.telemetry.stopwatch import step
@@ -235,12 +236,13 @@ class Indexer:
         counts: RunCounts,
         record: RunRecord | None = None,
     ) -> Batches:
+        most = request.selection.max_file_bytes
         return Batches(
             self._dependencies,
             request.project,
             snapshot,
             model,
-            max_file_bytes=request.selection.max_file_bytes,
+            lambda files: read_files(files, max_file_bytes=most),
             stored=stored,
             counts=counts,
             progress=request.progress,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -149,15 +149,21 @@ class Refresher:
         self,
         project: Project,
         only: UUID | None = None,
+        snapshot_ids: Collection[int] | None = None,
         *,
         budget_s: float | None = None,
         only_check: bool = False,
     ) -> None:
-        """Update a project's index, or one repository's, as far as the budget allows."""
+        """Update the index of a project's trees as far as the budget allows.
+
+        Or of those of one repository, or of those that these snapshots are of.
+        """
         budget_s = self._budget_s if budget_s is None else budget_s
         tasks: set[asyncio.Task[None]] = set()
         for tree in await self._trees_of(project):
             if only is not None and tree.repository_id != only:
+                continue
+            if snapshot_ids is not None and tree.snapshot_id not in snapshot_ids:
                 continue
             if self._is_outdated(tree) and not only_check:
                 self._request_rebuild(project, tree)

@@ -50,6 +50,11 @@ class Snapshot:
     active: bool
     same_classifier: bool = True
 
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether it is to replace the one that is searched."""
+        return not self.active and self.view.is_worktree
+
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:

@@ -17,7 +17,7 @@ from uuid import UUID
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.index.view import WORKTREE
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.records.anchoring import AnchorSpot, Body, CodeReference, Span, body_of, missing
 from codebase_mcp.text.tokens import fold
 

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
 from codebase_mcp.search.help import NO_HINT
@@ -121,7 +122,7 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
         root = f"{roots[hit.repository_id]}/" if len(roots) > 1 else ""
-        path = printable_line(root + hit.file_path)
+        path = printable_line(root + hit.file_path + _at(report, hit.view))
         notes = report.notes[number - 1] if report.notes else ()
         blocks.append(Block(number, hit, path, _code(hit, share), _details(hit, share, notes)))
     tail = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
@@ -131,6 +132,12 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
         files = "1 more file" if left == 1 else f"{left} more files"
         tail.append(f"[{files}: limit, max_chars, directory]")
     return SearchText(tuple(head), tuple(blocks[:shown]), tuple(tail))
+
+
+def _at(report: SearchReport, view: str) -> str:
+    """Which of several states a file is of; nothing for the files on disk."""
+    is_only = len({one.view for one in report.answer.snapshots}) == 1
+    return "" if is_only or view == WORKTREE else f"@{report.refs.get(view, view[:12])}"
 
 
 def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
@@ -223,6 +230,9 @@ def _head(report: SearchReport) -> list[str]:
     """What limits the answer, if anything does."""
     truth = report.index
     head = [f'Read "{word}" as "{meant}".' for word, meant in report.answer.respelt.items()]
+    if report.refs:
+        commits = (f"{printable_line(name)} ({of[:7]})" for of, name in report.refs.items())
+        head.append(f"In {', '.join(commits)}.")
     if note := _NOTES.get(truth.state):
         pending = truth.files_pending
         head.append(note.format("1 file" if pending == 1 else f"{pending} files"))

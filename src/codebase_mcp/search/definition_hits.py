@@ -121,6 +121,7 @@ def _hit(
                 copy.ranked.candidate.path,
                 best.start_line,
                 best.end_line,
+                copy.view,
             )
             for copy in files[1:]
         ),

@@ -12,6 +12,7 @@ from itertools import groupby
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.ranking import RankedFile
 
 # The weights that decide which chunk of a file is its best: the words, as far as the file holds
@@ -64,13 +65,15 @@ class Location:
     file_path: str
     start_line: int
     end_line: int
+    view: str = WORKTREE
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One answer: a chunk of a file with the lines around it, or a definition.
 
-    ``matching_lines`` are line numbers of a definition, the best first.
+    ``matching_lines`` are line numbers of a definition, the best first. ``view`` is ``worktree`` or
+    the commit that has the file.
     """
 
     chunk_id: UUID
@@ -90,15 +93,17 @@ class Hit:
     also_at: tuple[Location, ...] = ()
     signals: Mapping[str, float] = field(default_factory=dict)
     matching_lines: tuple[int, ...] = ()
+    view: str = WORKTREE
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredFile:
-    """A ranked file with its calibrated score and the repository that it belongs to."""
+    """A ranked file with its calibrated score, and the repository and view that it belongs to."""
 
     ranked: RankedFile
     similarity: float
     repository_id: UUID
+    view: str = WORKTREE
 
 
 def first_lines(text: str, count: int) -> list[str]:
@@ -260,6 +265,7 @@ def hit_at(
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
         signals=file.ranked.weighted() if explain else {},
+        view=file.view,
     )
 
 
@@ -273,4 +279,4 @@ def chunk_id_of(content: str) -> UUID:
 
 def _location(copy: ChosenChunk, hit: Hit) -> Location:
     path = copy.file.ranked.candidate.path
-    return Location(copy.file.repository_id, path, hit.start_line, hit.end_line)
+    return Location(copy.file.repository_id, path, hit.start_line, hit.end_line, copy.file.view)

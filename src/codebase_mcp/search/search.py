@@ -407,9 +407,14 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
     odds = ranking.evidence.odds
     if odds < FLOOR:
         return []
-    repositories = {snapshot.id: snapshot.repository_id for snapshot in snapshots}
+    by_id = {snapshot.id: snapshot for snapshot in snapshots}
     return [
-        ScoredFile(file, similarity(evidence), repositories[file.candidate.snapshot_id])
+        ScoredFile(
+            file,
+            similarity(evidence),
+            by_id[file.candidate.snapshot_id].repository_id,
+            by_id[file.candidate.snapshot_id].view,
+        )
         for file, evidence in zip(ranking.files, file_evidence(ranking.files, odds), strict=True)
         if file.candidate.evidence.chunk_count
         and (evidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)

@@ -71,7 +71,7 @@ WITH searched AS (
     WHERE term = ANY(%(terms)s::integer[])
     UNION ALL
     SELECT wanted.term, c.sign
-    FROM unnest(%(terms)s::integer[]) AS wanted (term)
+    FROM (SELECT DISTINCT unnest(%(terms)s::integer[])) AS wanted (term)
     JOIN chunks AS c ON c.terms @> ARRAY[wanted.term]
     UNION ALL
     SELECT -1, sign

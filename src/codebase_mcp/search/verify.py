@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.model import RACY_NS, FileKind, SourceFile
+from codebase_mcp.model import RACY_NS, WORKTREE, FileKind, SourceFile
 from codebase_mcp.search.hits import Hit, Location
 from codebase_mcp.source.read import SourceText, read_source
 
@@ -45,12 +45,15 @@ class Verifier:
         self._cache: dict[tuple[object, ...], _Times] = {}
 
     def verify(self, hits: Sequence[Hit], roots: Mapping[UUID, Path]) -> Verified:
-        """Which hits are still true. Hits of repositories that are not on this machine are kept."""
+        """Which hits are still true.
+
+        Hits of repositories that are not on this machine are kept, and those of commits.
+        """
         here = {of: root for of, root in roots.items() if root.is_dir()}
         verified = Verified()
         read: dict[Path, list[str] | None] = {}
         for hit in hits:
-            root = here.get(hit.repository_id)
+            root = here.get(hit.repository_id) if hit.view == WORKTREE else None
             text = hit.context_before + hit.content + hit.context_after
             first = hit.start_line - len(split_lines(hit.context_before))
             if root is not None and not self._is_there(root, hit.file_path, first, text, read):
@@ -73,7 +76,7 @@ class Verifier:
         read: dict[Path, list[str] | None],
     ) -> bool:
         root = roots.get(copy.repository_id)
-        if root is None:
+        if root is None or copy.view != WORKTREE:
             return True
         return self._is_there(root, copy.file_path, copy.start_line, hit.content, read)
 

@@ -444,9 +444,9 @@ SETTINGS = (
         "CODEBASE_MCP_GIT_BRANCHES",
         lambda: (),
         BRANCHES,
-        "Branches to read; checked now, used by the git tools of a later version.",
+        "Branches that an index run makes searchable, and keeps so; others when they are asked for.",
         section="Repository",
         keys=("git.branches",),
-        default_words="what is checked out",
+        default_words="none",
     ),
 )

@@ -1,6 +1,6 @@
-"""Reads the text of a file.
+"""Reads the text of files, on disk or in git's objects.
 
-Opens one listed file, without following links or blocking on pipes, and returns its text or the
+Opens a listed file without following links or blocking on pipes, and returns its text or the
 reason why there is none. Safe to call from worker processes.
 """
 
@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
@@ -21,6 +22,8 @@ from codebase_mcp.source.classify import (
     language_of_shebang,
     refine_kind,
 )
+from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_objects import Unread, read_blobs
 
 BINARY = "Binary file not supported"
 TOO_LARGE = "File exceeds size limit"
@@ -61,9 +64,10 @@ class Skipped:
     reason: str
 
 
-def read_source(
-    file: SourceFile, *, max_file_bytes: int = 1 << 20
-) -> SourceText | FileFailure | Skipped:
+Content = SourceText | FileFailure | Skipped
+
+
+def read_source(file: SourceFile, *, max_file_bytes: int = 1 << 20) -> Content:
     """The content of a listed file, or the reason not to index it.
 
     A file that is gone or no longer a regular file is skipped; the next listing shows its state.
@@ -79,7 +83,36 @@ def read_source(
     return _as_text(file, data)
 
 
-def _as_text(file: SourceFile, data: bytes) -> SourceText | FileFailure | Skipped:
+def read_files(files: Iterable[SourceFile], *, max_file_bytes: int) -> list[Content]:
+    """The content of each file."""
+    return [read_source(file, max_file_bytes=max_file_bytes) for file in files]
+
+
+def read_objects(
+    repository: GitRepository,
+    files: Sequence[tuple[SourceFile, str]],
+    *,
+    max_file_bytes: int,
+) -> list[Content]:
+    """The content of files of a commit, each given with the hash of its git object.
+
+    Raises:
+        IndexingFailed: git cannot read them.
+    """
+    found = read_blobs(repository, [object_id for _, object_id in files], max_file_bytes)
+    return [
+        _as_text(file, data) if isinstance(data, bytes) else _unread_object(file, data)
+        for (file, _), (_, data) in zip(files, found, strict=True)
+    ]
+
+
+def _unread_object(file: SourceFile, reason: Unread) -> FileFailure | Skipped:
+    if reason is Unread.TOO_LARGE:
+        return _refused(file, TOO_LARGE, "too_large")
+    return _refused(file, f"Its object in git is {reason.value}", "unreadable")
+
+
+def _as_text(file: SourceFile, data: bytes) -> Content:
     try:
         text = decode(data)
     except UnicodeDecodeError:

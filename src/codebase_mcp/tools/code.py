@@ -200,7 +200,7 @@ class SearchCode(Arguments):
     ref: Annotated[
         str | None,
         REF,
-        Field(description='Only "worktree", the default.'),
+        Field(description="A branch, tag or commit instead of the files on disk."),
     ] = None
     max_chars: Annotated[
         int | None,
@@ -261,6 +261,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         arguments.query,
         arguments.project_id,
         request,
+        ref=arguments.ref,
         identity=caller.identity,
         with_notes=arguments.with_notes,
         with_help=True,

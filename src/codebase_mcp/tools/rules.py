@@ -15,6 +15,7 @@ from codebase_mcp.values import require_storable
 PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
 FILE_TYPE_PATTERN = "^[a-zA-Z0-9]+$"
 MAX_QUERY_CHARS = 500
+MAX_REF_CHARS = 1_000
 MAX_DIRECTORY_CHARS = 500
 MAX_NAME_CHARS = 200
 MAX_SESSION_ID_CHARS = 200
@@ -204,14 +205,15 @@ def check_directory(directory: str | None, field: str = "directory") -> str | No
 
 
 def check_ref(ref: str, field: str) -> str:
-    """Which state of the code to search: only the working tree is indexed."""
-    if ref == "worktree":
-        return ref
+    """Which states of the code to search: names separated by spaces, or a range."""
+    wanted = " ".join(ref.split())
+    if wanted and len(wanted) <= MAX_REF_CHARS and wanted.isprintable():
+        return wanted
     raise InvalidInput.of(
         field,
         ref[:200],
-        f'Only the working tree is indexed: ref must be "worktree", got "{ref[:200]}"',
-        rule="worktree",
+        f"Not a branch, a tag or a commit: {ref[:200]!r}",
+        rule=f"1 to {MAX_REF_CHARS} printable characters",
         hint="Leave ref out to search the files as they are on disk.",
     )
 
@@ -228,5 +230,5 @@ NAME = Limits(check_name, minLength=1, maxLength=MAX_NAME_CHARS)
 REPOSITORY_ID = Limits(check_repository_id)
 FILE_TYPE = Limits(check_file_type, pattern=FILE_TYPE_PATTERN)
 DIRECTORY = Limits(check_directory, maxLength=MAX_DIRECTORY_CHARS)
-REF = Limits(check_ref)
+REF = Limits(check_ref, minLength=1, maxLength=MAX_REF_CHARS)
 TAGS = Limits(check_tags, maxItems=MAX_TAGS)

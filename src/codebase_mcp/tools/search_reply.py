@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, PrivateAttr
 
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.fields import NoteReply, note_replies
 from codebase_mcp.tools.reply import Reply, as_text
 from codebase_mcp.tools.search_help import HelpReply, help_reply
@@ -58,6 +59,7 @@ class CodeResult(BaseModel):
     file_kind: str
     more_in_file: list[OtherPlace] = Field(default=[])
     also_at: list[SameText] = Field(default=[])
+    commit: str | None = Field(default=None, description="With ref: the commit that has it.")
     signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
 
@@ -106,6 +108,7 @@ class SearchReply(Reply):
     latency_ms: float = 0.0
     project_source: str = Field(default="", description="Where the project came from.")
     repositories: dict[str, RepositoryName] = Field(default={})
+    refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
     index: IndexState | None = None
     truncated: bool = Field(default=False, description="Cut to max_chars.")
     second_tier: Literal["used", "away"] | None = Field(
@@ -147,6 +150,8 @@ def full_reply(report: SearchReport) -> SearchReply:
         },
         index=_index_state(report.index),
     )
+    if report.refs:
+        reply.refs = dict(report.refs)
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
     if answer.secondary_model is not None:
@@ -262,6 +267,8 @@ def _result(hit: Hit) -> CodeResult:
         result.also_at = [
             SameText.model_validate(place, from_attributes=True) for place in hit.also_at
         ]
+    if hit.view != WORKTREE:
+        result.commit = hit.view
     if hit.signals:
         result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
     return result

@@ -1,0 +1,315 @@
+"""Which snapshots does a ref mean? Commits become searchable when they are asked for.
+
+A ref is a branch, a tag, a commit, or ``worktree``, the files on disk. Git says which commit it
+means, at most once a second. A commit that is not indexed yet is indexed first, as far as a time
+budget allows; the rest follows in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.index.refs import (
+    forget_refs,
+    keep_only,
+    load_commits,
+    load_refs,
+    remember_ref,
+)
+from codebase_mcp.index.trees import Tree, load_trees
+from codebase_mcp.model import WORKTREE
+from codebase_mcp.source.git_directory import GitRepository, git_repository_at
+from codebase_mcp.source.git_refs import Ref, list_refs, resolve_commit
+from codebase_mcp.source.selection import Selection
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.commits import CommitIndexer, CommitRun
+
+log = logging.getLogger(__name__)
+
+# For how long an answer of git is valid.
+FRESH_S = 1.0
+
+# How long a search waits for a commit to be indexed.
+BUDGET_S = 10.0
+
+# How many branches are kept searchable.
+MAX_KEPT = 1_000
+
+# How many refs one search may name.
+MAX_REFS = 8
+
+_RULE = f"worktree, a branch, a tag or a commit; up to {MAX_REFS}, separated by spaces"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenViews:
+    """The snapshots that refs mean; ``names`` maps commits to the refs that led to them."""
+
+    snapshot_ids: tuple[int, ...]
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """A commit of a repository, and the ref that led to it."""
+
+    tree: Tree
+    repository: GitRepository | None
+    name: str
+    commit: str
+
+
+@dataclass(slots=True)
+class _Cached:
+    views: ChosenViews
+    at: float = field(default_factory=time.monotonic)
+
+
+class Views:
+    """Finds the snapshots of refs, and has missing ones made.
+
+    ``indexer`` is asked for when a commit has to be indexed; ``selection_of`` says which files of a
+    repository are listed. With ``only_once`` a search waits for commits as long as it takes.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        indexer: Callable[[], CommitIndexer],
+        selection_of: Callable[[Path], Selection],
+        *,
+        only_once: bool = False,
+    ) -> None:
+        self._database = database
+        self._indexer = indexer
+        self._selection_of = selection_of
+        self._only_once = only_once
+        self._cache: dict[tuple[str, str, UUID | None], _Cached] = {}
+        self._runs: dict[tuple[str, UUID, str], asyncio.Task[CommitRun]] = {}
+
+    async def close(self) -> None:
+        """Cancel what is being indexed; the next search goes on with it."""
+        tasks = list(self._runs.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def forget(self) -> None:
+        """Ask git again with the next search."""
+        self._cache.clear()
+
+    async def choose(
+        self, project: Project, ref: str, repository_id: UUID | None = None
+    ) -> ChosenViews:
+        """The snapshots that some refs mean, separated by spaces, in all repositories or in one.
+
+        Raises:
+            InvalidInput: no repository has such a ref, or there are too many refs.
+            IndexingFailed, DatabaseUnavailable: a commit could not be indexed.
+        """
+        key = project.schema_name, ref, repository_id
+        cached = self._cache.get(key)
+        if cached is not None and time.monotonic() - cached.at < FRESH_S:
+            return cached.views
+        names = list(dict.fromkeys(ref.split()))
+        if not 0 < len(names) <= MAX_REFS:
+            message = f"ref names {len(names)} states"
+            raise InvalidInput.of("ref", ref, message, rule=_RULE)
+        async with self._database.transaction(project, readonly=True) as tx:
+            trees = [
+                tree
+                for tree in await load_trees(tx)
+                if repository_id is None or tree.repository_id == repository_id
+            ]
+        with_files = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
+        meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
+        ids, is_complete = await self._snapshots(project, meant)
+        views = ChosenViews(
+            tuple(dict.fromkeys([*with_files, *ids])), {one.commit: one.name for one in meant}
+        )
+        if is_complete:
+            self._cache = {
+                k: c for k, c in self._cache.items() if c.at > time.monotonic() - FRESH_S
+            }
+            self._cache[key] = _Cached(views)
+        return views
+
+    async def index(
+        self,
+        project: Project,
+        repository_id: UUID,
+        root: Path,
+        names: Sequence[str],
+        *,
+        is_kept: bool = False,
+    ) -> list[CommitRun]:
+        """Index what some refs of a repository mean; ``is_kept`` ones stay searchable.
+
+        Raises:
+            InvalidInput: there is no such ref.
+            IndexingFailed: a commit could not be indexed.
+        """
+        async with self._database.transaction(project, readonly=True) as tx:
+            tree = next(t for t in await load_trees(tx) if t.repository_id == repository_id)
+        repository = await asyncio.to_thread(git_repository_at, root)
+        if repository is None:
+            message = f"{root} is not in a git repository"
+            raise InvalidInput.of("branches", list(names), message, rule="branches of a repository")
+        runs = []
+        for name in names:
+            commit = await asyncio.to_thread(resolve_commit, repository, name, field="branches")
+            one = _Meant(tree, repository, name, commit)
+            await self._remember(project, one, is_kept=is_kept)
+            runs.append(await self._run(project, one))
+        return runs
+
+    async def refresh(
+        self, project: Project, repository_id: UUID, root: Path, patterns: Sequence[str]
+    ) -> None:
+        """Have the branches that are kept follow their refs, and forget refs that vanished.
+
+        Kept are those whose names match a pattern, at most ``MAX_KEPT``, the newest ones.
+
+        Raises:
+            IndexingFailed: git cannot list the refs, or a commit could not be indexed.
+        """
+        async with self._database.transaction(project, readonly=True) as tx:
+            stored = await load_refs(tx, repository_id)
+        if not patterns and not stored:
+            return
+        repository = await asyncio.to_thread(git_repository_at, root)
+        if repository is None:
+            return
+        kept = _matching(await asyncio.to_thread(list_refs, repository), patterns)
+        gone = [ref.name for ref in stored if not await _exists(repository, ref.name)]
+        async with self._database.transaction(project) as tx:
+            await keep_only(tx, repository_id, kept)
+        await self.index(project, repository_id, root, kept, is_kept=True)
+        async with self._database.transaction(project) as tx:
+            await forget_refs(tx, repository_id, gone)
+
+    async def _meant(
+        self, project: Project, trees: Sequence[Tree], names: Sequence[str]
+    ) -> list[_Meant]:
+        """The commits that some names mean; each must mean one in some repository."""
+        found: list[_Meant] = []
+        for name in names:
+            errors: list[InvalidInput] = []
+            here = len(found)
+            for tree in trees:
+                try:
+                    found.append(await self._resolved(project, tree, name))
+                except InvalidInput as error:
+                    errors.append(error)
+            if len(found) == here and trees:
+                raise errors[0]
+        return found
+
+    async def _resolved(self, project: Project, tree: Tree, name: str) -> _Meant:
+        repository = await asyncio.to_thread(git_repository_at, tree.root)
+        if repository is not None:
+            commit = await asyncio.to_thread(resolve_commit, repository, name)
+            return _Meant(tree, repository, name, commit)
+        # The files are not on this machine: what was asked for elsewhere can be searched.
+        async with self._database.transaction(project, readonly=True) as tx:
+            stored = await load_refs(tx, tree.repository_id)
+        for ref in stored:
+            if name in (ref.name, ref.commit):
+                return _Meant(tree, None, name, ref.commit)
+        known = ", ".join(ref.name for ref in stored[:MAX_REFS])
+        raise InvalidInput.of(
+            "ref",
+            name,
+            f"{tree.root} is not a git repository on this machine, and {name!r} was not indexed",
+            rule=_RULE,
+            hint=f"Indexed: {known}." if known else "Leave ref out to search the files.",
+        )
+
+    async def _snapshots(self, project: Project, meant: Sequence[_Meant]) -> tuple[list[int], bool]:
+        """The snapshots of commits, and whether all are complete; missing ones are made."""
+        tasks = []
+        for one in meant:
+            await self._remember(project, one)
+            if one.repository is not None and not await self._is_complete(project, one):
+                tasks.append(self._start(project, one))
+        if tasks:
+            timeout = None if self._only_once else BUDGET_S
+            done, _ = await asyncio.wait(tasks, timeout=timeout)
+            for task in done:
+                task.result()
+        ids = []
+        is_complete = True
+        async with self._database.transaction(project, readonly=True) as tx:
+            for one in meant:
+                stored = (await load_commits(tx, one.tree.repository_id)).get(one.commit)
+                if stored is None:
+                    is_complete = False
+                    continue
+                ids.append(stored.snapshot_id)
+                is_complete = is_complete and stored.is_complete
+        return ids, is_complete
+
+    async def _is_complete(self, project: Project, one: _Meant) -> bool:
+        async with self._database.transaction(project, readonly=True) as tx:
+            stored = (await load_commits(tx, one.tree.repository_id)).get(one.commit)
+        return stored is not None and stored.is_complete
+
+    async def _remember(self, project: Project, one: _Meant, *, is_kept: bool = False) -> None:
+        async with self._database.transaction(project) as tx:
+            await remember_ref(tx, one.tree.repository_id, one.name, one.commit, is_kept=is_kept)
+
+    def _start(self, project: Project, one: _Meant) -> asyncio.Task[CommitRun]:
+        """The task that indexes a commit; several searches may wait for the same."""
+        key = project.schema_name, one.tree.repository_id, one.commit
+        task = self._runs.get(key)
+        if task is None:
+            task = self._runs[key] = asyncio.create_task(self._run(project, one))
+            task.add_done_callback(lambda ended: self._ended(key, ended))
+        return task
+
+    def _ended(self, key: tuple[str, UUID, str], task: asyncio.Task[CommitRun]) -> None:
+        self._runs.pop(key, None)
+        if not task.cancelled() and isinstance(error := task.exception(), CodebaseError):
+            log.warning("Cannot index commit %s: %s", key[2], error.message)
+
+    async def _run(self, project: Project, one: _Meant) -> CommitRun:
+        assert one.repository is not None
+        selection = await asyncio.to_thread(self._selection_of, one.tree.root)
+        run = await self._indexer().run(
+            project, one.tree.repository_id, one.repository, one.commit, selection
+        )
+        async with self._database.transaction(project) as tx:
+            await forget_refs(tx, one.tree.repository_id)
+        return run
+
+
+def _matching(refs: Sequence[Ref], patterns: Sequence[str]) -> list[str]:
+    """The branches that match a pattern, the newest first; remote ones also without the remote."""
+    found = []
+    for ref in sorted(refs, key=lambda one: -one.committed_at):
+        names = [ref.name]
+        if ref.kind == "remote":
+            names.append(ref.name.partition("/")[2])
+        if ref.kind != "tag" and any(fnmatchcase(n, p) for n in names for p in patterns):
+            found.append(ref.name)
+    return found[:MAX_KEPT]
+
+
+async def _exists(repository: GitRepository, name: str) -> bool:
+    try:
+        await asyncio.to_thread(resolve_commit, repository, name)
+    except InvalidInput:
+        return False
+    return True

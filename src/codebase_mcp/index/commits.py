@@ -1,0 +1,253 @@
+"""How does a commit become searchable?
+
+Its files are listed from git's objects and compared by hash with what is stored. Only content that
+is not stored is read and embedded. A commit that differs little from another one gets a snapshot
+that stores the differences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from codebase_mcp.database.connection import Database, HeldLocks, Transaction
+from codebase_mcp.database.naming import commit_lock
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.models import Models
+from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.errors import CodebaseError, IndexingFailed
+from codebase_mcp.index import store
+from codebase_mcp.index.batches import Batches, ReadFiles, RunCounts, RunDependencies
+from codebase_mcp.index.commit_plan import (
+    MAX_DIFFERENT_SHARE,
+    CommitPlan,
+    Hashes,
+    plan_commit,
+    share_of_same,
+)
+from codebase_mcp.index.identity import PROGRAM_VERSION
+from codebase_mcp.index.plan import Plan
+from codebase_mcp.index.pool import PreparerPool
+from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.store import Snapshot
+from codebase_mcp.index.view import View
+from codebase_mcp.model import SourceFile
+from codebase_mcp.source.classify import CLASSIFY_VERSION
+from codebase_mcp.source.commit_listing import CommitListing, list_files_at
+from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.read import Content, read_objects
+from codebase_mcp.source.selection import Selection
+from codebase_mcp.telemetry.stopwatch import step
+
+_SQL = load_queries("codebase_mcp.index", "commits.sql")
+
+# How many snapshots are compared to find the base of a new one.
+_MAX_BASES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRun:
+    """What indexing a commit did: files read, chunks embedded, files that failed."""
+
+    snapshot_id: int
+    files_read: int
+    chunks_created: int
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    project: Project
+    repository_id: UUID
+    repository: GitRepository
+    commit: str
+    selection: Selection
+
+    @property
+    def view(self) -> View:
+        return View(self.repository_id, self.commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """The snapshot of the working tree; ``is_source`` if its rows can be copied."""
+
+    id: int
+    generation: int
+    profile: Profile
+    is_source: bool
+
+
+class CommitIndexer:
+    """Makes commits of indexed repositories searchable."""
+
+    def __init__(self, database: Database, models: Models, pool: PreparerPool) -> None:
+        self._database = database
+        self._dependencies = RunDependencies(database, models, pool)
+
+    async def run(
+        self,
+        project: Project,
+        repository_id: UUID,
+        repository: GitRepository,
+        commit: str,
+        selection: Selection,
+        *,
+        progress: Callable[[RunProgress], None] = lambda _: None,
+    ) -> CommitRun:
+        """Make the snapshot of a commit complete; a complete one is left as it is.
+
+        Raises:
+            IndexingFailed: the repository is not indexed, its index is of another version, or git
+                cannot read the commit. What was stored is used by the next run.
+            DatabaseUnavailable, EmbeddingUnavailable: as for other runs.
+        """
+        request = _Request(project, repository_id, repository, commit, selection)
+        lock = commit_lock(repository_id, commit)
+        async with self._database.session_locks(project, [lock]) as held:
+            async with self._database.transaction(project, readonly=True) as tx:
+                active = await self._active(tx, repository_id)
+                stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
+            if stored is not None and stored[2]:
+                return CommitRun(stored[0], 0, 0, ())
+            with step("list"):
+                listing = await asyncio.to_thread(list_files_at, repository, commit, selection)
+            async with step("plan"), self._database.transaction(project) as tx:
+                snapshot, plan = await _prepare(tx, request, listing, active)
+            return await self._read(request, held, listing, snapshot, plan, progress)
+
+    async def _active(self, tx: Transaction, repository_id: UUID) -> _Active:
+        row = await tx.fetch_one(_SQL["active"], repository_id=repository_id)
+        if row is None:
+            raise IndexingFailed(
+                "The repository is not indexed", hint="Call index_repository first."
+            )
+        profile = Profile.from_row(row[4:])
+        models = self._dependencies.models
+        if models.is_outdated(profile, PROGRAM_VERSION) or profile.is_newer(PROGRAM_VERSION):
+            raise IndexingFailed(
+                "Another version of this program made the index",
+                hint="Commits can be indexed once the index has been rebuilt.",
+            )
+        is_source = row[2] == CLASSIFY_VERSION
+        return _Active(row[0], row[1], profile, is_source)
+
+    async def _read(  # noqa: PLR0917
+        self,
+        request: _Request,
+        held: HeldLocks,
+        listing: CommitListing,
+        snapshot: Snapshot,
+        plan: CommitPlan,
+        progress: Callable[[RunProgress], None],
+    ) -> CommitRun:
+        """Read what is not stored, and finish the snapshot."""
+        whole = Plan(plan.to_read, (), plan.unchanged, plan.failures)
+        counts = RunCounts.of(listing.listing, whole)
+        batches = Batches(
+            self._dependencies,
+            request.project,
+            snapshot,
+            await self._dependencies.models.of_index(snapshot.profile),
+            _reader(request, listing.object_ids),
+            stored={},
+            counts=counts,
+            progress=progress,
+            held=held,
+        )
+        error: CodebaseError | None = await batches.run(
+            whole, lambda tx: _finish(tx, snapshot, counts)
+        )
+        if error is not None:
+            raise error
+        failures = tuple(sorted(str(failure) for failure in counts.failures))
+        return CommitRun(snapshot.id, len(plan.to_read), counts.chunks, failures)
+
+
+def _reader(request: _Request, object_ids: Mapping[str, str]) -> ReadFiles:
+    """Reads files of a commit."""
+
+    def read(files: Sequence[SourceFile]) -> list[Content]:
+        wanted = [(file, object_ids[file.path]) for file in files]
+        most = request.selection.max_file_bytes
+        return read_objects(request.repository, wanted, max_file_bytes=most)
+
+    return read
+
+
+async def _prepare(
+    tx: Transaction, request: _Request, listing: CommitListing, active: _Active
+) -> tuple[Snapshot, CommitPlan]:
+    """The snapshot to write to, with all that need not be read, and a plan for the rest."""
+    await tx.lock(store.WRITE_LOCK)
+    own: Hashes = {}
+    base_id: int | None = None
+    base: Hashes = {}
+    row = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
+    if row is not None and row[3] != CLASSIFY_VERSION:
+        await tx.execute(_SQL["drop"], id=row[0])
+        row = None
+    if row is None:
+        base_id, base = await _choose_base(tx, request, listing, active)
+        row = await tx.fetch_one(
+            _SQL["create"],
+            **request.view.parameters(),
+            generation=active.generation,
+            profile_id=active.profile.id,
+            classifier=CLASSIFY_VERSION,
+            base_id=base_id,
+        )
+        assert row is not None
+    else:
+        own = await _hashes(tx, row[0])
+        base_id = row[1]
+        base = {} if base_id is None else await _hashes(tx, base_id)
+    snapshot = Snapshot(row[0], request.view, active.generation, active.profile, active=False)
+    others = {active.id: await _hashes(tx, active.id)} if active.is_source else {}
+    plan = plan_commit(listing, own, base, others)
+    if plan.removed:
+        await store.forget_files(tx, snapshot, plan.removed)
+    await tx.execute(_SQL["replace_rows"], id=snapshot.id, paths=list(plan.replaced))
+    for source, paths in plan.copied.items():
+        await tx.execute(_SQL["copy_rows"], id=snapshot.id, source=source, paths=list(paths))
+    await store.start_run(tx, snapshot, len(plan.to_read))
+    return snapshot, plan
+
+
+async def _choose_base(
+    tx: Transaction, request: _Request, listing: CommitListing, active: _Active
+) -> tuple[int | None, Hashes]:
+    """The stored commit with the most files in common, unless too few are."""
+    rows = await tx.fetch_all(
+        _SQL["possible_bases"],
+        repository_id=request.repository_id,
+        generation=active.generation,
+        profile_id=active.profile.id,
+        classifier=CLASSIFY_VERSION,
+        most=_MAX_BASES,
+    )
+    best: tuple[int | None, Hashes] = (None, {})
+    best_share = 1 - MAX_DIFFERENT_SHARE
+    for (snapshot_id,) in rows:
+        hashes = await _hashes(tx, snapshot_id)
+        share = share_of_same(listing, hashes)
+        if share > best_share:
+            best, best_share = (snapshot_id, hashes), share
+    return best
+
+
+async def _hashes(tx: Transaction, snapshot_id: int) -> Hashes:
+    return dict(await tx.fetch_all(_SQL["hashes"], id=snapshot_id))
+
+
+async def _finish(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
+    await tx.execute(
+        _SQL["finish"],
+        id=snapshot.id,
+        skipped=json.dumps(dict(counts.skipped)),
+        failures=json.dumps([[failure.path, failure.reason] for failure in counts.failures]),
+    )

@@ -1,0 +1,70 @@
+-- name: active
+-- The snapshot of the working tree, whose model and generation the snapshots of commits share.
+SELECT s.id, s.generation, s.classifier, s.indexed_at IS NOT NULL, p.id, p.fingerprint, p.model,
+       p.dimension, p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
+FROM snapshot AS s
+JOIN profile AS p ON p.id = s.profile_id
+WHERE s.repository_id = %(repository_id)s AND s.active;
+
+-- name: commit_snapshot
+-- The snapshot of a commit, and whether it is complete.
+SELECT id, base_id, indexed_at IS NOT NULL, classifier
+FROM snapshot
+WHERE repository_id = %(repository_id)s AND view = %(view)s;
+
+-- name: possible_bases
+-- Complete snapshots of commits that have no base themselves, the newest first.
+SELECT id
+FROM snapshot
+WHERE repository_id = %(repository_id)s AND view <> 'worktree' AND base_id IS NULL
+  AND generation = %(generation)s AND profile_id = %(profile_id)s AND classifier = %(classifier)s
+  AND indexed_at IS NOT NULL
+ORDER BY id DESC
+LIMIT %(most)s;
+
+-- name: hashes
+-- The hash of each file's content in one snapshot, without what it takes over from a base.
+SELECT f.path, encode(b.hash, 'hex')
+FROM file AS f
+JOIN blob AS b ON b.id = f.blob_id
+WHERE f.snapshot_id = %(id)s;
+
+-- name: create
+-- A new, empty snapshot of a commit.
+INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier, base_id)
+VALUES (%(repository_id)s, %(view)s, %(generation)s, %(profile_id)s, false, %(classifier)s, %(base_id)s)
+RETURNING id;
+
+-- name: drop
+-- A snapshot that another version of the classifier made.
+DELETE FROM snapshot
+WHERE id = %(id)s;
+
+-- name: copy_rows
+-- The same files as in another snapshot.
+INSERT INTO file (snapshot_id, path, blob_id, size, mtime_ns, ctime_ns, language, extension, kind, name_terms)
+SELECT %(id)s, path, blob_id, size, 0, 0, language, extension, kind, name_terms
+FROM file
+WHERE snapshot_id = %(source)s AND path = ANY(%(paths)s::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: replace_rows
+-- The paths that a snapshot does not take over from its base.
+INSERT INTO replaced_file (snapshot_id, path)
+SELECT %(id)s, unnest(%(paths)s::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: finish
+-- The snapshot equals the commit, but for the failures.
+UPDATE snapshot
+SET files_pending = 0,
+    skipped = %(skipped)s::text::jsonb,
+    failures = %(failures)s::text::jsonb,
+    indexed_at = now(),
+    version = gen_random_uuid(),
+    median_depth = coalesce((
+        SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY length(path) - length(replace(path, '/', '')))
+        FROM view_file
+        WHERE snapshot_id = %(id)s
+    ), 0)
+WHERE id = %(id)s;

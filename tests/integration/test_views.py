@@ -1,0 +1,224 @@
+"""Any branch, tag or commit can be searched, and its answers are its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import codebase_mcp
+from codebase_mcp.app.app import App
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.projects.identity import ANONYMOUS
+from codebase_mcp.search import memory_indexes
+from codebase_mcp.search.search import Request
+from codebase_mcp.settings.loading import Settings
+
+PACKAGE = Path(codebase_mcp.__file__).parent
+
+QUERIES = [
+    "where are failed requests retried",
+    "how is a vector stored in the database",
+    "parse_query",
+    "Searcher",
+    "return the value of self for each",
+    "supervisor",
+    "quuxify",
+    "zebra stripes are counted",
+]
+
+
+@pytest.fixture(autouse=True)
+def loads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies in memory are made without waiting for a quiet moment."""
+    monkeypatch.setattr(memory_indexes, "QUIET_S", 0.0)
+    monkeypatch.setattr(memory_indexes, "_LOAD_SHARE", 1.0)
+
+
+@pytest.fixture
+async def by_database(settings: Settings) -> AsyncIterator[App]:
+    """Another process of the product, which keeps nothing in memory."""
+    async with await App.open(replace(settings, search_memory_mb=0)) as app:
+        yield app
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Run git as somebody who works in the repository."""
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", "-C", str(root), *who, *arguments], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def commit_all(root: Path, message: str) -> str:
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "--allow-empty", "-m", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def branches(tmp_path: Path) -> Path:
+    """A real repository with a branch that changes, adds, renames and deletes files."""
+    root = tmp_path / "work"
+    ignored = shutil.ignore_patterns("__pycache__", "builtin", "migrations")
+    for room in ("search", "index", "database"):
+        shutil.copytree(PACKAGE / room, root / room, ignore=ignored)
+    git(root, "init", "-q", "-b", "main")
+    commit_all(root, "first")
+    git(root, "checkout", "-q", "-b", "feature")
+    for name in ("search/query.py", "index/plan.py"):
+        file = root / name
+        file.write_text(file.read_text() + "\n\ndef quuxify(zebra):\n    return zebra.stripes\n")
+    (root / "search/zebra.py").write_text("def count_stripes(zebra):\n    return zebra.stripes\n")
+    (root / "search/fusion.py").unlink()
+    (root / "index/pace.py").rename(root / "database/pacing.py")
+    (root / "database/supervisor.py").write_text("def supervise():\n    pass\n")
+    commit_all(root, "zebras")
+    git(root, "checkout", "-q", "main")
+    return root
+
+
+def clone_at(root: Path, ref: str, to: Path) -> Path:
+    git(root, "clone", "-q", str(root), str(to))
+    git(to, "checkout", "-q", ref)
+    return to
+
+
+async def answers(app: App, project_id: str, ref: str | None) -> list[list[tuple[str, int, float]]]:
+    """What is found for each query: paths, lines and scores."""
+    found = []
+    for query in QUERIES:
+        report = await app.search(query, project_id, Request(limit=20), ref=ref)
+        found.append(
+            [(hit.file_path, hit.start_line, hit.similarity_score) for hit in report.answer.hits]
+        )
+    return found
+
+
+async def test_a_branch_is_searched_as_if_it_alone_were_indexed(
+    app: App, by_database: App, branches: Path, project_id: str, tmp_path: Path
+) -> None:
+    fresh = f"{project_id}-fresh"
+    await app.index(branches, project_id)
+    await app.index(clone_at(branches, "feature", tmp_path / "fresh"), fresh)
+    try:
+        wanted = await answers(by_database, fresh, None)
+        assert await answers(by_database, project_id, "feature") == wanted
+        assert wanted != await answers(by_database, project_id, None)
+        await app.search("anything", project_id, ref="feature")
+        await app.memory_indexes.wait_idle()
+        assert await answers(app, project_id, "feature") == wanted
+    finally:
+        await app.drop_project(fresh)
+
+
+async def test_the_working_tree_is_searched_as_if_no_branch_were_indexed(
+    app: App, by_database: App, branches: Path, project_id: str
+) -> None:
+    await app.index(branches, project_id)
+    before = await answers(by_database, project_id, None)
+    await app.search("anything", project_id, ref="feature")
+    assert await answers(by_database, project_id, None) == before
+    await app.memory_indexes.wait_idle()
+    assert await answers(app, project_id, None) == before
+
+
+async def rows(app: App, project_id: str, statement: str) -> int:
+    async with app.enter(project_id, readonly=True) as here:
+        row = await here.tx.fetch_one(statement)  # type: ignore[arg-type]
+    assert row is not None
+    count: int = row[0]
+    return count
+
+
+async def test_only_what_a_second_branch_changes_is_stored(
+    app: App, branches: Path, project_id: str
+) -> None:
+    await app.index(branches, project_id)
+    await app.search("anything", project_id, ref="main")
+    blobs = await rows(app, project_id, "SELECT count(*) FROM blob")
+    files = await rows(app, project_id, "SELECT count(*) FROM file")
+    await app.search("anything", project_id, ref="feature")
+    # Two changed files, one new, one emptied; a renamed one has a text that is stored.
+    assert await rows(app, project_id, "SELECT count(*) FROM blob") == blobs + 4
+    assert await rows(app, project_id, "SELECT count(*) FROM file") == files + 5
+
+
+async def test_tags_commits_and_ancestors_can_be_named(
+    app: App, branches: Path, project_id: str
+) -> None:
+    git(branches, "tag", "-a", "v1", "-m", "first", "feature")
+    commit = git(branches, "rev-parse", "feature")
+    await app.index(branches, project_id)
+    for ref in ("v1", commit, commit[:8], "heads/feature"):
+        report = await app.search("count_stripes", project_id, ref=ref)
+        assert report.answer.hits[0].file_path == "search/zebra.py"
+        assert report.answer.hits[0].view == commit
+        assert report.index.state == "ready"
+    report = await app.search("count_stripes", project_id, ref="feature~1")
+    assert not [hit for hit in report.answer.hits if hit.file_path == "search/zebra.py"]
+
+
+async def test_a_branch_follows_its_ref(app: App, branches: Path, project_id: str) -> None:
+    await app.index(branches, project_id)
+    assert (await app.search("count_stripes", project_id, ref="feature")).answer.hits
+    git(branches, "checkout", "-q", "feature")
+    (branches / "search/zebra.py").write_text("def count_spots(leopard):\n    return 1\n")
+    commit_all(branches, "leopards")
+    git(branches, "checkout", "-q", "main")
+    app.views.forget()
+    report = await app.search("count_spots", project_id, ref="feature")
+    assert report.answer.hits[0].file_path == "search/zebra.py"
+
+
+async def test_a_branch_is_searched_beside_the_working_tree(
+    app: App, branches: Path, project_id: str
+) -> None:
+    await app.index(branches, project_id)
+    (branches / "search/here.py").write_text("def count_stripes_here():\n    pass\n")
+    report = await app.search("count stripes", project_id, ref="worktree feature")
+    views = {(hit.file_path, hit.view == "worktree") for hit in report.answer.hits}
+    assert {("search/here.py", True), ("search/zebra.py", False)} <= views
+
+
+async def test_an_unknown_ref_is_refused_with_the_nearest_name(
+    app: App, branches: Path, project_id: str
+) -> None:
+    await app.index(branches, project_id)
+    with pytest.raises(InvalidInput) as caught:
+        await app.search("anything", project_id, ref="featrue")
+    assert "feature" in str(caught.value.hint)
+
+
+async def test_files_and_branches_that_vanish_are_forgotten(
+    app: App, branches: Path, project_id: str
+) -> None:
+    run = await app.index(branches, project_id)
+    await app.search("anything", project_id, ref="feature")
+    blobs = await rows(app, project_id, "SELECT count(*) FROM blob")
+    git(branches, "branch", "-q", "-D", "feature")
+    project, _ = await app.resolver.resolve(project_id, ANONYMOUS)
+    await app.views.refresh(project, run.run.repository_id, branches, ())
+    snapshots = "SELECT count(*) FROM snapshot WHERE view <> 'worktree'"
+    assert await rows(app, project_id, snapshots) == 0
+    assert await rows(app, project_id, "SELECT count(*) FROM blob") < blobs
+
+
+async def test_branches_that_match_a_setting_are_indexed_with_the_working_tree(
+    settings: Settings, branches: Path, project_id: str
+) -> None:
+    async with await App.open(replace(settings, git_branches=("feat*",))) as app:
+        await app.index(branches, project_id)
+        snapshots = "SELECT count(*) FROM snapshot WHERE view <> 'worktree' AND files_pending = 0"
+        assert await rows(app, project_id, snapshots) == 1
+        commit_all(branches, "more")
+        git(branches, "branch", "-q", "-f", "feature", "main")
+        await app.index(branches, project_id)
+        commit = git(branches, "rev-parse", "main")
+        assert await rows(app, project_id, f"{snapshots} AND view = '{commit}'") == 1
+        await app.drop_project(project_id)
