@@ -140,7 +140,9 @@ class App:
         """Purges."""
         from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
 
-        return Erasure(self.database, self.resolver, self._runs.indexer, self.jobs)
+        return Erasure(
+            self.database, self.resolver, self._runs.indexer, self.jobs, self.memory_indexes
+        )
 
     @cached_property
     def dry_run(self) -> DryRun:
@@ -424,3 +426,4 @@ class App:
         await self.jobs.stop(project.schema_name)
         await drop_project(self.database, project)
         self.resolver.forget(project)
+        await self.memory_indexes.forget(project)
