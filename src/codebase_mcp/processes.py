@@ -7,7 +7,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import parent_process
 
 
 @contextmanager
@@ -49,6 +48,8 @@ def on_parent_exit(action: Callable[[], None]) -> None:
 
     A parent that is killed cannot stop its workers itself.
     """
+    from multiprocessing import parent_process  # noqa: PLC0415 - only where there are children
+
     parent = parent_process()
     assert parent is not None
 

@@ -32,7 +32,8 @@ def unpack(languages: Collection[str]) -> None:
 
     The package itself reads the archive twice for each grammar: for forty languages and two
     processes that takes longer than parsing 10,000 files. If unpacking fails here, the package
-    tries again and reports the cause.
+    tries again and reports the cause. So it does if its archive changes: its layout is not
+    documented (checked with 0.1.2).
     """
     try:
         with resources.as_file(resources.files("semble_grammars") / "grammars") as folder:
