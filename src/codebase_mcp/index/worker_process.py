@@ -96,7 +96,7 @@ def _work(pipe: connection.Connection, grammars: Path | None) -> None:
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     preparer = Preparer()
-    with suppress(EOFError):
+    with suppress(EOFError, OSError):  # the parent has gone
         while True:
             texts, profile_id, generation, source = pipe.recv()
             answer: list[PreparedBlob] | Exception
