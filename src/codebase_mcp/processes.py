@@ -1,12 +1,12 @@
-"""How do child processes relate to their parent? Ctrl-C, and the death of the parent."""
+"""What do child processes and their parent share? Ctrl-C, the environment, the parent's death."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import connection, parent_process
 
 
 @contextmanager
@@ -22,17 +22,39 @@ def block_sigint_in_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def on_parent_exit(action: Callable[[], None], *pipes: connection.Connection) -> None:
-    """Call ``action`` in a thread when the parent process exits or one of ``pipes`` closes.
+_environment_lock = threading.Lock()
+
+
+@contextmanager
+def default_variable(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment within this block, unless the user has set it.
+
+    For children started in the block, or a library that has no other setting: the environment
+    belongs to the program that uses us.
+    """
+    with _environment_lock:
+        if name in os.environ:  # noqa: TID251
+            yield
+            return
+        os.environ[name] = value  # noqa: TID251
+        try:
+            yield
+        finally:
+            del os.environ[name]  # noqa: TID251
+
+
+def on_parent_exit(action: Callable[[], None]) -> None:
+    """Call ``action`` in a thread when the parent process exits.
 
     A parent that is killed cannot stop its workers itself.
     """
+    from multiprocessing import parent_process  # noqa: PLC0415 - only where there are children
+
     parent = parent_process()
     assert parent is not None
-    sentinels: list[connection.Connection | int] = [parent.sentinel, *pipes]
 
     def wait() -> None:
-        connection.wait(sentinels)
+        parent.join()
         action()
 
     threading.Thread(target=wait, name="parent-watcher", daemon=True).start()

@@ -209,6 +209,32 @@ async def test_what_was_erased_is_not_in_memory_either(
     assert report.answer.hits == []
 
 
+@pytest.mark.parametrize("way", ["drop", "purge"])
+async def test_a_dropped_project_is_not_in_memory(
+    app: App, make_repo: Callable[..., Path], project_id: str, way: str
+) -> None:
+    await app.index(make_repo({"a.py": "def frobnicate():\n    pass\n"}), project_id)
+    assert await held(app, project_id)
+    async with app.enter(project_id, readonly=True) as here:
+        project = here.project
+    if way == "drop":
+        await app.drop_project(project_id)
+    else:
+        await app.erasure.purge_project(project_id)
+    assert app.memory_indexes.get(project) is None
+
+
+async def test_dropping_a_project_gives_up_its_load(
+    app: App, make_repo: Callable[..., Path], project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_indexes, "QUIET_S", 3600.0)
+    await app.index(make_repo({"a.py": "def frobnicate():\n    pass\n"}), project_id)
+    await app.search("anything", project_id)
+    await app.drop_project(project_id)
+    tasks = {task.get_coro().__qualname__ for task in asyncio.all_tasks()}
+    assert "MemoryIndexes._load" not in tasks
+
+
 async def test_a_project_that_is_too_large_is_asked_of_the_database(
     settings: Settings, tree: Path, project_id: str
 ) -> None:

@@ -82,3 +82,14 @@ def test_a_program_without_the_guard_ends_with_an_error_that_shows_it(
     last = ended.stderr.strip().splitlines()[-1]
     assert last.startswith("codebase_mcp.errors.IndexingFailed: The worker processes cannot start")
     assert GUARD in last
+
+
+def test_the_environment_of_a_program_stays_as_it_was(
+    run: Callable[[str], subprocess.CompletedProcess[str]], settings: Settings
+) -> None:
+    ended = run(
+        f"{GUARD}\n    import os\n    before = dict(os.environ)\n    asyncio.run(main())\n"
+        "    print(set(os.environ.items()) ^ set(before.items()))\n"
+    )
+    assert ended.stdout == "success\nset()\n", ended.stderr
+    assert list((settings.data_dir / "grammars").rglob("libtree_sitter_python.*"))

@@ -34,7 +34,7 @@ NOT_FOR_HELP = {"asyncio", "numpy", "psycopg", "pydantic", "rich", "tokenizers",
 # A search into a pipe calls no tool, paints nothing, and looks at the tree once.
 NOT_FOR_SEARCH = {
     "pydantic", "pydantic_core", "rich", "codebase_mcp.tools.calling", "codebase_mcp.source.glance",
-    "codebase_mcp.index.build", "codebase_mcp.cli.terminal",
+    "codebase_mcp.index.build", "codebase_mcp.cli.terminal", "multiprocessing",
 }  # fmt: skip
 QUESTION = b"[Y/n]"
 RUN = """

@@ -13,6 +13,7 @@ from tests.protocol.fixture_dialogue import add_dialogue
 from tests.protocol.fixture_rounds import add_rounds
 
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.http import asgi_app_of
 
@@ -22,7 +23,7 @@ def make_fixture_app() -> Starlette:
     settings = Settings.load()
     holder = AppHolder.of(settings)
     server = server_of(holder, settings.toolsets)
-    server._mcp_server.get_tool_input_schema = None  # it knows the product's tools alone
+    protocol_server(server).get_tool_input_schema = None  # it knows the product's tools alone
     add_content(server)
     add_dialogue(server)
     add_rounds(server)

@@ -4,8 +4,9 @@ async with await App.open() as app:
     await app.index("/path/to/repository")
     report = await app.search("where are requests retried")
 
-Nothing of the process around it is changed. A program that searches often gains from what our own
-server does: ``OPENBLAS_NUM_THREADS=1`` in the environment before NumPy is imported, and
+The process around it stays as it was; only while a grammar is loaded or a worker process starts is
+a variable set in its environment. A program that searches often gains from what our own server
+does: ``OPENBLAS_NUM_THREADS=1`` in the environment before NumPy is imported, and
 ``gc.freeze()`` once the app is open.
 """
 
@@ -26,6 +27,7 @@ from uuid import UUID
 from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.reports import IndexReport, InProject, ProjectFacts, SearchReport
+from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -51,7 +53,7 @@ from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
-from codebase_mcp.settings.loading import Settings, keep_caches_in
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
 from codebase_mcp.source.root import resolve_root
 
@@ -157,7 +159,9 @@ class App:
         """Purges."""
         from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
 
-        return Erasure(self.database, self.resolver, self._runs.indexer, self.jobs)
+        return Erasure(
+            self.database, self.resolver, self._runs.indexer, self.jobs, self.memory_indexes
+        )
 
     @cached_property
     def dry_run(self) -> DryRun:
@@ -191,11 +195,11 @@ class App:
             EmbeddingUnavailable: the embedding model cannot be read.
         """
         if "multiprocessing.process" in sys.modules:  # else this is nobody's worker process
-            from codebase_mcp.index.pool import require_main_guard  # noqa: PLC0415
+            from codebase_mcp.index.worker_process import require_main_guard  # noqa: PLC0415
 
             require_main_guard()
         settings = settings or Settings.load()
-        keep_caches_in(settings.data_dir)
+        grammar_folder.choose(settings.data_dir / "grammars")
         models = await asyncio.to_thread(
             Models.open, chosen_model(settings), service_access(settings)
         )
@@ -464,3 +468,4 @@ class App:
         await self.jobs.stop(project.schema_name)
         await drop_project(self.database, project)
         self.resolver.forget(project)
+        await self.memory_indexes.forget(project)

@@ -23,6 +23,7 @@ from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.following import refresh_anchors
+from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 
@@ -45,12 +46,18 @@ class Erasure:
     """Purges in the projects of one database."""
 
     def __init__(
-        self, database: Database, resolver: Resolver, indexer: Indexer, jobs: JobQueue
+        self,
+        database: Database,
+        resolver: Resolver,
+        indexer: Indexer,
+        jobs: JobQueue,
+        memory_indexes: MemoryIndexes,
     ) -> None:
         self._database = database
         self._resolver = resolver
         self._indexer = indexer
         self._jobs = jobs
+        self._memory_indexes = memory_indexes
 
     async def find(
         self, place: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
@@ -117,6 +124,7 @@ class Erasure:
         before = await count_in_project(self._database, project)
         await drop_project(self._database, project)
         self._resolver.forget(project)
+        await self._memory_indexes.forget(project)
         left = await count_in_project(self._database, project)
         return Purged(before, {table: left.get(table, 0) for table in before})
 

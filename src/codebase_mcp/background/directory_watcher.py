@@ -89,7 +89,7 @@ class _WatchThread:
     """One set of directories, with the thread that waits for their events."""
 
     def __init__(self, directories: Sequence[str], report: Callable[[set[str]], None]) -> None:
-        self._notify = _open_notify(directories)
+        self._notify = open_notify(directories)
         self._report = report
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="directory-watcher", daemon=True)
@@ -112,8 +112,13 @@ def _close(threads: Sequence[_WatchThread]) -> None:
         thread.close()
 
 
-def _open_notify(directories: Sequence[str]) -> RustNotify:
+def open_notify(directories: Sequence[str]) -> RustNotify:
     """Watch directories, except those that are gone or not readable.
+
+    The class is private in watchfiles; checked with 1.3.0. The public ``watch`` does not say when
+    the directories are watched, except by a timeout; with one it discards events that arrive as
+    the time runs out, and it logs every change. If the class is gone, use ``watch`` with
+    ``rust_timeout=1`` and ``yield_on_timeout=True``: its first value says that it watches.
 
     Raises:
         CannotWatch: there are too many of them.

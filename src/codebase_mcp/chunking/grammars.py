@@ -14,6 +14,8 @@ from pathlib import Path
 
 from semble_grammars.cache import cache_dir
 
+from codebase_mcp.chunking import grammar_folder
+
 _log = logging.getLogger(__name__)
 
 # Grammars that files of a language may also need: a C++ header, scripts and styles in a page.
@@ -30,7 +32,8 @@ def unpack(languages: Collection[str]) -> None:
 
     The package itself reads the archive twice for each grammar: for forty languages and two
     processes that takes longer than parsing 10,000 files. If unpacking fails here, the package
-    tries again and reports the cause.
+    tries again and reports the cause. So it does if its archive changes: its layout is not
+    documented (checked with 0.1.2).
     """
     try:
         with resources.as_file(resources.files("semble_grammars") / "grammars") as folder:
@@ -44,7 +47,8 @@ def unpack(languages: Collection[str]) -> None:
 
 def _unpack(manifest_file: Path, languages: Collection[str]) -> None:
     manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
-    target = cache_dir() / manifest["platform"]
+    with grammar_folder.in_environment():
+        target = cache_dir() / manifest["platform"]
     entries = [entry for name, entry in manifest["languages"].items() if name in languages]
     digests = {e["file"]: e["sha256"] for e in entries if not (target / e["file"]).exists()}
     if not digests:

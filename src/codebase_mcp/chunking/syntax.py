@@ -32,6 +32,7 @@ from semble_grammars import (
 )
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
+from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.chunking.hazards import is_nondeterministic, mask_unsafe
 from codebase_mcp.errors import IndexingFailed
 
@@ -178,7 +179,8 @@ def _grammar(name: str) -> _Grammar | None:
     if not source:
         return None
     try:
-        language = get_language(name)
+        with grammar_folder.in_environment():
+            language = get_language(name)
     except (GrammarLoadError, UnsupportedPlatformError, RuntimeError) as error:
         raise IndexingFailed(
             f"The grammar for {name} cannot be loaded: {error}",

@@ -10,8 +10,9 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from fastmcp.server.context import reset_transport, set_transport
@@ -19,15 +20,17 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from codebase_mcp.cli.unreadable import refusal_of
+from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
-    from mcp.shared._stream_protocols import WriteStream
     from mcp_types import JSONRPCError
 
 _STDIN = 0
+
+Send = Callable[[SessionMessage], Coroutine[Any, Any, None]]
 
 
 async def serve_stdio(server: FastMCP[None], holder: AppHolder, shutdown: Shutdown) -> None:
@@ -48,9 +51,9 @@ async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
     """What FastMCP does on stdio, except that the relay can reply too."""
     token = set_transport("stdio")
     try:
-        async with server._lifespan_manager(), stdio_server() as (messages, replies):
-            relay.start(replies)
-            protocol = server._mcp_server
+        async with stdio_server() as (messages, replies):
+            relay.start(replies.send)
+            protocol = protocol_server(server)
             await protocol.run(messages, replies, protocol.create_initialization_options())
     finally:
         reset_transport(token)
@@ -78,9 +81,9 @@ class StdinRelay:
         os.dup2(end, _STDIN)
         os.close(end)
 
-    def start(self, replies: WriteStream[SessionMessage]) -> None:
+    def start(self, reply: Send) -> None:
         """Pass on what comes in from now on."""
-        threading.Thread(target=self._copy, args=(replies,), name="stdin", daemon=True).start()
+        threading.Thread(target=self._copy, args=(reply,), name="stdin", daemon=True).start()
 
     def close(self) -> None:
         """Let the reader see the end."""
@@ -90,12 +93,12 @@ class StdinRelay:
         os.dup2(nowhere, self._sink)
         os.close(nowhere)
 
-    def _copy(self, replies: WriteStream[SessionMessage]) -> None:
+    def _copy(self, reply: Send) -> None:
         with suppress(RuntimeError), open(self._source, "rb") as lines:  # noqa: PTH123 - a number
             for line in lines:
                 refusal = refusal_of(line.decode(errors="replace"))
                 if refusal is not None:
-                    self._reply(refusal, replies)
+                    self._refuse(refusal, reply)
                     continue
                 # The library takes a carriage return for the end of a line; in JSON it is a blank.
                 piece = line.replace(b"\r", b" ")
@@ -103,13 +106,13 @@ class StdinRelay:
                     piece = piece[os.write(self._sink, piece) :]
             self._loop.call_soon_threadsafe(self._ending.begin)
 
-    def _reply(self, refusal: JSONRPCError, replies: WriteStream[SessionMessage]) -> None:
+    def _refuse(self, refusal: JSONRPCError, reply: Send) -> None:
         """Send an error, in its turn.
 
         Raises:
             RuntimeError: the loop has ended.
         """
-        sending = replies.send(SessionMessage(refusal))
+        sending = reply(SessionMessage(refusal))
         closed = (anyio.ClosedResourceError, anyio.BrokenResourceError)
         with suppress(*closed, concurrent.futures.CancelledError):  # the server ends
             asyncio.run_coroutine_threadsafe(sending, self._loop).result()

@@ -115,6 +115,13 @@ class MemoryIndexes:
         if slot.index is None and slot.refused != version and slot.loading is None:
             slot.loading = asyncio.create_task(self._load(project, snapshot_ids, slot))
 
+    async def forget(self, project: Project) -> None:
+        """Drop the copy of a project that was dropped, and give up loading it."""
+        slot = self._slots.pop(project.schema_name, None)
+        if slot is not None and slot.loading is not None:
+            slot.loading.cancel()
+            await asyncio.wait([slot.loading])
+
     async def wait_idle(self) -> None:
         """Wait until nothing is being loaded."""
         tasks = [slot.loading for slot in self._slots.values() if slot.loading is not None]

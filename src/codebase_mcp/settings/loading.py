@@ -181,11 +181,6 @@ def problem(setting: Setting, source: str, value: object, constraint: str) -> Pr
     return {"field": source, "value": text, "constraint": constraint}
 
 
-def keep_caches_in(data_dir: Path) -> None:
-    """Let the grammars be unpacked below our data directory, here and in processes we start."""
-    os.environ.setdefault("SEMBLE_GRAMMARS_CACHE_DIR", str(data_dir / "grammars"))
-
-
 def use_one_blas_thread() -> None:
     """Let this process and its children multiply matrices in one thread, unless configured.
 

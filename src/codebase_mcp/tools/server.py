@@ -31,6 +31,7 @@ from codebase_mcp.projects.identity import Identity
 from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
+from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unexpected
 from codebase_mcp.tools.running import RunningCalls
@@ -360,5 +361,5 @@ def server_of(
         auth=auth,
         dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
     )
-    server._mcp_server.get_tool_input_schema = schemas.get
+    protocol_server(server).get_tool_input_schema = schemas.get
     return server

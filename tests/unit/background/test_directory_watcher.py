@@ -6,12 +6,13 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from codebase_mcp.background.directory_watcher import DirectoryWatcher
+from codebase_mcp.background.directory_watcher import DirectoryWatcher, open_notify
 
 pytestmark = pytest.mark.anyio
 
@@ -65,6 +66,17 @@ async def test_a_directory_that_no_longer_exists_is_skipped(tmp_path: Path) -> N
         await reported(events, "a.py")
     finally:
         await watcher.close()
+
+
+def test_watchfiles_reports_events_from_when_it_is_open_until_it_is_stopped(tmp_path: Path) -> None:
+    stop = threading.Event()
+    notify = open_notify([str(tmp_path)])
+    (tmp_path / "a.py").touch()
+    events = notify.watch(100, 25, 0, stop)
+    assert {path for _, path in events} == {str(tmp_path / "a.py")}
+    stop.set()
+    assert notify.watch(100, 25, 0, stop) == "stop"
+    notify.close()
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="limits are set in a namespace of users")

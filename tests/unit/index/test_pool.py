@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -120,6 +121,65 @@ async def test_worker_processes_multiply_in_one_thread_and_this_one_as_it_likes(
     pool.close()
     assert prepared.vector_rows
     assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+@dataclass(frozen=True, slots=True)
+class FailingSource:
+    """Loads no model."""
+
+    def __call__(self) -> StaticEmbedder:
+        raise LookupError("no such model")
+
+
+async def test_an_error_in_a_worker_process_is_raised_here_and_says_where_it_was() -> None:
+    model = FatalModel("")
+    model.source = FailingSource()  # type: ignore[assignment]
+    pool = PreparerPool(workers=1)
+    for _ in range(2):
+        with pytest.raises(LookupError, match="no such model") as raised:
+            await pool.prepare([GOOD], Job(1, 1, model), small=False)
+        assert "in __call__" in raised.value.__notes__[0]
+    pool.close()
+
+
+async def test_processes_need_no_semaphores() -> None:
+    shared = Path("/dev/shm")
+    before = set(shared.glob("sem.mp-*"))
+    pool = PreparerPool(workers=1)
+    await pool.prepare([GOOD], Job(1, 1, StaticEmbedder.load()), small=False)
+    assert set(shared.glob("sem.mp-*")) <= before
+    pool.close()
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from codebase_mcp.index.pool import Job, PreparerPool
+from tests.unit.index.test_pool import GOOD, EndlessModel
+async def main():
+    begun = Path(sys.argv[1])
+    job = Job(1, 1, EndlessModel(str(begun)))
+    batch = asyncio.create_task(PreparerPool(workers=1).prepare([GOOD], job, small=False))
+    while not begun.exists():
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def test_a_worker_ends_with_a_parent_that_is_killed_in_the_middle_of_a_batch(
+    tmp_path: Path,
+) -> None:
+    root = str(Path(__file__).parents[3])
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "begun"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
+        capture_output=True,  # ends when no process holds the output any more
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    assert b"leaked" not in ended.stderr
 
 
 async def test_idle_processes_end_and_new_ones_take_the_next_batch() -> None:
