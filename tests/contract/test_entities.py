@@ -145,7 +145,7 @@ async def test_all_that_is_wrong_with_data_is_named_at_once(call: Any, services:
     )
     assert error["code"] == "VALIDATION_ERROR"
     assert error["message"] == (
-        "Entity data does not fit the schema of Service (version 1): "
+        "Entity data does not match the schema of Service (version 1): "
         '/port must be of type integer, got "25" (and 3 more)'
     )
     assert error["details"]["field"] == "data"
@@ -341,7 +341,7 @@ async def test_a_breaking_schema_is_refused_unless_allowed(call: Any, services: 
     error = await call.error(
         "update_entity_type_schema", **change, allow_breaking=True, validate_existing=True
     )
-    assert error["message"] == "1 of 1 entities of type Service do not fit the new schema"
+    assert error["message"] == "1 of 1 entities of type Service do not match the new schema"
     [misfit] = error["details"]["entities"]
     assert misfit["problem"] == '/owner must be of type integer, got "a"'
     assert misfit["name"] == "m"

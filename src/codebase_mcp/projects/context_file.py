@@ -172,7 +172,7 @@ def read_toml(context: ContextText) -> dict[str, Any]:
         return tomllib.loads(context.text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = str(error)[:_MAX_REASON_CHARS]
-        raise _broken(context.path, f"it is not TOML: {reason}", rule="TOML") from None
+        raise _broken(context.path, f"the file is not valid TOML: {reason}", rule="TOML") from None
 
 
 def path_text(path: Path) -> str:

@@ -161,7 +161,7 @@ def test_a_client_that_takes_no_address_says_so(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup("claude-desktop", "--yes", "--http", "https://code.example/mcp") == 1
-    assert "Claude Desktop takes no address from its file" in capsys.readouterr().err
+    assert "Claude Desktop cannot read a URL from its file" in capsys.readouterr().err
     assert list(home.iterdir()) == []
 
 
@@ -223,7 +223,7 @@ def test_another_server_of_that_name_stays_unless_forced(
     path.write_text('{"mcpServers": {"codebase": {"command": "other"}}}')
     for arguments in (("--yes",), ("--yes", "--remove")):
         assert setup("claude-code", *arguments) == 1
-        assert "codebase is the name of another server there" in capsys.readouterr().err
+        assert "another server is named codebase" in capsys.readouterr().err
     assert path.read_text() == '{"mcpServers": {"codebase": {"command": "other"}}}'
     assert setup("claude-code", "--yes", "--name", "code") == 0
     assert set(json.loads(path.read_text())["mcpServers"]) == {"codebase", "code"}
@@ -243,9 +243,9 @@ def test_a_broken_file_stops_everything_with_its_place(
     assert setup("claude-code", "codex", "cursor", "zed", "--yes") == 1
     err = capsys.readouterr().err
     assert f"{home}/.claude.json: line 2, column 18" in err
-    assert f"{home}/.codex/config.toml: it is not TOML" in err
+    assert f"{home}/.codex/config.toml: the file is not valid TOML" in err
     assert "line 2" in err
-    assert f"{home}/.cursor/mcp.json: line 2: it is not UTF-8" in err
+    assert f"{home}/.cursor/mcp.json: line 2: the file is not UTF-8" in err
     assert files_below(home) == before
 
 
@@ -270,7 +270,7 @@ def test_a_project_cannot_lead_out_of_itself(
     (home / "secret.json").write_text("{}")
     (project / ".mcp.json").symlink_to(home / "secret.json")
     assert setup("claude-code", "--scope", "project", "--yes") == 1
-    assert "leads out of the project" in capsys.readouterr().err
+    assert "outside the project" in capsys.readouterr().err
     assert (home / "secret.json").read_text() == "{}"
 
 
@@ -319,7 +319,10 @@ def test_nothing_is_written_for_a_look_or_without_consent(
     assert f"{home}/.claude.json  (new file)" in shown
     assert '+    "codebase": {' in shown
     assert setup("claude-code") == 1
-    assert "Pass --yes to write, or --dry-run to look." in capsys.readouterr().err
+    assert (
+        "Pass --yes to write the changes, or --dry-run to only show them."
+        in capsys.readouterr().err
+    )
     assert list(home.iterdir()) == []
 
 
@@ -437,13 +440,16 @@ def test_the_list_names_what_is_broken(home: Path, capsys: pytest.CaptureFixture
         (["codex", "--name", "a b"], "--name"),
         (["codex", "--env", "A"], "--env A: must be NAME=VALUE"),
         (["codex", "--http", "ftp://x"], "must begin with http"),
-        (["codex", "--http", "http://x/mcp", "--env", "A=b"], "its own command and environment"),
+        (
+            ["codex", "--http", "http://x/mcp", "--env", "A=b"],
+            "cannot be combined with --command or --env",
+        ),
         (["codex", "--toolsets", "cod"], "must be 'all' or some of"),
-        (["windsurf", "--scope", "project"], "no configuration for a project"),
+        (["windsurf", "--scope", "project"], "no project configuration"),
         (["codex", "--scope", "project", "--project-dir", "/no/such"], "is not a directory"),
     ],
 )
-def test_a_wrong_wish_is_refused(
+def test_invalid_options_are_refused(
     arguments: list[str], said: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup(*arguments, "--yes") == 1
@@ -497,7 +503,7 @@ def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         Change(path, before, b"ours", Receipt(str(path), ("zed",), before is not None))
         for path, before in ((first, None), (second, b"as it was"))
     ]
-    with pytest.raises(Unfit, match="has changed meanwhile"):
+    with pytest.raises(Unfit, match="has changed in the meantime"):
         apply(changes, receipts, mode=0o600)
     assert second.read_text() == "theirs"
     assert not first.parent.exists()

@@ -104,11 +104,11 @@ def test_a_name_that_stands_there_twice_goes_twice() -> None:
         ("{'a': 1}", "line 1, column 2", "double quotes"),
         ('{"a": "\\x"}', "line 1, column 7", "double quotes"),
         ('{"a": 1', "line 1, column 8", '"," or "}" is missing'),
-        ("{} {}", "line 1, column 4", "something follows"),
+        ("{} {}", "line 1, column 4", "unexpected text after the end"),
         ("{/* open", "line 1, column 2", "double quotes"),
         ('{"a": 01}', "line 1, column 8", '"," or "}" is missing'),
         ("[" * 102, "line 1, column 102", "nested more than 100 levels"),
-        ("[1]", "line 1", "no JSON object"),
+        ("[1]", "line 1", "not contain a JSON object"),
         ('{"mcpServers": []}', "mcpServers", "is not a JSON object"),
     ],
 )
@@ -171,9 +171,9 @@ def test_a_table_with_tables_below_it_is_replaced_and_removed_whole() -> None:
     ("text", "reason"),
     [
         ("a = \n", "line 1"),
-        ("mcp_servers = { other = {} }\n", "add this by hand:\n[mcp_servers.codebase]"),
+        ("mcp_servers = { other = {} }\n", "add this manually:\n[mcp_servers.codebase]"),
         ("mcp_servers = 3\n", "mcp_servers is not a table"),
-        ("[mcp_servers]\ncodebase.command = 'x'\n", "add this by hand"),
+        ("[mcp_servers]\ncodebase.command = 'x'\n", "add this manually"),
     ],
 )
 def test_toml_without_room_for_a_table_is_refused(text: str, reason: str) -> None:
@@ -183,7 +183,7 @@ def test_toml_without_room_for_a_table_is_refused(text: str, reason: str) -> Non
 
 
 def test_a_table_that_is_written_otherwise_is_left_to_its_author() -> None:
-    with pytest.raises(Refused, match="remove it by hand"):
+    with pytest.raises(Refused, match="remove it manually"):
         TOML.remove("[mcp_servers]\ncodebase.command = 'x'\n", ())
 
 

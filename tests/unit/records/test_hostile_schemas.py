@@ -112,7 +112,8 @@ def test_a_check_that_would_not_end_soon_is_given_up(schema: dict[str, Any], dat
     problems = said(schema, data)
     assert (
         problems[0]
-        == ("it cannot be checked: with this schema that takes more than 1,000,000 steps")
+        == "the value is too expensive to validate:"
+        " with this schema it takes more than 1,000,000 steps"
         or len(problems) == 20
     )
 

@@ -173,7 +173,7 @@ def test_every_verdict_is_that_of_the_reference_implementation(is_draft_7: bool)
         try:
             schema = accept_schema(document)
         except InvalidInput as refusal:
-            assert "without end" in refusal.message
+            assert "endlessly" in refusal.message
             return
         try:
             fits = library(document, registry=Registry()).is_valid({"p": value})

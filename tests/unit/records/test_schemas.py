@@ -65,25 +65,24 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
 @pytest.mark.parametrize(
     ("schema", "path", "message"),
     [
-        ({}, "", 'Schema must describe an object: its root needs "type": "object"'),
-        ({"type": "array"}, "", 'Schema must describe an object: its root needs "type": "object"'),
+        ({}, "", 'Schema must describe an object: add "type": "object" at its root'),
+        ({"type": "array"}, "", 'Schema must describe an object: add "type": "object" at its root'),
         (
             {"type": ["object", "null"], "properties": {}},
             "",
-            'Schema must describe an object: its root needs "type": "object"',
+            'Schema must describe an object: add "type": "object" at its root',
         ),
         (
             {"$ref": "#/definitions/a", "type": "object", "definitions": {"a": {}}},
             "",
-            'Schema must describe an object: its root needs "type": "object"',
+            'Schema must describe an object: add "type": "object" at its root',
         ),
         (
             {"$schema": "http://json-schema.org/draft-04/schema#", **OBJECT},
             "/$schema",
-            "Schema names a version that is not supported: "
-            '"http://json-schema.org/draft-04/schema#"',
+            'Schema has an unsupported $schema version: "http://json-schema.org/draft-04/schema#"',
         ),
-        ({"$schema": 7}, "/$schema", "Schema names a version that is not supported: 7"),
+        ({"$schema": 7}, "/$schema", "Schema has an unsupported $schema version: 7"),
         (
             {"type": "objekt"},
             "/type",
@@ -129,62 +128,61 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
         (
             of(a={"$ref": "http://127.0.0.1:1/a.json"}),
             "/properties/a/$ref",
-            'Schema refers to something outside itself: "http://127.0.0.1:1/a.json" at '
-            "/properties/a/$ref",
+            'Schema has an external reference: "http://127.0.0.1:1/a.json" at /properties/a/$ref',
         ),
         (
             {"$id": "http://127.0.0.1:1/a/b.json", **of(a={"$ref": "c.json#/x"})},
             "/properties/a/$ref",
-            'Schema refers to something outside itself: "c.json#/x" at /properties/a/$ref',
+            'Schema has an external reference: "c.json#/x" at /properties/a/$ref',
         ),
         (
             of(a={"$ref": "file:///etc/passwd"}),
             "/properties/a/$ref",
-            'Schema refers to something outside itself: "file:///etc/passwd" at /properties/a/$ref',
+            'Schema has an external reference: "file:///etc/passwd" at /properties/a/$ref',
         ),
         (
             of(a={"$ref": "#/definitions/b"}),
             "/properties/a/$ref",
-            'Schema refers to a schema that it does not have: "#/definitions/b" at '
+            'Schema has a reference that cannot be resolved: "#/definitions/b" at '
             "/properties/a/$ref",
         ),
         (
             of(a={"$ref": "#/properties"}),
             "/properties/a/$ref",
-            'Schema refers to a schema that it does not have: "#/properties" at /properties/a/$ref',
+            'Schema has a reference that cannot be resolved: "#/properties" at /properties/a/$ref',
         ),
         (
             of(a={"$ref": "#/properties/b/default"}, b={"default": {"pattern": "("}}),
             "/properties/a/$ref",
-            'Schema refers to a schema that it does not have: "#/properties/b/default" at '
+            'Schema has a reference that cannot be resolved: "#/properties/b/default" at '
             "/properties/a/$ref",
         ),
         (
             of_2020(properties={"a": {"$dynamicRef": "#b"}}),
             "/properties/a/$dynamicRef",
-            'Schema refers to a schema that it does not have: "#b" at /properties/a/$dynamicRef',
+            'Schema has a reference that cannot be resolved: "#b" at /properties/a/$dynamicRef',
         ),
         (
             of(a={"$schema": DRAFT_7}),
             "/properties/a",
-            "Schema has an $id or $schema inside, at /properties/a",
+            "Schema has an $id or $schema below its root, at /properties/a",
         ),
         (
             of(a={"$id": "b.json"}),
             "/properties/a",
-            "Schema has an $id or $schema inside, at /properties/a",
+            "Schema has an $id or $schema below its root, at /properties/a",
         ),
         (
             of_2020(properties={"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}),
             "/properties/b",
-            'Schema has two parts of the name "x"',
+            'Schema uses the anchor "x" twice',
         ),
-        ({"$ref": "#"}, "", "Schema leads to itself without end: its root"),
-        ({**OBJECT, "allOf": [{"$ref": "#"}]}, "", "Schema leads to itself without end: its root"),
+        ({"$ref": "#"}, "", "Schema refers to itself endlessly: its root"),
+        ({**OBJECT, "allOf": [{"$ref": "#"}]}, "", "Schema refers to itself endlessly: its root"),
         (
             of(a={"anyOf": [{"not": {"$ref": "#/properties/a"}}]}),
             "/properties/a",
-            "Schema leads to itself without end: /properties/a",
+            "Schema refers to itself endlessly: /properties/a",
         ),
         (
             {
@@ -192,28 +190,28 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
                 "definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}},
             },
             "/definitions/b",
-            "Schema leads to itself without end: /definitions/b",
+            "Schema refers to itself endlessly: /definitions/b",
         ),
         (
             of(a={"if": {"$ref": "#/properties/b"}}, b={"else": {"$ref": "#/properties/a"}}),
             "/properties/b",
-            "Schema leads to itself without end: /properties/b",
+            "Schema refers to itself endlessly: /properties/b",
         ),
         (
             of(a={"dependencies": {"x": {"$ref": "#/properties/a"}}}),
             "/properties/a",
-            "Schema leads to itself without end: /properties/a",
+            "Schema refers to itself endlessly: /properties/a",
         ),
         (
             of(a={"pattern": "(?!x)"}),
             "/properties/a/pattern",
-            "Schema has a pattern that looks around, which is not supported: "
+            "Schema has a pattern that contains a lookaround, which is not supported: "
             '"(?!x)" at /properties/a/pattern',
         ),
         (
             {**OBJECT, "patternProperties": {"(": {}}},
             "/patternProperties",
-            "Schema has a pattern that is not a regular expression: unclosed group: "
+            "Schema has a pattern that is not a valid regular expression: unclosed group: "
             '"(" at /patternProperties',
         ),
     ],
@@ -293,7 +291,7 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (of(a={"multipleOf": 0.1}), {"a": 0.3}, []),
         (of(a={"multipleOf": 0.01}), {"a": 1e300}, []),
         (of(a={"multipleOf": 3}), {"a": 10**400}, ["/a must be a multiple of 3, got a number of"]),
-        (of(a={"minLength": 2}), {"a": "🎉"}, ["/a must have 2 or more characters, got 1"]),
+        (of(a={"minLength": 2}), {"a": "🎉"}, ["/a must have at least 2 characters, got 1"]),
         (of(a={"pattern": "^x"}), {"a": "y"}, ['/a must match the pattern ^x, got "y"']),
         (of(a={"format": "email"}), {"a": "not an address"}, []),
         (
@@ -314,7 +312,7 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             of(a={"contains": {"const": 1}}),
             {"a": [2]},
-            ["/a must have 1 or more items that fit, got 0"],
+            ["/a must have at least 1 matching items, got 0"],
         ),
         (
             {**OBJECT, "propertyNames": {"maxLength": 2}},
@@ -324,12 +322,12 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             {**OBJECT, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
             {"a": 1, "c": 1},
-            ['/b is required where "a" is given', "/d is required"],
+            ['/b is required if "a" is present', "/d is required"],
         ),
         (
             {**OBJECT, "minProperties": 1},
             {},
-            ["it must have 1 or more fields, got 0"],
+            ["the value must have at least 1 fields, got 0"],
         ),
         (
             of(a={"anyOf": [{"type": "null"}, {"type": "string", "maxLength": 1}]}),
@@ -339,22 +337,22 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             of(a={"anyOf": [{"minimum": 5}, {"maximum": 1}]}),
             {"a": 3},
-            ["/a fits none of the 2 alternatives"],
+            ["/a matches none of the 2 alternatives"],
         ),
         (
             of(a={"oneOf": [{"minimum": 1}, {"maximum": 5}]}),
             {"a": 3},
-            ["/a must fit exactly one of the alternatives, fits 2"],
+            ["/a must match exactly one alternative, matches 2"],
         ),
         (
             of(a={"not": {"type": "null"}}),
             {"a": None},
-            ["/a must not fit what the schema excludes"],
+            ['/a must not match the schema under "not"'],
         ),
         (
             of(a={"if": {"type": "string"}, "then": {"minLength": 1}, "else": {"const": 1}}),
             {"a": ""},
-            ["/a must have 1 or more characters, got 0"],
+            ["/a must have at least 1 characters, got 0"],
         ),
         (of(**{"a/b~": {"type": "null"}}), {"a/b~": 1}, ["/a~1b~0 must be of type null, got 1"]),
         (
@@ -365,12 +363,12 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             of_2020(properties={"a": {"contains": {"const": 1}, "maxContains": 1}}),
             {"a": [1, 1]},
-            ["/a must have at most 1 items that fit, got 2"],
+            ["/a must have at most 1 matching items, got 2"],
         ),
         (
             of_2020(dependentRequired={"a": ["b"]}, dependentSchemas={"a": {"required": ["c"]}}),
             {"a": 1},
-            ['/b is required where "a" is given', "/c is required"],
+            ['/b is required if "a" is present', "/c is required"],
         ),
         (
             of_2020(allOf=[{"properties": {"a": {}}}], unevaluatedProperties=False),
