@@ -1,5 +1,5 @@
 -- name: renew
--- What searches look at has changed: copies of it in memory are out of date.
+-- The searched content has changed, so in-memory copies of the index are outdated.
 INSERT INTO index_version
 DEFAULT VALUES
 ON CONFLICT (single) DO UPDATE SET version = excluded.version;

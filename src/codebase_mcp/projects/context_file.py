@@ -107,7 +107,7 @@ class ContextFiles:
 def context_of(repository: Path) -> ContextText | None:
     """The nearest file upward from a repository's root, with the settings of the repository.
 
-    A file in the root counts whoever owns it, as it can only restrict which files of the repository
+    A file in the root counts for any owner, as it can only restrict which files of the repository
     are read. A file above counts only if it belongs to the current user or to root.
 
     Raises:
