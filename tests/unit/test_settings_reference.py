@@ -95,7 +95,7 @@ def cells(setting: Setting, *, has_keys: bool) -> list[str]:
     return [variable, flag, *keys, default or "none", setting.rule.words, setting.help]
 
 
-def test_the_reference_is_what_the_table_says() -> None:
+def test_the_reference_matches_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

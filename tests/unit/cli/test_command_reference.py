@@ -94,7 +94,7 @@ def parsers_below(parser: argparse.ArgumentParser) -> dict[str, argparse.Argumen
     return found
 
 
-def test_the_reference_is_what_the_table_says() -> None:
+def test_the_reference_matches_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -71,7 +71,7 @@ from codebase_mcp.records.schemas.patterns import (
         (r"[\]\\]", "\\", True),
     ],
 )
-def test_a_pattern_means_what_it_means_in_ecmascript(pattern: str, text: str, occurs: bool) -> None:
+def test_patterns_have_the_meaning_of_ecmascript(pattern: str, text: str, occurs: bool) -> None:
     assert compile_pattern(pattern).occurs_in(text) is occurs
 
 
@@ -99,7 +99,7 @@ def test_a_pattern_means_what_it_means_in_ecmascript(pattern: str, text: str, oc
         ("*", "is not a valid regular expression: repetition operator missing expression"),
     ],
 )
-def test_what_is_no_pattern_or_could_run_for_ever_is_refused(pattern: str, reason: str) -> None:
+def test_invalid_and_unbounded_patterns_are_refused(pattern: str, reason: str) -> None:
     with pytest.raises(PatternError) as caught:
         compile_pattern(pattern)
     assert str(caught.value) == reason
@@ -131,11 +131,11 @@ def test_a_pattern_that_is_too_large_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(a+)+$", "^(a|aa)+$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*)*b"]
 )
-def test_a_pattern_that_would_backtrack_for_ever_answers(pattern: str) -> None:
+def test_a_pattern_with_exponential_backtracking_finishes(pattern: str) -> None:
     assert not compile_pattern(pattern).occurs_in("a" * 200_000 + "!")
 
 
-def test_work_grows_with_the_text_and_with_what_repetitions_write_out() -> None:
+def test_the_cost_grows_with_the_text_and_with_expanded_repetitions() -> None:
     short, long = compile_pattern("[a-z]{10}"), compile_pattern("(?:[a-z]{10}){20}")
     assert (short.cost, long.cost) == (10, 200)
     assert short.steps("") == 1

@@ -55,7 +55,7 @@ def said(schema: dict[str, Any], data: Any) -> list[str]:
         of(**{"$ref": {"type": "string"}, "$schema": {}, "pattern": {"type": "integer"}}),
     ],
 )
-def test_what_describes_an_object_within_itself_is_accepted(schema: dict[str, Any]) -> None:
+def test_a_self_contained_object_schema_is_accepted(schema: dict[str, Any]) -> None:
     accept_schema(schema)
 
 
@@ -216,7 +216,7 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
         ),
     ],
 )
-def test_any_other_schema_is_refused_with_its_place(
+def test_any_other_schema_is_refused_with_the_path_of_the_problem(
     schema: dict[str, Any], path: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
@@ -226,7 +226,7 @@ def test_any_other_schema_is_refused_with_its_place(
     assert caught.value.details["constraint"]
 
 
-def test_all_that_is_wrong_with_a_schema_is_named_at_once() -> None:
+def test_all_problems_of_a_schema_are_reported_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
         accept_schema({"type": "objekt", "minProperties": -1, "required": [1]})
     problems = caught.value.details["problems"]
@@ -239,7 +239,7 @@ def nested(depth: int, inner: Any = True) -> Any:
     return inner
 
 
-def test_schemas_have_a_size_and_a_depth() -> None:
+def test_the_size_and_depth_of_a_schema_are_limited() -> None:
     def long(chars: int) -> dict[str, Any]:
         return {"type": "object", "description": "é" * chars}
 
@@ -254,7 +254,7 @@ def test_schemas_have_a_size_and_a_depth() -> None:
         accept_schema({"type": "object", "default": nested(100_000)})
 
 
-def test_a_size_is_that_which_postgresql_writes() -> None:
+def test_sizes_are_those_of_the_text_that_postgresql_writes() -> None:
     require_size("data", "Data", [1e300], 303, 2)
     with pytest.raises(InvalidInput, match=r"^Data must be at most 300 bytes as JSON, got 303$"):
         require_size("data", "Data", [1e300], 300, 2)
@@ -390,7 +390,7 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         ),
     ],
 )
-def test_data_is_held_against_every_keyword(
+def test_data_is_validated_by_every_keyword(
     schema: dict[str, Any], data: Any, problems: list[str]
 ) -> None:
     found = said(schema, data)
@@ -399,18 +399,18 @@ def test_data_is_held_against_every_keyword(
         assert one.startswith(expected)
 
 
-def test_all_problems_are_named_up_to_twenty() -> None:
+def test_up_to_twenty_problems_are_reported() -> None:
     schema = of(a={"items": {"type": "integer"}})
     assert len(said(schema, {"a": ["x"] * 7})) == 7
     assert len(said(schema, {"a": ["x"] * 70})) == 20
 
 
-def test_a_long_value_is_cut_in_messages() -> None:
+def test_long_values_are_shortened_in_messages() -> None:
     [problem] = said(of(a={"type": "integer"}), {"a": "x" * 10_000})
     assert problem == f'/a must be of type integer, got "{"x" * 60}…"'
 
 
-def test_a_tree_may_be_as_deep_as_data() -> None:
+def test_a_recursive_schema_accepts_data_up_to_the_depth_limit() -> None:
     schema = {"$ref": "#/definitions/node", "definitions": {"node": {
         "type": "object", "additionalProperties": False, "required": ["name"],
         "properties": {"name": {"type": "string"},
@@ -424,7 +424,7 @@ def test_a_tree_may_be_as_deep_as_data() -> None:
     assert said(schema, tree) == ["/child/child/name must be of type string, got 5"]
 
 
-def test_a_stored_schema_is_made_ready_once() -> None:
+def test_a_stored_schema_is_compiled_once() -> None:
     text = json.dumps(of(a={"type": "integer"}))
     assert stored_schema(text) is stored_schema(text)
     assert [str(p) for p in stored_schema(text).problems({"a": "x"})] == [
@@ -432,7 +432,7 @@ def test_a_stored_schema_is_made_ready_once() -> None:
     ]
 
 
-def test_a_long_name_is_cut_in_a_path() -> None:
+def test_long_names_are_shortened_in_paths() -> None:
     schema = accept_schema({"type": "object", "additionalProperties": {"type": "integer"}})
     [problem] = schema.problems({"k" * 100_000: "x"})
     assert str(problem) == f'/{"k" * 60} must be of type integer, got "x"'
