@@ -9,10 +9,10 @@ WORKERS ?= 2
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-second-tier bench-http clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http clean bench-start
 
 help: ## List the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
 $(BIN)/codebase-mcp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -72,8 +72,8 @@ bench-quality: $(VENV)/dev ## Measure the answers (EVAL=evaluation REPOS=trees [
 bench-tokens: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure what is read until the answer (EVAL= REPOS= EVERYDAY= as above)
 	$(BIN)/python benchmarks/tokens.py --semble $(SEMBLE)/bin/python $(if $(EVAL),--eval "$(EVAL)" --repos-dir "$(REPOS)") $(if $(EVERYDAY),--everyday-dir "$(EVERYDAY)") $(ARGS)
 
-bench-second-tier: $(VENV)/dev ## Measure what a stronger model adds and costs (MODEL=folder EVERYDAY=trees)
-	$(BIN)/python benchmarks/second_tier.py --model "$(MODEL)" --everyday-dir "$(EVERYDAY)" $(ARGS)
+bench-secondary-model: $(VENV)/dev ## Measure what a secondary model adds and costs (MODEL=folder EVERYDAY=trees)
+	$(BIN)/python benchmarks/secondary_model.py --model "$(MODEL)" --everyday-dir "$(EVERYDAY)" $(ARGS)
 
 bench-embedding: $(VENV)/dev ## Measure how fast texts become vectors (ARGS="--code DIR")
 	$(BIN)/python benchmarks/embedding.py $(ARGS)

@@ -131,9 +131,7 @@ async def many_branches(app: App, root: Path, count: int) -> None:
     )
 
 
-async def compare_with_fresh(
-    app: App, folder: Path, root: Path, rounds: int, when: str
-) -> None:
+async def compare_with_fresh(app: App, folder: Path, root: Path, rounds: int, when: str) -> None:
     """Answers and times in the branch, beside those of a fresh index of it, in memory."""
     clone = folder / "fresh"
     if not clone.exists():

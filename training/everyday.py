@@ -1,9 +1,9 @@
-"""What would people say who do not know the programmer's word?
+"""Everyday language: what people say who do not know the programmer's word.
 
-Three sources, written by hand: ``concepts/*.jsonl`` pairs phrases with the identifiers and terms
-that stand for the same in code; ``questions/*.jsonl`` asks about snippets of the mined pairs; and
-``everyday.json`` holds phrases alone, and verbs, objects and endings to compose more from. The
-latter have no code of their own: the teacher says which code they resemble.
+There are three sources, written by hand. ``concepts/*.jsonl`` pairs phrases with the identifiers
+and terms that mean the same in code. ``questions/*.jsonl`` has questions about snippets of the
+mined pairs. ``everyday.json`` has phrases without code, and verbs, objects and endings to compose
+more from; the teacher says which code they resemble.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@
     ├── EmbeddingUnavailable  EMBEDDING_ERROR    away, model missing, wrong dimension
     ├── IndexingFailed        INDEXING_ERROR     a run failed for another reason
     ├── ShuttingDown          RUNTIME_ERROR      the server ends; call again when it is back
-    └── InternalError         RUNTIME_ERROR      anything unforeseen, with an id the log has too
+    └── InternalError         RUNTIME_ERROR      unexpected, with an id that is in the log too
 
 Every error carries what the contract's error shape needs: ``message`` for people, ``details`` for
 programs and ``hint``, the way out. What a client gets of it is bounded: it goes into a model's
-context, and whoever sends megabytes must not be sent them back.
+context, and a caller that sends megabytes must not get them back.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class ShuttingDown(CodebaseError):
 
 
 class InternalError(CodebaseError):
-    """Something unforeseen; ``details.error_id`` is in the log beside the traceback."""
+    """An unexpected error; ``details.error_id`` is in the log with the traceback."""
 
 
 def _bounded(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class Chunk:
     """A run of whole lines (1-based, inclusive) that reads as one piece.
 
     ``symbol`` is the qualified name of the definition that the chunk is, or lies in; ``kind`` is
-    that definition's kind, or ``text`` where there is none.
+    that definition's kind, or ``text`` if there is none.
     """
 
     start_line: int

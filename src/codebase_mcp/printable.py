@@ -1,4 +1,4 @@
-"""How is text shown that strangers wrote? As text: nothing in it steers a terminal or hides code.
+"""Makes untrusted text safe to print: without terminal control sequences and invisible characters.
 
 A file name, a line of code or a record may hold escape sequences that rename a window, move the
 cursor or write to the clipboard, and overrides of the direction of text, by which code reads

@@ -128,7 +128,7 @@ async def test_an_agent_is_bound_to_its_callers_session_until_that_ends(
     assert (free["session_id"], free["session_active"]) == (None, True)
 
 
-async def test_a_named_session_is_bound_whoever_opened_it(
+async def test_a_named_session_is_bound_regardless_of_who_opened_it(
     agent: Agent, call: Any, project: str
 ) -> None:
     for name in ("a", "b"):

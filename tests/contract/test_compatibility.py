@@ -82,7 +82,7 @@ def of_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize(("document", "name", "facts"), SERVED, ids=lambda v: str(v)[:40])
-def test_a_documented_tool_is_there_with_its_results(
+def test_documented_tools_exist_with_their_results(
     document: str, name: str, facts: Mapping[str, Any]
 ) -> None:
     reply = output_schema(TOOLS[name][1].reply)
@@ -128,7 +128,7 @@ def test_no_tool_that_we_have_is_called_missing() -> None:
     assert {name for _, name, _ in documented()} >= NOT_YET
 
 
-def test_the_page_is_what_the_schemas_say() -> None:
+def test_the_page_matches_the_schemas() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

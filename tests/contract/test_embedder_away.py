@@ -79,7 +79,7 @@ async def test_status_and_health_report_the_state_of_the_secondary_model(
     assert reply["second_tier"] == "used"
 
 
-async def test_memory_fails_with_a_way_out_and_the_rest_works(
+async def test_memory_fails_with_a_hint_and_everything_else_works(
     call: Caller, server: EmbeddingServer, project: str, make_repo: Callable[..., Path]
 ) -> None:
     await call.ok(

@@ -75,7 +75,9 @@ async def test_a_new_type_has_the_documented_fields(call: Any, in_project: str) 
 
 
 @pytest.mark.parametrize("other", ["Service", "SERVICE", " service\n"])
-async def test_a_type_name_is_taken_in_every_case(call: Any, services: str, other: str) -> None:
+async def test_a_type_name_is_unique_regardless_of_case(
+    call: Any, services: str, other: str
+) -> None:
     error = await call.error(
         "register_entity_type", type_name=other, schema={"type": "object"}, project_id=services
     )
@@ -123,7 +125,7 @@ async def test_type_name_and_data_are_all_that_an_entity_needs(call: Any, in_pro
     assert (entity["data"], entity["tags"], entity["anchors"]) == ({}, [], [])
 
 
-async def test_a_name_is_taken_until_its_entity_is_deleted(call: Any, services: str) -> None:
+async def test_a_name_is_unique_until_its_entity_is_deleted(call: Any, services: str) -> None:
     new = {"entity_type": "Service", "data": {"owner": "o"}, "project_id": services}
     entity = await call.ok("create_entity", name="mail", **new)
     error = await call.error("create_entity", name=" mail", **new)
@@ -135,7 +137,7 @@ async def test_a_name_is_taken_until_its_entity_is_deleted(call: Any, services: 
     assert again["id"] != entity["id"]
 
 
-async def test_all_that_is_wrong_with_data_is_named_at_once(call: Any, services: str) -> None:
+async def test_all_problems_of_the_data_are_reported_at_once(call: Any, services: str) -> None:
     error = await call.error(
         "create_entity",
         entity_type="Service",
@@ -145,7 +147,7 @@ async def test_all_that_is_wrong_with_data_is_named_at_once(call: Any, services:
     )
     assert error["code"] == "VALIDATION_ERROR"
     assert error["message"] == (
-        "Entity data does not fit the schema of Service (version 1): "
+        "Entity data does not match the schema of Service (version 1): "
         '/port must be of type integer, got "25" (and 3 more)'
     )
     assert error["details"]["field"] == "data"
@@ -221,9 +223,7 @@ async def test_nothing_is_deleted_without_a_confirmation(
     assert reply["total"] == 1
 
 
-async def test_a_deleted_entity_is_marked_and_answers_alike_when_deleted_again(
-    call: Any, services: str
-) -> None:
+async def test_deleting_an_entity_marks_it_and_is_idempotent(call: Any, services: str) -> None:
     entity = await call.ok(
         "create_entity", entity_type="Service", name="m", data={"owner": "a"}, project_id=services
     )
@@ -341,7 +341,7 @@ async def test_a_breaking_schema_is_refused_unless_allowed(call: Any, services: 
     error = await call.error(
         "update_entity_type_schema", **change, allow_breaking=True, validate_existing=True
     )
-    assert error["message"] == "1 of 1 entities of type Service do not fit the new schema"
+    assert error["message"] == "1 of 1 entities of type Service do not match the new schema"
     [misfit] = error["details"]["entities"]
     assert misfit["problem"] == '/owner must be of type integer, got "a"'
     assert misfit["name"] == "m"
@@ -410,7 +410,7 @@ async def test_nothing_is_found_from_another_project(call: Any, app: App, servic
         {"data": json.loads('{"a": ' + "[" * 63 + "]" * 63 + "}")},
     ],
 )
-async def test_what_fits_is_kept_as_it_is(
+async def test_valid_values_are_stored_unchanged(
     call: Any, in_project: str, given: dict[str, Any]
 ) -> None:
     kind = {"type_name": "t" * 100, "schema": {"type": "object"}, "description": "d" * 2000}

@@ -169,7 +169,7 @@ async def in_project(app: App, project_id: str) -> str:
         ),
     ],
 )  # fmt: skip
-async def test_what_does_not_fit_a_parameter_is_refused(
+async def test_invalid_parameters_are_refused(
     call: Any,
     in_project: str,
     tool: str,
@@ -197,7 +197,7 @@ async def test_what_does_not_fit_a_parameter_is_refused(
         ("update_entity_type_schema", {"type_name", "new_schema"}),
     ],
 )
-async def test_what_is_required_must_be_given(call: Any, tool: str, needed: set[str]) -> None:
+async def test_required_parameters_must_be_given(call: Any, tool: str, needed: set[str]) -> None:
     error = await call.error(tool)
     fields = error["details"].get("fields", [error["details"]])
     assert {problem["field"] for problem in fields} == needed
@@ -214,9 +214,7 @@ async def test_what_is_required_must_be_given(call: Any, tool: str, needed: set[
         ("update_entity_type_schema", CHANGE),
     ],
 )
-async def test_a_project_that_is_not_there_is_not_found(
-    call: Any, tool: str, given: dict[str, Any]
-) -> None:
+async def test_a_missing_project_is_not_found(call: Any, tool: str, given: dict[str, Any]) -> None:
     error = await call.error(tool, **given, project_id="never-made")
     assert error["code"] == "PROJECT_NOT_FOUND"
 

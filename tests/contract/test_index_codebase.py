@@ -112,7 +112,7 @@ async def test_an_unchanged_codebase_is_answered_with_completed(
     assert "error" not in reply
 
 
-async def test_who_asks_again_while_it_waits_gets_the_same_operation(
+async def test_a_repeated_request_for_a_waiting_job_returns_the_same_operation(
     call: Caller, app: App, make_repo: MakeRepo, project_id: str, work: Work
 ) -> None:
     arguments = {"collection": project_id, "repository_path": str(make_repo())}
@@ -130,7 +130,7 @@ async def test_who_asks_again_while_it_waits_gets_the_same_operation(
     assert len(await app.jobs.jobs(f"project_{project_id.replace('-', '_')}")) == 1
 
 
-async def test_a_server_without_workers_says_that_nobody_is_there(
+async def test_a_server_without_workers_says_that_no_worker_runs(
     mode: Any, settings: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
     server = build_server(lambda: App.open(replace(settings, jobs=0)), ["index"])
@@ -207,7 +207,7 @@ async def test_a_collection_that_was_never_indexed_is_at_zero(call: Caller, exis
     }  # fmt: skip
 
 
-async def test_health_says_when_nobody_does_the_jobs_and_which_have_failed(
+async def test_health_reports_missing_workers_and_failed_jobs(
     call: Caller, make_repo: MakeRepo, project_id: str, work: Work
 ) -> None:
     root = make_repo()

@@ -53,7 +53,7 @@ async def test_the_same_path_has_the_same_id_for_ever(
     assert again["files_indexed"] == first["files_indexed"]
 
 
-async def test_a_file_that_promises_source_and_is_none_makes_the_run_partial(
+async def test_a_source_file_that_is_not_text_makes_the_run_partial(
     call: Any, make_repo: MakeRepo, project_id: str
 ) -> None:
     root = make_repo(
@@ -104,14 +104,12 @@ async def test_a_bad_path_is_refused_with_the_documented_message(
 
 
 @pytest.mark.parametrize("path", ["~/shop", ".", "src/shop"])
-async def test_a_path_that_is_not_whole_is_refused_without_guessing_another(
-    call: Any, path: str
-) -> None:
+async def test_an_incomplete_path_is_refused_without_guessing(call: Any, path: str) -> None:
     error = await call.error("index_repository", repo_path=path)
     assert error["hint"] == "Pass the whole path, from / on: ~ and . mean nothing here."
 
 
-async def test_a_file_is_no_directory(call: Any, tmp_path: Path) -> None:
+async def test_a_path_of_a_file_is_refused(call: Any, tmp_path: Path) -> None:
     file = tmp_path / "file.py"
     file.write_text("x = 1\n")
     error = await call.error("index_repository", repo_path=str(file))

@@ -136,13 +136,13 @@ async def test_the_same_content_twice_is_one_observation(memory: Memory) -> None
     assert len((await memory.ok("timeline"))["observations"]) == 1
 
 
-async def test_an_observation_gathers_no_more_than_20_tags(memory: Memory) -> None:
+async def test_an_observation_has_at_most_20_tags(memory: Memory) -> None:
     tags = [f"tag{number:02}" for number in range(26)]
     await memory.store(POSTGRES, tags=tags[:19])
     assert (await memory.store(POSTGRES, tags=tags[18:]))["tags"] == tags[:20]
 
 
-async def test_tags_that_are_added_later_are_words_to_find_it_by(memory: Memory) -> None:
+async def test_later_tags_are_searchable(memory: Memory) -> None:
     await memory.store(POSTGRES)
     assert await memory.found("zookeeper") == []
     await memory.store(POSTGRES, tags=["zookeeper"])
@@ -176,7 +176,7 @@ async def test_a_question_about_something_else_finds_nothing(memory: Memory, que
     assert await memory.found(query) == []
 
 
-async def test_filters_leave_only_what_they_name(memory: Memory, call: Any, project: str) -> None:
+async def test_filters_restrict_the_results(memory: Memory, call: Any, project: str) -> None:
     await call.ok("session", operation="start", session_id="s", project_id=project)
     await memory.store("Cache entries live an hour", "Decision", tags=["cache", "ttl"])
     await call.ok("session", operation="end", session_id="s", project_id=project)
@@ -202,7 +202,7 @@ async def test_previews_end_at_a_word_and_get_gives_the_whole(memory: Memory) ->
     assert whole == item
 
 
-async def test_get_answers_in_the_order_asked_and_names_what_is_missing(memory: Memory) -> None:
+async def test_get_replies_in_the_requested_order_and_lists_missing_ids(memory: Memory) -> None:
     first, second = await memory.store(POSTGRES), await memory.store(RETRY)
     unknown = str(uuid.uuid4())
     ids = [second["id"], unknown, first["id"].upper(), second["id"]]
@@ -213,7 +213,7 @@ async def test_get_answers_in_the_order_asked_and_names_what_is_missing(memory: 
     assert (error["code"], error["message"]) == ("NOT_FOUND", "Observation not found")
 
 
-async def test_a_timeline_lies_around_an_observation_or_ends_at_the_newest(memory: Memory) -> None:
+async def test_a_timeline_surrounds_an_observation_or_ends_at_the_newest(memory: Memory) -> None:
     items = [await memory.store(f"Step {number}") for number in range(8)]
 
     async def steps(**arguments: Any) -> list[int]:
@@ -323,14 +323,14 @@ async def test_the_longest_content_is_kept_whole(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "text", ["'; DROP TABLE observation; --", "%s %(x)s {}", "{1:2}/3", "emoji 🎉", "\\", '"q"']
 )
-async def test_no_text_can_break_it(memory: Memory, text: str) -> None:
+async def test_any_text_can_be_stored_and_searched(memory: Memory, text: str) -> None:
     item = await memory.store(text, tags=[text])
     assert (item["content"], item["tags"]) == (text, [text])
     await memory.ok("search", query=text)
     assert (await memory.ok("inject", tags=[text]))["observation_ids"] == [item["id"]]
 
 
-async def test_another_model_makes_everything_anew_when_it_is_first_used(
+async def test_observations_are_embedded_again_at_the_first_use_of_another_model(
     memory: Memory, settings: Settings, tmp_path: Path, app: App, project: str, mode: Any
 ) -> None:
     for text in (POSTGRES, RETRY):
@@ -367,7 +367,7 @@ def save_model(folder: Path, words: Sequence[str]) -> Path:
     return folder
 
 
-async def test_when_there_are_very_many_a_store_sees_to_the_vector_index(
+async def test_storing_many_observations_builds_the_vector_index(
     memory: Memory, app: App, project: str
 ) -> None:
     model = model_of(await app.models.configured())
@@ -381,7 +381,7 @@ async def test_when_there_are_very_many_a_store_sees_to_the_vector_index(
     assert [found["id"] for found in reply["observations"]] == [item["id"]]
 
 
-async def test_a_project_that_does_not_exist_is_not_made(call: Any) -> None:
+async def test_a_missing_project_is_not_created(call: Any) -> None:
     for operation, arguments in (
         ("store", {"content": "x", "observation_type": "Insight"}),
         ("search", {"query": "x"}),

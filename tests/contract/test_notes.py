@@ -85,7 +85,7 @@ async def notes_of(call: Any, notebook: Notebook, query: str = "enqueue") -> lis
     return notes
 
 
-async def test_a_note_tells_what_is_known_and_about_what(call: Any, notebook: Notebook) -> None:
+async def test_a_note_has_the_record_and_its_anchor(call: Any, notebook: Notebook) -> None:
     task = await notebook.add("task", "Bound the queue", CodeReference(symbol="enqueue"))
     [note] = await notes_of(call, notebook)
     assert note == {
@@ -191,7 +191,7 @@ async def test_an_observation_is_shortened_after_a_word(call: Any, notebook: Not
     assert unbroken == "y" * 100 + "…"
 
 
-async def test_unasked_nothing_is_said(call: Any, notebook: Notebook) -> None:
+async def test_notes_are_returned_only_on_request(call: Any, notebook: Notebook) -> None:
     await notebook.add("task", "Bound the queue", CodeReference(symbol="enqueue"))
     for arguments in ({}, {"with_notes": False}):
         reply = await call.ok(

@@ -83,9 +83,7 @@ async def test_a_project_is_created_under_the_id_that_is_given(
     assert [entry["name"] for entry in found["projects"]] == ["Client A"]
 
 
-async def test_an_id_is_taken_once_however_it_is_written(
-    call: Caller, new_id: Callable[[], str]
-) -> None:
+async def test_an_id_is_unique_in_all_spellings(call: Caller, new_id: Callable[[], str]) -> None:
     name = new_id()
     await call.ok("create_project", name=name)
     for arguments in ({"name": name}, {"name": "x", "project_id": name.replace("-", "_")}):
@@ -97,7 +95,7 @@ async def test_an_id_is_taken_once_however_it_is_written(
         assert (await call.error("create_project", **arguments))["code"] == "CONFLICT"
 
 
-async def test_of_many_who_create_a_project_at_once_one_succeeds(
+async def test_one_of_many_concurrent_creations_succeeds(
     client: Client[Any], new_id: Callable[[], str]
 ) -> None:
     arguments = {"name": "Mine", "project_id": new_id()}
@@ -119,7 +117,7 @@ async def test_of_many_who_create_a_project_at_once_one_succeeds(
         ({"name": "x", "project_id": ""}, "project_id", "Invalid project_id"),
     ],
 )
-async def test_what_does_not_fit_makes_no_project(
+async def test_invalid_arguments_create_no_project(
     call: Caller, arguments: dict[str, Any], field: str, said: str
 ) -> None:
     before = await call.ok("list_projects", limit=1)
@@ -142,7 +140,9 @@ async def test_a_name_that_no_id_can_be_made_from_needs_one(
     assert made["name"] == "日本"
 
 
-async def test_a_caller_works_in_the_project_it_switched_to(call: Caller, existing: str) -> None:
+async def test_calls_use_the_project_that_the_caller_switched_to(
+    call: Caller, existing: str
+) -> None:
     before = await call.ok("get_active_project")
     assert before == {"project": None, "project_id": None, "project_source": "default"}
     switched = await call.ok("switch_project", project_id=existing)
@@ -186,9 +186,7 @@ async def test_an_unknown_project_is_not_switched_to(call: Caller) -> None:
     assert (await call.ok("get_active_project"))["project"] is None
 
 
-async def test_an_active_project_that_was_dropped_is_said_to_be_gone(
-    call: Caller, app: App, existing: str
-) -> None:
+async def test_a_dropped_active_project_is_reported(call: Caller, app: App, existing: str) -> None:
     await call.ok("switch_project", project_id=existing)
     await call.ok("project", operation="get_stats")
     await app.drop_project(existing)  # as another process would
@@ -243,7 +241,7 @@ async def test_a_clone_that_names_a_project_of_others_is_refused_until_confirmed
     assert (indexed["project_id"], indexed["project_source"]) == (existing, "config")
 
 
-async def test_a_broken_file_is_named_and_means_no_other_project(
+async def test_an_invalid_context_file_is_reported_and_selects_no_other_project(
     call: Caller, existing: str, tmp_path: Path
 ) -> None:
     (tmp_path / FILE_NAME).write_text("project = [")
@@ -295,7 +293,7 @@ async def test_the_default_workspace_is_listed_once_it_exists(call: Caller, app:
     ],
 )
 @pytest.mark.parametrize("tool", ["list_projects", "project"])
-async def test_a_page_that_is_none_is_refused(
+async def test_an_invalid_page_is_refused(
     call: Caller, tool: str, arguments: dict[str, Any], field: str
 ) -> None:
     more = {"operation": "list"} if tool == "project" else {}

@@ -110,7 +110,7 @@ async def test_one_server_lists_to_each_client_in_its_form(mode: Any, settings: 
             assert {t.output_schema is not None for t in await client.list_tools()} == {has_schema}
 
 
-async def test_a_run_is_told_in_a_line(agent: Agent, make_repo: MakeRepo) -> None:
+async def test_a_run_is_reported_in_one_line(agent: Agent, make_repo: MakeRepo) -> None:
     root = make_repo({"a.py": "def one():\n    return 1\n", "b.py": "def two():\n    return 2\n"})
     async with agent() as read:
         text = await read("index_repository", repo_path=str(root))

@@ -99,7 +99,7 @@ async def test_submodules_are_indexed_where_the_file_says_so(
     assert await paths(call, "hoot at night", project_id) == ["birds/src/owl.py"]
 
 
-async def test_a_wrong_file_stops_a_run_before_it_makes_the_project(
+async def test_an_invalid_file_stops_a_run_before_the_project_is_created(
     call: Any, make_repo: MakeRepo, project_id: str
 ) -> None:
     root = make_repo(CODE | {FILE_NAME: "max_file_bytes = 0\n[git]\ndepth = 'all'\n"})

@@ -35,7 +35,7 @@ def current() -> dict[str, Any]:
     }
 
 
-def test_the_schemas_are_those_of_the_snapshot() -> None:
+def test_the_schemas_match_the_snapshot() -> None:
     assert current() == json.loads(SNAPSHOT.read_text(encoding="utf-8"))
 
 
@@ -89,7 +89,7 @@ def of_value(schema: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("toolsets", ["code", "all"])
-async def test_a_listing_costs_no_more_than_it_may(mode: Any, toolsets: str) -> None:
+async def test_a_listing_stays_within_its_token_budget(mode: Any, toolsets: str) -> None:
     shown = TOOLSETS if toolsets == "all" else [toolsets]
     async with Client(build_server(refuse, shown), mode=mode) as client:
         tools = await client.list_tools()

@@ -61,13 +61,13 @@ async def test_each_file_comes_once_before_any_comes_twice(call: Any, indexed: s
     assert paths == ["src/auth.py", "tests/test_auth.py"]
 
 
-async def test_the_implementation_stands_above_its_test(call: Any, indexed: str) -> None:
+async def test_the_implementation_ranks_above_its_test(call: Any, indexed: str) -> None:
     query = "authenticate refuses an empty password"
     reply = await call.ok("search_code", query=query, project_id=indexed)
     assert reply["results"][0]["file_path"] == "src/auth.py"
 
 
-async def test_another_word_of_the_same_meaning_finds_it(call: Any, indexed: str) -> None:
+async def test_a_synonym_finds_the_definition(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query="user login", project_id=indexed)
     assert reply["results"][0]["file_path"] == "src/auth.py"
 
@@ -98,7 +98,7 @@ async def test_ignored_files_are_not_found(call: Any, indexed: str, ignored: str
         ({"filter": {"languages": ["Python"], "file_extensions": ["py"]}}, {"src", "tests/"}),
     ],
 )
-async def test_filters_leave_only_what_they_name(
+async def test_filters_restrict_the_results(
     call: Any, indexed: str, filters: dict[str, Any], expected: set[str]
 ) -> None:
     query = "retry backoff parse authenticate password"
@@ -268,7 +268,7 @@ async def test_500_characters_are_a_query_and_501_are_not(call: Any, indexed: st
     ["'; DROP TABLE chunk; --", '"quoted"', "%s %(x)s {}", "emoji 🎉 auth", "a\0b", "\\", "{1:2}/3",
      "日本語の認証", "authenticate\nuser", "\ud800x".encode("utf-8", "replace").decode()],
 )  # fmt: skip
-async def test_no_text_can_break_the_search(call: Any, indexed: str, query: str) -> None:
+async def test_any_query_text_is_accepted(call: Any, indexed: str, query: str) -> None:
     reply = await call.ok("search_code", query=query, project_id=indexed)
     assert reply["total_count"] >= 0
 

@@ -34,13 +34,13 @@ async def indexed(app: App, make_repo: MakeRepo, project_id: str) -> AsyncIterat
     yield project_id
 
 
-async def test_a_good_answer_comes_without(call: Any, indexed: str) -> None:
+async def test_a_good_answer_has_no_help(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query="authenticate user", project_id=indexed)
     assert reply["results"][0]["similarity_score"] >= WEAK
     assert "help" not in reply
 
 
-async def test_a_question_about_something_else_is_told_that_no_word_occurs(
+async def test_help_for_an_unrelated_question_says_that_no_word_occurs(
     call: Any, indexed: str
 ) -> None:
     reply = await call.ok("search_code", query=FOREIGN, project_id=indexed)
@@ -52,7 +52,7 @@ async def test_a_question_about_something_else_is_told_that_no_word_occurs(
     }
 
 
-async def test_missing_words_come_with_the_nearest_of_this_code(
+async def test_missing_words_come_with_similar_words_of_this_code(
     call: Any, app: App, make_repo: MakeRepo, project_id: str
 ) -> None:
     text = "def remove_image(raw):\n    return raw[::2]\n"
@@ -105,7 +105,7 @@ async def test_a_brief_answer_has_help_too(call: Any, indexed: str) -> None:
         ),
     ],
 )
-async def test_filters_that_hide_the_answer_are_named_with_what_they_leave(
+async def test_filters_that_hide_the_answer_are_reported_with_their_effect(
     call: Any, indexed: str, filters: dict[str, Any], reasons: list[str]
 ) -> None:
     reply = await call.ok("search_code", query="authenticate user", project_id=indexed, **filters)
@@ -116,7 +116,7 @@ async def test_filters_that_hide_the_answer_are_named_with_what_they_leave(
     assert told["hint"].startswith("Drop the filters: src/auth.py answers best (0.")
 
 
-async def test_filters_that_hide_nothing_are_not_blamed(call: Any, indexed: str) -> None:
+async def test_filters_that_hide_nothing_are_not_reported(call: Any, indexed: str) -> None:
     arguments = {"query": FOREIGN, "project_id": indexed}
     told = (await call.ok("search_code", **arguments, directory="src"))["help"]
     assert told["reasons"] == [
@@ -130,7 +130,7 @@ async def test_filters_that_hide_nothing_are_not_blamed(call: Any, indexed: str)
     assert told["reasons"] == [NO_WORD, LEFT_OUT]
 
 
-async def test_an_unknown_repository_is_answered_with_those_there_are(
+async def test_help_for_an_unknown_repository_lists_the_existing_ones(
     call: Any, indexed: str
 ) -> None:
     unknown = str(uuid.uuid4())

@@ -101,7 +101,7 @@ async def test_an_unknown_session_is_not_found(call: Any, project: str, operatio
     assert "start" in error["hint"]
 
 
-async def test_what_a_caller_does_belongs_to_its_session_and_no_one_elses(
+async def test_actions_of_a_caller_belong_to_its_own_session(
     call: Any, other: Any, app: App, project: str
 ) -> None:
     where = {"project_id": project}
@@ -152,9 +152,7 @@ async def test_what_a_caller_does_belongs_to_its_session_and_no_one_elses(
         datetime.fromisoformat(agent["last_active_at"])
 
 
-async def test_after_its_end_nothing_falls_into_a_session_by_itself(
-    call: Any, project: str
-) -> None:
+async def test_an_ended_session_is_used_only_if_it_is_named(call: Any, project: str) -> None:
     where = {"project_id": project}
     await call.ok("session", operation="start", session_id="s", **where)
     await call.ok("session", operation="end", session_id="s", **where)

@@ -104,7 +104,7 @@ async def test_an_id_is_understood_in_any_spelling(
         {"planning_references": [UNICODE, '"', "{", "NULL", ""]},
     ],
 )
-async def test_what_fits_is_kept_as_it_is(
+async def test_valid_values_are_stored_unchanged(
     call: Any, in_project: str, given: dict[str, Any]
 ) -> None:
     task = await call.ok("create_task", **{"title": "t"} | given, project_id=in_project)
@@ -171,7 +171,7 @@ TOO_MUCH = [
 
 
 @pytest.mark.parametrize(("given", "field", "message"), TOO_MUCH)
-async def test_a_task_is_not_made_of_what_does_not_fit(
+async def test_a_task_is_not_created_with_invalid_parameters(
     call: Any, given: dict[str, Any], field: str, message: str
 ) -> None:
     error = await call.error("create_task", **{"title": "t"} | given)
@@ -210,7 +210,7 @@ async def test_a_task_is_not_made_of_what_does_not_fit(
         ({"task_id": None}, "task_id", "Task id must be of type string, got null"),
     ],
 )
-async def test_a_task_is_not_changed_to_what_does_not_fit(
+async def test_a_task_is_not_updated_with_invalid_parameters(
     call: Any, given: dict[str, Any], field: str, message: str
 ) -> None:
     error = await call.error("update_task", **{"task_id": str(uuid.uuid4())} | given)
@@ -236,7 +236,7 @@ async def test_a_task_is_not_changed_to_what_does_not_fit(
         ({"task_id": "x"}, "task_id", "Unknown parameter: task_id"),
     ],
 )
-async def test_tasks_are_not_listed_by_what_does_not_fit(
+async def test_tasks_are_not_listed_with_invalid_filters(
     call: Any, given: dict[str, Any], field: str, message: str
 ) -> None:
     error = await call.error("list_tasks", **given)
@@ -248,7 +248,7 @@ async def test_tasks_are_not_listed_by_what_does_not_fit(
     ("tool", "missing"),
     [("create_task", "title"), ("get_task", "task_id"), ("update_task", "task_id")],
 )
-async def test_what_is_required_must_be_given(call: Any, tool: str, missing: str) -> None:
+async def test_required_parameters_must_be_given(call: Any, tool: str, missing: str) -> None:
     error = await call.error(tool)
     assert error["code"] == "VALIDATION_ERROR"
     assert error["message"] == f"Field required: {missing}"
@@ -294,9 +294,7 @@ async def test_a_task_is_not_found_from_another_project(
         ("update_task", {"task_id": str(uuid.uuid4())}),
     ],
 )
-async def test_a_project_that_is_not_there_is_not_found(
-    call: Any, tool: str, given: dict[str, Any]
-) -> None:
+async def test_a_missing_project_is_not_found(call: Any, tool: str, given: dict[str, Any]) -> None:
     error = await call.error(tool, **given, project_id="never-made")
     assert error["code"] == "PROJECT_NOT_FOUND"
 
@@ -435,7 +433,7 @@ async def test_twenty_tasks_are_listed_unless_asked_otherwise(call: Any, in_proj
         ({"branch": "feature/", "status": "in-progress", "limit": 1}, ["b"]),
     ],
 )
-async def test_a_list_holds_what_its_filters_name(
+async def test_a_list_has_what_passes_its_filters(
     call: Any, in_project: str, wanted: dict[str, Any], found: list[str]
 ) -> None:
     for title in ("a", "b", "c"):

@@ -100,7 +100,7 @@ async def test_an_item_may_begin_in_any_status(call: Any, in_project: str, statu
         {"description": None, "anchors": None},
     ],
 )
-async def test_what_fits_is_kept_as_it_is(
+async def test_valid_values_are_stored_unchanged(
     call: Any, in_project: str, given: dict[str, Any]
 ) -> None:
     first = {"item_type": "task", "title": "t", "project_id": in_project}
@@ -162,7 +162,7 @@ BAD_PARENT = ({"parent_id": "abc"}, "parent_id", "Parent ID is not a valid UUID:
 
 
 @pytest.mark.parametrize(("given", "field", "message"), [*TOO_MUCH, *BAD_TYPES, BAD_PARENT])
-async def test_an_item_is_not_made_of_what_does_not_fit(
+async def test_an_item_is_not_created_with_invalid_parameters(
     call: Any, given: dict[str, Any], field: str, message: str
 ) -> None:
     error = await call.error("create_work_item", **{"item_type": "task", "title": "t"} | given)
@@ -179,7 +179,7 @@ async def test_an_item_is_not_made_of_what_does_not_fit(
         ({"parent_id": None}, "parent_id", "Unknown parameter: parent_id"),
     ],
 )
-async def test_an_item_is_not_changed_to_what_does_not_fit(
+async def test_an_item_is_not_updated_with_invalid_parameters(
     call: Any, given: dict[str, Any], field: str, message: str
 ) -> None:
     error = await call.error("update_work_item", **{"work_item_id": str(uuid.uuid4())} | given)
@@ -219,7 +219,7 @@ async def test_an_item_is_not_changed_to_what_does_not_fit(
         ({"work_item_id": "x"}, "work_item_id", "Unknown parameter: work_item_id"),
     ],
 )
-async def test_items_are_not_queried_by_what_does_not_fit(
+async def test_items_are_not_queried_with_invalid_filters(
     call: Any, given: dict[str, Any], field: str, message: str
 ) -> None:
     error = await call.error("query_work_items", **given)
@@ -235,7 +235,7 @@ async def test_items_are_not_queried_by_what_does_not_fit(
         ("get_work_item_hierarchy", {"work_item_id"}),
     ],
 )
-async def test_what_is_required_must_be_given(call: Any, tool: str, missing: set[str]) -> None:
+async def test_required_parameters_must_be_given(call: Any, tool: str, missing: set[str]) -> None:
     error = await call.error(tool)
     problems = error["details"].get("fields", [error["details"]])
     assert {problem["field"] for problem in problems} == missing
@@ -252,7 +252,7 @@ async def test_what_is_required_must_be_given(call: Any, tool: str, missing: set
         ("subtask", "subtask", "Take a parent_id of type project or session or task or research."),
     ],
 )  # fmt: skip
-async def test_a_child_not_below_its_parent_is_refused_with_the_way_out(
+async def test_a_child_not_below_its_parent_is_refused_with_a_hint(
     call: Any, in_project: str, item_type: str, parent_type: str, hint: str
 ) -> None:
     given = {"title": "t", "project_id": in_project}
@@ -299,9 +299,7 @@ async def test_an_unknown_item_is_not_found(
         ("get_work_item_hierarchy", {"work_item_id": str(uuid.uuid4())}),
     ],
 )
-async def test_a_project_that_is_not_there_is_not_found(
-    call: Any, tool: str, given: dict[str, Any]
-) -> None:
+async def test_a_missing_project_is_not_found(call: Any, tool: str, given: dict[str, Any]) -> None:
     error = await call.error(tool, **given, project_id="never-made")
     assert error["code"] == "PROJECT_NOT_FOUND"
 
@@ -344,7 +342,7 @@ async def test_only_what_is_given_changes(call: Any, in_project: str) -> None:
     assert await call.ok("update_work_item", **change) == same
 
 
-async def test_completion_is_timed_kept_and_taken_back(call: Any, in_project: str) -> None:
+async def test_the_completion_time_is_set_kept_and_cleared(call: Any, in_project: str) -> None:
     item = await call.ok("create_work_item", item_type="task", title="t", project_id=in_project)
     change = {"work_item_id": item["id"], "project_id": in_project}
     done = await call.ok("update_work_item", **change, status="completed")
@@ -403,7 +401,7 @@ async def test_fifty_items_are_listed_unless_asked_otherwise(
         ({"parent": "leaf", "include_descendants": True}, []),
     ],
 )
-async def test_a_query_holds_what_its_filters_name(
+async def test_a_query_returns_what_passes_its_filters(
     call: Any, in_project: str, wanted: dict[str, Any], found: list[str]
 ) -> None:
     made: dict[str, str] = {}
@@ -451,7 +449,9 @@ async def test_a_hierarchy_shows_what_is_above_and_below(call: Any, in_project: 
     assert reply["project_id"] == in_project
 
 
-async def test_a_large_hierarchy_says_that_it_is_cut(call: Any, app: App, in_project: str) -> None:
+async def test_a_large_hierarchy_says_that_it_is_truncated(
+    call: Any, app: App, in_project: str
+) -> None:
     root = await call.ok("create_work_item", item_type="project", title="t", project_id=in_project)
     async with app.enter(in_project) as here:
         await here.tx.execute(

@@ -201,7 +201,7 @@ async def test_whoever_stores_waits_for_a_schema_that_is_being_changed(
             storing = asyncio.create_task(store())
             await until_waiting(shelf, storing)
             assert not storing.done()
-        with pytest.raises(InvalidInput, match=r"^Entity data does not fit the schema of Thing"):
+        with pytest.raises(InvalidInput, match=r"^Entity data does not match the schema of Thing"):
             await storing
         await shelf.change(of(n={"type": "integer"}), allow_breaking=True)
     assert (await shelf.query()).items == [entity]
@@ -218,7 +218,7 @@ async def test_a_schema_change_waits_for_whoever_stores(
         changing = asyncio.create_task(shelf.change(of(n={"type": "integer"}), **how))
         await until_waiting(shelf, changing)
         assert not changing.done()
-    with pytest.raises(InvalidInput, match=r"^1 of 1 entities of type Thing do not fit"):
+    with pytest.raises(InvalidInput, match=r"^1 of 1 entities of type Thing do not match"):
         await changing
     assert [e.schema_version for e in (await shelf.query()).items] == [1]
 
@@ -292,7 +292,7 @@ async def test_the_same_schema_makes_no_version_but_can_be_checked(shelf: Shelf)
     await shelf.rows('UPDATE entity SET data = \'{"a": "x"}\' RETURNING id')
     update = await shelf.change({"properties": {"a": {"type": "integer"}}, "type": "object"})
     assert (update.type.version, update.changes, update.checked) == (1, [], None)
-    with pytest.raises(InvalidInput, match=r"^1 of 1 entities of type Thing do not fit"):
+    with pytest.raises(InvalidInput, match=r"^1 of 1 entities of type Thing do not match"):
         await shelf.change(schema, validate_existing=True)
     assert await shelf.rows("SELECT version FROM entity_type_version") == [(1,)]
 
@@ -310,7 +310,7 @@ async def test_all_entities_are_checked_batch_by_batch(shelf: Shelf) -> None:
     schema = of(n={"type": "integer"})
     with pytest.raises(InvalidInput) as caught:
         await shelf.change(schema, validate_existing=True)
-    assert caught.value.message == "20 of 1000 entities of type Thing do not fit the new schema"
+    assert caught.value.message == "20 of 1000 entities of type Thing do not match the new schema"
     details = caught.value.details
     assert (details["entities_checked"], details["entities_not_fitting"]) == (1000, 20)
     assert [entity["name"] for entity in details["entities"]] == [
@@ -420,6 +420,6 @@ def test_data_from_elsewhere_is_held_against_its_schema_and_the_limits() -> None
         '/a must be of type integer, got "x"'
     ]
     [problem] = schema_problems({"type": "array"}, {})
-    assert problem == 'Schema must describe an object: its root needs "type": "object"'
+    assert problem == 'Schema must describe an object: add "type": "object" at its root'
     [problem] = schema_problems(ANY, {"a": "x" * 262_144})
     assert problem == "Entity data must be at most 262,144 bytes as JSON, got 262,152"

@@ -190,7 +190,7 @@ async def test_another_anchor_of_the_same_id_is_not_overwritten(
 ) -> None:
     lines = await exported(app, filled)
     [anchor] = [line for line in lines if line["kind"] == "anchor"]
-    with pytest.raises(InvalidInput, match="its id or place is taken"):
+    with pytest.raises(InvalidInput, match="its id or place is used"):
         await app.transfers.import_records(file_of(anchor | {"commit": "b" * 40}), filled)
     assert await exported(app, filled) == lines
 
@@ -301,7 +301,7 @@ async def test_a_file_that_is_none_of_ours_is_refused(
 async def test_another_record_of_the_same_id_is_not_overwritten(app: App, project_id: str) -> None:
     first = task()
     await app.transfers.import_records(file_of(first), project_id)
-    with pytest.raises(InvalidInput, match="there already, and differs"):
+    with pytest.raises(InvalidInput, match="a different task with this id exists"):
         await app.transfers.import_records(file_of(task(), {**first, "title": "other"}), project_id)
     [kept] = await exported(app, project_id)
     assert kept["title"] == "T"

@@ -41,7 +41,7 @@ def openai(settings: Settings, server: EmbeddingServer) -> Settings:
 
 
 @pytest.fixture
-async def tiered(ollama: Settings) -> AsyncIterator[App]:
+async def both_models(ollama: Settings) -> AsyncIterator[App]:
     """An app with the secondary model."""
     async with await App.open(ollama) as app:
         yield app

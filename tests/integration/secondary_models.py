@@ -54,8 +54,10 @@ async def nearness(app: App, project_id: str, query: str, path: str) -> float:
     return max((candidate.evidence.best_meaning for candidate in of_path), default=0.0)
 
 
-async def tier_of_search(app: App, project_id: str, query: str = "authenticate") -> str | None:
-    """What part the second tier had in an answer."""
+async def secondary_model_role(
+    app: App, project_id: str, query: str = "authenticate"
+) -> str | None:
+    """How the secondary model took part in an answer: "used", "away", or not at all."""
     return (await app.search(query, project_id)).answer.secondary_model
 
 

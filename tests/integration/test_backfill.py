@@ -22,8 +22,8 @@ from tests.integration.secondary_models import (
     numbered,
     opened,
     project_of,
+    secondary_model_role,
     state_of,
-    tier_of_search,
     until_complete,
 )
 from tests.integration.test_indexing import found_paths, later, rows
@@ -41,14 +41,16 @@ MakeRepo = Callable[..., Path]
 
 
 async def test_the_newest_files_come_first_then_by_their_path(
-    tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    both_models: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     names = ["older", "b_new", "a_new", "newest"]
     root = make_repo({f"{name}.py": f"def number_{name}():\n    return 1\n" for name in names})
     for name, age in zip(names, (300, 200, 200, 100), strict=True):
         os.utime(root / f"{name}.py", (2_000_000_000 - age, 2_000_000_000 - age))
-    await tiered.index(root, project_id)
-    async with tiered.enter(project_id) as here:  # what a clone of now looks like an hour later
+    await both_models.index(root, project_id)
+    async with both_models.enter(
+        project_id
+    ) as here:  # what a clone of now looks like an hour later
         await here.tx.execute("UPDATE file SET mtime_ns = ctime_ns WHERE mtime_ns = 0")
         for name, age in zip(names, (300, 200, 200, 100), strict=True):
             await here.tx.execute(
@@ -56,44 +58,48 @@ async def test_the_newest_files_come_first_then_by_their_path(
                 time=(2_000_000_000 - age) * 10**9,
                 path=f"{name}.py",
             )
-    await tiered.backfill.run(await project_of(tiered, project_id))
+    await both_models.backfill.run(await project_of(both_models, project_id))
     sent = [text.split("number_")[1].split("(")[0] for text in code_texts(server)]
     # Two requests are under way at once, so neighbours may change places.
     assert (set(sent[:2]), set(sent[2:])) == ({"newest", "a_new"}, {"b_new", "older"})
 
 
 async def test_a_cancelled_backfill_continues_and_embeds_nothing_twice(
-    tiered: App,
+    both_models: App,
     database: Database,
     server: EmbeddingServer,
     make_repo: MakeRepo,
     project_id: str,
 ) -> None:
     root = make_repo(numbered(30))
-    chunks = (await tiered.index(root, project_id)).run.chunks_created
-    project = await project_of(tiered, project_id)
+    chunks = (await both_models.index(root, project_id)).run.chunks_created
+    project = await project_of(both_models, project_id)
     growth: asyncio.Task[bool]
 
     def stop(_: int) -> None:
         if len(code_texts(server)) > 20:
             growth.cancel()
 
-    growth = asyncio.create_task(tiered.backfill.run(project, progress=stop))
+    growth = asyncio.create_task(both_models.backfill.run(project, progress=stop))
     with contextlib.suppress(asyncio.CancelledError):
         await growth
-    state = await state_of(tiered, project_id)
+    state = await state_of(both_models, project_id)
     assert (state.state, 0 < state.chunks_done < chunks) == ("waiting", True)
     sent = len(code_texts(server))
-    await tiered.backfill.run(project)
+    await both_models.backfill.run(project)
     assert len(code_texts(server)) - sent == chunks - state.chunks_done
-    assert (await state_of(tiered, project_id)).state == "complete"
+    assert (await state_of(both_models, project_id)).state == "complete"
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
 
 
 async def test_a_killed_process_leaves_what_it_stored_and_another_continues(
-    ollama: Settings, tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    ollama: Settings,
+    both_models: App,
+    server: EmbeddingServer,
+    make_repo: MakeRepo,
+    project_id: str,
 ) -> None:
-    chunks = (await tiered.index(make_repo(numbered(60)), project_id)).run.chunks_created
+    chunks = (await both_models.index(make_repo(numbered(60)), project_id)).run.chunks_created
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -111,42 +117,42 @@ async def test_a_killed_process_leaves_what_it_stored_and_another_continues(
         },
         stdout=subprocess.DEVNULL,
     )
-    while (await state_of(tiered, project_id)).chunks_done < 10:
+    while (await state_of(both_models, project_id)).chunks_done < 10:
         assert process.returncode is None
         await asyncio.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()
-    while (state := await state_of(tiered, project_id)).state == "growing":
+    while (state := await state_of(both_models, project_id)).state == "growing":
         await asyncio.sleep(0.01)  # the server takes a moment to see that nobody is there
     assert (state.state, state.chunks_done < chunks) == ("waiting", True)
-    await tiered.backfill.run(await project_of(tiered, project_id))
-    assert (await state_of(tiered, project_id)).state == "complete"
+    await both_models.backfill.run(await project_of(both_models, project_id))
+    assert (await state_of(both_models, project_id)).state == "complete"
 
 
 async def test_after_an_edit_only_what_is_new_is_embedded(
-    tiered: App,
+    both_models: App,
     database: Database,
     server: EmbeddingServer,
     make_repo: MakeRepo,
     project_id: str,
 ) -> None:
     root = make_repo({"edited.py": "def go_in(): ...\n", "kept.py": "def stay_outside(): ...\n"})
-    await tiered.index(root, project_id)
-    async with backfilling(tiered):
-        await until_complete(tiered, project_id)
+    await both_models.index(root, project_id)
+    async with backfilling(both_models):
+        await until_complete(both_models, project_id)
         asked = len(server.texts)
         later(root / "edited.py", f"def enter_the_house():\n    '''{UNHEARD_OF}'''\n")
-        await tiered.index(root, project_id)
+        await both_models.index(root, project_id)
         while "enter_the_house" not in str(server.texts[asked:]):
             await asyncio.sleep(0.05)
-        await until_complete(tiered, project_id)
+        await until_complete(both_models, project_id)
     # Other tests' projects may grow beside it.
     texts = server.texts[asked:]
     assert sum("enter_the_house" in text for text in texts) == 1
     assert not any("stay_outside" in text for text in texts)
     (root / "edited.py").unlink()
-    await tiered.index(root, project_id)
-    assert (await state_of(tiered, project_id)).state == "complete"
+    await both_models.index(root, project_id)
+    assert (await state_of(both_models, project_id)).state == "complete"
 
 
 async def test_another_secondary_model_is_added_and_then_replaces_the_first(
@@ -176,14 +182,16 @@ async def test_another_secondary_model_is_added_and_then_replaces_the_first(
         assert (state.model, state.replaces) == (OPENAI, OLLAMA)
         assert 0 < state.chunks_done < chunks
         asked = len(server.requests)
-        assert await tier_of_search(app, project_id, "number_7_3") == "used"
+        assert await secondary_model_role(app, project_id, "number_7_3") == "used"
         assert {r.path for r in server.requests[asked:]} <= {"/api/embed", "/api/tags"}
         await app.backfill.run(project)
         state = await state_of(app, project_id)
         assert (state.state, state.replaces) == ("complete", None)
-        await tier_of_search(app, project_id)  # it asks the one that answered the last time, once
+        await secondary_model_role(
+            app, project_id
+        )  # it asks the one that answered the last time, once
         asked = len(server.requests)
-        assert await tier_of_search(app, project_id, "number_7_3") == "used"
+        assert await secondary_model_role(app, project_id, "number_7_3") == "used"
         assert {r.path for r in server.requests[asked:]} == {"/v1/embeddings"}
         assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
 
@@ -201,7 +209,7 @@ async def test_processes_with_different_models_do_not_replace_each_others_vector
 
 
 async def test_one_process_at_a_time_backfills_a_project(
-    tiered: App,
+    both_models: App,
     database: Database,
     server: EmbeddingServer,
     make_repo: MakeRepo,
@@ -210,8 +218,8 @@ async def test_one_process_at_a_time_backfills_a_project(
 ) -> None:
     monkeypatch.setattr(background, "POLL_S", 0.02)
     looked = asyncio.Event()
-    await tiered.index(make_repo(), project_id)
-    project = await project_of(tiered, project_id)
+    await both_models.index(make_repo(), project_id)
+    project = await project_of(both_models, project_id)
     async with database.try_locks() as locks:
         assert await locks.acquire(project, backfill_lock())
         acquire, tries = type(locks).acquire, []
@@ -223,26 +231,26 @@ async def test_one_process_at_a_time_backfills_a_project(
             return await acquire(self, *of)  # type: ignore[arg-type]
 
         monkeypatch.setattr(type(locks), "acquire", counted)
-        async with backfilling(tiered):
+        async with backfilling(both_models):
             await looked.wait()
-            state = await state_of(tiered, project_id)
+            state = await state_of(both_models, project_id)
             assert (state.state, state.chunks_done) == ("growing", 0)
             await locks.release(project, backfill_lock())
-            await until_complete(tiered, project_id)
+            await until_complete(both_models, project_id)
 
 
 async def test_the_backfill_pauses_during_an_index_run(
-    tiered: App,
+    both_models: App,
     database: Database,
     server: EmbeddingServer,
     make_repo: MakeRepo,
     project_id: str,
 ) -> None:
-    report = await tiered.index(make_repo(), project_id)
-    project = await project_of(tiered, project_id)
+    report = await both_models.index(make_repo(), project_id)
+    project = await project_of(both_models, project_id)
     lock = index_lock(report.run.repository_id)
     async with database.session_locks(project, [lock]):
-        growth = asyncio.create_task(tiered.backfill.run(project))
+        growth = asyncio.create_task(both_models.backfill.run(project))
         done, _ = await asyncio.wait([growth], timeout=1.0)
         assert not done
         assert code_texts(server, "hashlib.sha256(password") == []
@@ -251,35 +259,37 @@ async def test_the_backfill_pauses_during_an_index_run(
 
 
 async def test_removing_a_file_removes_its_vectors(
-    tiered: App,
+    both_models: App,
     database: Database,
     server: EmbeddingServer,
     make_repo: MakeRepo,
     project_id: str,
 ) -> None:
     root = make_repo()
-    await tiered.index(root, project_id)
-    await tiered.backfill.run(await project_of(tiered, project_id))
-    purged = await tiered.erasure.purge(await tiered.erasure.find(root / "src/auth.py", project_id))
+    await both_models.index(root, project_id)
+    await both_models.backfill.run(await project_of(both_models, project_id))
+    purged = await both_models.erasure.purge(
+        await both_models.erasure.find(root / "src/auth.py", project_id)
+    )
     assert purged.is_complete
     assert purged.before["chunk_vector"] == 2 * purged.before["chunk"]
-    await tiered.remove(root, project_id)
+    await both_models.remove(root, project_id)
     assert set((await rows(database, project_id)).values()) == {0}
 
 
 async def test_a_rebuilt_index_is_searchable_at_once_and_backfilled_again(
-    tiered: App,
+    both_models: App,
     database: Database,
     server: EmbeddingServer,
     make_repo: MakeRepo,
     project_id: str,
 ) -> None:
     root = make_repo()
-    chunks = (await tiered.index(root, project_id)).run.chunks_created
-    project = await project_of(tiered, project_id)
-    await tiered.backfill.run(project)
-    await tiered.index(root, project_id, force_reindex=True)
+    chunks = (await both_models.index(root, project_id)).run.chunks_created
+    project = await project_of(both_models, project_id)
+    await both_models.backfill.run(project)
+    await both_models.index(root, project_id, force_reindex=True)
     assert (await rows(database, project_id))["chunk_vector"] == chunks
-    assert (await found_paths(tiered, project_id, "authenticate"))[0] == "src/auth.py"
-    await tiered.backfill.run(project)
+    assert (await found_paths(both_models, project_id, "authenticate"))[0] == "src/auth.py"
+    await both_models.backfill.run(project)
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks

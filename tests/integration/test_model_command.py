@@ -1,4 +1,4 @@
-"""``codebase-mcp model``: which models a project has, and the second tier in the foreground."""
+"""``codebase-mcp model``: the models of a project, and the backfill in the foreground."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def server(anyio_backend: str) -> AsyncIterator[EmbeddingServer]:
 
 @pytest.fixture
 def shell(settings: Settings, server: EmbeddingServer, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run one command, with a service as the second tier; what it printed."""
+    """Run one command, with a service as the secondary model; returns its output."""
 
     async def run(*arguments: str, alone: bool = False, code: int = 0) -> str:
         options = build_parser().parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Static models of the first tier: which one an index is made with, and how it is made anew."""
+"""Primary models: which one an index is made with, and how an index is rebuilt."""
 
 from __future__ import annotations
 

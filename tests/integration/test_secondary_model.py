@@ -16,8 +16,8 @@ from tests.integration.secondary_models import (
     numbered,
     opened,
     project_of,
+    secondary_model_role,
     state_of,
-    tier_of_search,
     until_complete,
 )
 from tests.integration.test_indexing import found_paths
@@ -35,30 +35,32 @@ MakeRepo = Callable[..., Path]
 
 
 async def test_a_repository_is_searched_at_once_and_the_service_is_not_even_asked(
-    tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    both_models: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     await server.stop()
-    report = await tiered.index(make_repo(), project_id)
+    report = await both_models.index(make_repo(), project_id)
     assert (report.run.status, report.run.model) == ("success", "builtin")
-    assert (await found_paths(tiered, project_id, "signin with credentials"))[0] == "src/auth.py"
-    assert await tier_of_search(tiered, project_id) is None
+    assert (await found_paths(both_models, project_id, "signin with credentials"))[
+        0
+    ] == "src/auth.py"
+    assert await secondary_model_role(both_models, project_id) is None
     assert server.requests == []
-    state = await state_of(tiered, project_id)
+    state = await state_of(both_models, project_id)
     assert (state.model, state.chunks_done, state.state) == (OLLAMA, 0, "waiting")
     assert state.chunks_total == report.run.chunks_created
 
 
 async def test_the_backfill_adds_vectors_of_the_service_and_searches_use_them(
-    tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    both_models: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     files = {"enter.py": "def authenticate(): ...\n", "leave.py": "def say_goodbye(): ...\n"}
-    report = await tiered.index(make_repo(files), project_id)
-    before = await nearness(tiered, project_id, UNHEARD_OF, "enter.py")
-    async with backfilling(tiered):
-        state = await until_complete(tiered, project_id)
+    report = await both_models.index(make_repo(files), project_id)
+    before = await nearness(both_models, project_id, UNHEARD_OF, "enter.py")
+    async with backfilling(both_models):
+        state = await until_complete(both_models, project_id)
     assert (state.chunks_done, state.error) == (report.run.chunks_created, None)
-    assert await tier_of_search(tiered, project_id) == "used"
-    assert await nearness(tiered, project_id, UNHEARD_OF, "enter.py") > before + 0.2
+    assert await secondary_model_role(both_models, project_id) == "used"
+    assert await nearness(both_models, project_id, UNHEARD_OF, "enter.py") > before + 0.2
 
 
 async def test_a_process_without_the_secondary_model_searches_with_the_primary_one(
@@ -68,7 +70,7 @@ async def test_a_process_without_the_secondary_model_searches_with_the_primary_o
         await other.index(make_repo(), project_id)
         await other.backfill.run(await project_of(other, project_id))
     asked = len(server.requests)
-    assert await tier_of_search(app, project_id) is None
+    assert await secondary_model_role(app, project_id) is None
     assert (await found_paths(app, project_id, "authenticate"))[0] == "src/auth.py"
     assert (await state_of(app, project_id)).state == "complete"
     assert len(server.requests) == asked
@@ -76,7 +78,7 @@ async def test_a_process_without_the_secondary_model_searches_with_the_primary_o
 
 async def test_while_the_service_is_unavailable_the_backfill_waits_and_searches_work(
     ollama: Settings,
-    tiered: App,
+    both_models: App,
     server: EmbeddingServer,
     make_repo: MakeRepo,
     project_id: str,
@@ -84,48 +86,50 @@ async def test_while_the_service_is_unavailable_the_backfill_waits_and_searches_
 ) -> None:
     monkeypatch.setattr(background, "MIN_PAUSE_S", 0.05)
     root = make_repo({**numbered(20), "login.py": "def authenticate(user): ...\n"})
-    await tiered.index(root, project_id)
-    project = await project_of(tiered, project_id)
+    await both_models.index(root, project_id)
+    project = await project_of(both_models, project_id)
 
     def take_away(_: int) -> None:
         server.models.clear()
 
     kept = dict(server.models)
     with pytest.raises(EmbeddingUnavailable):
-        await tiered.backfill.run(project, progress=take_away)
-    state = await state_of(tiered, project_id)
+        await both_models.backfill.run(project, progress=take_away)
+    state = await state_of(both_models, project_id)
     assert (state.state, 0 < state.chunks_done < state.chunks_total) == ("waiting", True)
     assert "ollama pull" in (state.error or "")
-    assert await tier_of_search(tiered, project_id) == "away"
-    assert (await found_paths(tiered, project_id, "authenticate"))[0] == "login.py"
+    assert await secondary_model_role(both_models, project_id) == "away"
+    assert (await found_paths(both_models, project_id, "authenticate"))[0] == "login.py"
     server.models.update(kept)
-    async with backfilling(tiered):
-        state = await until_complete(tiered, project_id)
+    async with backfilling(both_models):
+        state = await until_complete(both_models, project_id)
     assert state.error is None
 
 
 async def test_a_search_does_not_wait_for_a_slow_service(
-    tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    both_models: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
-    await tiered.index(make_repo(), project_id)
-    await tiered.backfill.run(await project_of(tiered, project_id))
+    await both_models.index(make_repo(), project_id)
+    await both_models.backfill.run(await project_of(both_models, project_id))
     server.released.clear()
     asked = len(server.embeddings)
     for _ in range(3):
-        assert await tier_of_search(tiered, project_id) == "away"
+        assert await secondary_model_role(both_models, project_id) == "away"
     assert len(server.embeddings) == asked + 1  # while it is busy nothing more is asked
     server.released.set()
-    while await tier_of_search(tiered, project_id) != "used":
+    while await secondary_model_role(both_models, project_id) != "used":
         await asyncio.sleep(0.01)
 
 
 async def test_concurrent_searches_all_get_a_vector_of_the_secondary_model(
-    tiered: App, make_repo: MakeRepo, project_id: str
+    both_models: App, make_repo: MakeRepo, project_id: str
 ) -> None:
-    await tiered.index(make_repo(), project_id)
-    await tiered.backfill.run(await project_of(tiered, project_id))
-    await tier_of_search(tiered, project_id)
-    searches = (tier_of_search(tiered, project_id, f"authenticate {n}") for n in range(8))
+    await both_models.index(make_repo(), project_id)
+    await both_models.backfill.run(await project_of(both_models, project_id))
+    await secondary_model_role(both_models, project_id)
+    searches = (
+        secondary_model_role(both_models, project_id, f"authenticate {n}") for n in range(8)
+    )
     assert await asyncio.gather(*searches) == ["used"] * 8
 
 
@@ -139,28 +143,28 @@ async def test_a_transformer_in_this_process_can_be_the_secondary_model(
         async with backfilling(app):
             state = await until_complete(app, project_id)
         assert (state.model, state.chunks_done) == ("onnx/words", 2)
-        assert await tier_of_search(app, project_id) == "used"
+        assert await secondary_model_role(app, project_id) == "used"
     network = folder / "onnx" / "model.onnx"
     async with opened(replace(settings, embedding_model=str(network))) as app:
-        assert await tier_of_search(app, project_id) == "used"
+        assert await secondary_model_role(app, project_id) == "used"
 
 
 async def test_chunks_without_secondary_vectors_are_at_no_disadvantage(
-    tiered: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    both_models: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
 ) -> None:
     first = make_repo({"login.py": "def authenticate_user(password): ...\n"}, "first")
     second = make_repo({"enter.py": "def authenticate_guest(password): ...\n"}, "second")
-    one = await tiered.index(first, project_id)
-    await tiered.index(second, project_id)
-    project = await project_of(tiered, project_id)
-    await tiered.backfill.run(project, [one.run.repository_id])
-    state = await state_of(tiered, project_id)
+    one = await both_models.index(first, project_id)
+    await both_models.index(second, project_id)
+    project = await project_of(both_models, project_id)
+    await both_models.backfill.run(project, [one.run.repository_id])
+    state = await state_of(both_models, project_id)
     assert (state.chunks_done, state.chunks_total) == (1, 2)
     for query in ("authenticate", "authenticate with a password"):
-        found = await tiered.search(query, project_id)
+        found = await both_models.search(query, project_id)
         assert found.answer.secondary_model == "used"
         assert {hit.file_path for hit in found.answer.hits} == {"login.py", "enter.py"}
-    alone = await nearness(tiered, project_id, UNHEARD_OF, "enter.py")
-    assert await nearness(tiered, project_id, UNHEARD_OF, "login.py") > alone + 0.2
-    await tiered.backfill.run(project)
-    assert await nearness(tiered, project_id, UNHEARD_OF, "enter.py") > alone + 0.2
+    alone = await nearness(both_models, project_id, UNHEARD_OF, "enter.py")
+    assert await nearness(both_models, project_id, UNHEARD_OF, "login.py") > alone + 0.2
+    await both_models.backfill.run(project)
+    assert await nearness(both_models, project_id, UNHEARD_OF, "enter.py") > alone + 0.2

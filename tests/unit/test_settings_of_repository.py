@@ -188,7 +188,7 @@ def test_two_spellings_of_a_setting_must_agree() -> None:
 def test_a_file_that_is_no_toml_is_named_with_its_line() -> None:
     [(field, _, rule)] = wrong("a = 1\nb =\n")
     assert field == FILE
-    assert "it is not TOML" in rule
+    assert "the file is not valid TOML" in rule
     assert "line 2" in rule
 
 

@@ -1,6 +1,6 @@
-"""``docs/settings.md`` is what the table of settings says.
+"""``docs/settings.md`` matches the table of settings.
 
-``python -m tests.unit.test_settings_reference`` from the root writes it anew.
+``python -m tests.unit.test_settings_reference`` from the root updates it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ then on leave the index, and `index_repository` answers with `repository_setting
 - `max_file_bytes` applies if it is lower than the operator's.
 - `include_submodules`, `depth` and `branches` apply if the operator does not set them.
 
-Such a file may come with a stranger's clone, so it only says what of the repository is read: it
+Such a file may come with an untrusted clone, so it only selects what is read of the repository: it
 cannot set databases, models, addresses, keys or other paths. With an invalid value
 `index_repository` fails before anything is stored, and reports all errors. Keys of other programs
 are ignored; one that looks like ours is a warning. Files above the root apply only if they belong
@@ -95,7 +95,7 @@ def cells(setting: Setting, *, has_keys: bool) -> list[str]:
     return [variable, flag, *keys, default or "none", setting.rule.words, setting.help]
 
 
-def test_the_reference_is_what_the_table_says() -> None:
+def test_the_reference_matches_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

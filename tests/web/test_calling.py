@@ -119,7 +119,7 @@ async def test_a_name_that_is_taken_is_a_conflict(
         (ShuttingDown, 503),
     ],
 )
-def test_every_error_has_a_status_and_who_is_to_come_again_is_told_when(
+def test_every_error_has_a_status_and_retryable_ones_have_retry_after(
     error: type[InvalidInput], status: int
 ) -> None:
     answer = error_answer(error("What is wrong"))
@@ -141,7 +141,7 @@ def test_every_error_has_a_status_and_who_is_to_come_again_is_told_when(
         (b"null", "The body must be a JSON object, got NoneType"),
     ],
 )
-async def test_a_body_that_is_no_json_object_is_refused(
+async def test_a_body_that_is_not_a_json_object_is_refused(
     http: httpx2.AsyncClient, body: bytes, message: str
 ) -> None:
     answer = await http.post("/tools/search_code", content=body, headers=JSON)
@@ -149,7 +149,7 @@ async def test_a_body_that_is_no_json_object_is_refused(
     assert message in answer.json()["error"]["message"]
 
 
-async def test_a_large_body_that_is_wrong_throughout_gets_a_short_answer(
+async def test_a_large_invalid_body_gets_a_short_reply(
     http: httpx2.AsyncClient,
 ) -> None:
     body = {f"unknown_{number}": number for number in range(90_000)}
@@ -162,7 +162,7 @@ async def test_a_large_body_that_is_wrong_throughout_gets_a_short_answer(
         assert len((await method(path + "x" * 50_000)).content) < 4_096
 
 
-async def test_text_that_is_none_is_quoted_back_unharmed(http: httpx2.AsyncClient) -> None:
+async def test_invalid_unicode_is_quoted_safely_in_errors(http: httpx2.AsyncClient) -> None:
     body = rb'{"query": "x", "file_type": "\ud800", "\udfff": 1}'
     answer = await http.post("/tools/search_code", content=body, headers=JSON)
     assert answer.status_code == 400
@@ -181,7 +181,7 @@ async def test_no_text_parameter_of_any_tool_takes_half_a_surrogate_pair(
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
-async def test_what_a_page_may_send_unasked_is_no_call(
+async def test_requests_that_a_web_page_can_send_without_preflight_are_refused(
     http: httpx2.AsyncClient, content_type: str
 ) -> None:
     answer = await http.post(
@@ -215,7 +215,7 @@ async def test_unknown_paths_answer_in_the_same_shape(http: httpx2.AsyncClient) 
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_where_keys_are_asked_for_nobody_calls_without_one(
+async def test_with_keys_configured_a_call_without_a_key_is_refused(
     settings: Settings, project_id: str
 ) -> None:
     keys = StaticTokenVerifier({"her-key": {"client_id": "her"}, "his-key": {"client_id": "his"}})
@@ -237,7 +237,7 @@ async def test_where_keys_are_asked_for_nobody_calls_without_one(
     assert "401" in document["paths"]["/tools/list_tasks"]["post"]["responses"]
 
 
-async def test_whoever_hangs_up_ends_the_call(
+async def test_disconnecting_cancels_the_call(
     settings: Settings, make_repo: MakeRepo, project_id: str, held: Hold
 ) -> None:
     root = make_repo()

@@ -41,7 +41,7 @@ PATHS = [
         ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
     ],
 )
-async def test_a_foreign_host_or_origin_is_refused_on_every_path(
+async def test_a_host_or_origin_that_is_not_allowed_is_refused_on_every_path(
     settings: Settings, headers: dict[str, str], status: int
 ) -> None:
     async with running(make_asgi_app(replace(settings, sse=True))) as http:
@@ -62,7 +62,7 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_path(
         {"Origin": "http://localhost:6274"},
     ],
 )
-async def test_the_machines_own_names_and_pages_are_welcome(
+async def test_local_host_names_and_origins_are_allowed(
     http: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     assert (await http.get("/health/live", headers=headers)).status_code == 200

@@ -19,7 +19,7 @@ from codebase_mcp.web.http import asgi_app_of, make_asgi_app
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_server_that_works_says_so_in_the_documents_words(
+async def test_a_healthy_server_replies_as_documented(
     http: httpx2.AsyncClient,
 ) -> None:
     answer = await http.get("/health")
@@ -44,7 +44,7 @@ def silent_database() -> Iterator[str]:
         yield f"postgresql://user:secret-password@127.0.0.1:{port}/some_database"
 
 
-async def test_a_database_that_hangs_is_reported_and_does_not_hang_the_answer(
+async def test_a_hanging_database_is_reported_without_delay(
     settings: Settings, silent_database: str
 ) -> None:
     broken = replace(settings, database_url=silent_database)
@@ -60,7 +60,7 @@ async def test_a_database_that_hangs_is_reported_and_does_not_hang_the_answer(
         assert (await http.get("/health/live")).json() == {"status": "alive"}
 
 
-async def test_health_tells_no_address_no_folder_and_no_password(settings: Settings) -> None:
+async def test_health_shows_no_address_folder_or_password(settings: Settings) -> None:
     url = "postgresql://user:secret-password@127.0.0.1:9/some_database"
     async with running(make_asgi_app(replace(settings, database_url=url))) as http:
         answers = [(await http.get(path)).text for path in ("/health", "/health/ready")]
@@ -70,7 +70,7 @@ async def test_health_tells_no_address_no_folder_and_no_password(settings: Setti
             assert word not in answer
 
 
-async def test_a_model_that_is_not_there_makes_the_server_not_ready(settings: Settings) -> None:
+async def test_a_missing_model_makes_the_server_not_ready(settings: Settings) -> None:
     broken = replace(settings, embedding_model="/nowhere/at/all")
     async with running(make_asgi_app(broken)) as http:
         ready = await http.get("/health/ready")

@@ -48,7 +48,7 @@ async def asked_over(transport: Any) -> dict[str, Any]:
     return error
 
 
-async def test_the_data_folder_and_the_databases_log_are_told_on_this_machine_alone(
+async def test_the_data_folder_and_the_database_log_are_shown_only_locally(
     broken: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = await asked_over(server_of(AppHolder.of(broken), broken.toolsets))
@@ -67,7 +67,7 @@ async def test_the_data_folder_and_the_databases_log_are_told_on_this_machine_al
         assert "log" not in told.get("details", {})
 
 
-async def test_where_the_server_was_started_is_no_part_of_a_hint(
+async def test_hints_do_not_show_the_servers_working_directory(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(make_asgi_app(settings)) as http:

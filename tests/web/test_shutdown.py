@@ -92,7 +92,7 @@ async def test_a_call_under_way_finishes_and_its_reply_arrives(
     await watched.client.close()
 
 
-async def test_a_call_that_takes_too_long_is_broken_off_and_its_caller_told(
+async def test_a_call_that_takes_too_long_at_shutdown_is_cancelled_with_an_error(
     settings: Settings, make_repo: MakeRepo, project_id: str, held: Hold
 ) -> None:
     root = make_repo()
@@ -149,7 +149,7 @@ async def test_a_second_interrupt_ends_the_process_at_once(
             await call
 
 
-async def test_streams_that_wait_for_news_hold_nothing_up(start: Start) -> None:
+async def test_idle_event_streams_do_not_delay_the_shutdown(start: Start) -> None:
     program = start("--transport", "http", "--sse")
     older: Client[Any] = Client(SSETransport(f"{program.address}/sse"), mode="legacy")
     newer: Client[Any] = Client(StreamableHttpTransport(f"{program.address}/mcp"), mode="legacy")

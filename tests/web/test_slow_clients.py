@@ -88,7 +88,7 @@ def small(settings: Settings) -> Settings:
     ],
     ids=["nothing", "half a head", "no body", "half a body", "chunks", "half a second head"],
 )
-async def test_a_client_that_does_not_go_on_loses_its_connection(
+async def test_a_stalled_client_is_disconnected(
     hasty: Settings, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(hasty) as server, wire(server.address, sent) as client:
@@ -104,7 +104,7 @@ async def test_a_client_that_sends_byte_by_byte_gets_no_more_time(hasty: Setting
             await asyncio.sleep(0.01)
 
 
-async def test_a_client_that_does_not_read_loses_its_connection(hasty: Settings) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(hasty: Settings) -> None:
     question = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     async with serving(hasty) as server, wire(server.address) as client:
         reading = client.writer.transport
@@ -119,7 +119,7 @@ async def test_a_client_that_does_not_read_loses_its_connection(hasty: Settings)
         assert 0 < answers.count(b"HTTP/1.1 200 OK") < 500
 
 
-async def test_between_two_requests_a_connection_may_rest(hasty: Settings) -> None:
+async def test_a_connection_may_be_idle_between_requests(hasty: Settings) -> None:
     async with serving(hasty) as server, wire(server.address, ALIVE) as client:
         assert await client.status() == 200
         async with wire(server.address, b"GET") as another:
@@ -133,7 +133,7 @@ def test_clients_and_proxies_let_go_of_a_connection_before_the_server_does() -> 
     assert longest_of_clients_s < KEEP_ALIVE_S
 
 
-async def test_where_places_are_taken_who_waits_longest_makes_room(small: Settings) -> None:
+async def test_at_the_limit_the_longest_waiting_connection_is_closed(small: Settings) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving(small))
         rested = await stack.enter_async_context(wire(server.address, ALIVE))
@@ -150,7 +150,7 @@ async def test_where_places_are_taken_who_waits_longest_makes_room(small: Settin
             assert await half.status() == 200
 
 
-async def test_where_calls_take_every_place_others_are_told_and_health_answers(
+async def test_if_calls_use_every_connection_others_get_an_error_and_health_still_replies(
     small: Settings, make_repo: MakeRepo, project_id: str, held: Hold
 ) -> None:
     root = make_repo()
@@ -182,7 +182,7 @@ def test_connections_take_half_of_the_descriptors_at_most(settings: Settings) ->
     assert Limits.of(replace(settings, http_connections=1)).connections == 1
 
 
-async def test_with_few_descriptors_six_hundred_silent_clients_stop_nobody(
+async def test_with_few_descriptors_six_hundred_silent_clients_block_no_one(
     start: Callable[..., Program],
 ) -> None:
     def few_descriptors() -> None:

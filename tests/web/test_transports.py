@@ -108,7 +108,7 @@ async def test_a_client_of_the_newest_revision_that_hangs_up_ends_its_call(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_without_sessions_every_request_stands_by_itself(
+async def test_without_sessions_every_request_is_independent(
     settings: Settings, project_id: str, mode: Any
 ) -> None:
     async with serving(replace(settings, http_workers=2)) as server:
@@ -135,7 +135,7 @@ async def test_the_app_can_be_mounted_in_another_one(settings: Settings) -> None
     assert document["servers"] == [{"url": "/code"}]
 
 
-def test_a_port_in_use_is_named_with_the_way_out() -> None:
+def test_a_port_in_use_is_reported_with_a_hint() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(InvalidInput) as caught:

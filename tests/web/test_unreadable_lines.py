@@ -60,7 +60,7 @@ def listing(revision: str) -> dict[str, Any]:
     return {"id": 2, "method": "tools/list", "params": params}
 
 
-def test_lines_without_a_message_are_answered_and_the_server_goes_on(
+def test_invalid_lines_get_an_error_reply_and_the_server_continues(
     stdio: Callable[..., Stdio], revision: str
 ) -> None:
     server = stdio()

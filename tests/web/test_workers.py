@@ -81,7 +81,7 @@ def test_sse_is_refused_for_several_processes(environment: dict[str, str]) -> No
         [*COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False
     )
     assert said.returncode == 1
-    assert said.stderr.startswith("Error: --sse is served by one process")
+    assert said.stderr.startswith("Error: --sse needs a single process")
 
 
 async def test_workers_that_cannot_serve_end_the_server(settings: Settings) -> None:

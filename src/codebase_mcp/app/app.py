@@ -194,7 +194,7 @@ class App:
             InvalidInput: a setting does not fit.
             EmbeddingUnavailable: the embedding model cannot be read.
         """
-        if "multiprocessing.process" in sys.modules:  # else this is nobody's worker process
+        if "multiprocessing.process" in sys.modules:  # else this is not a worker process
             from codebase_mcp.index.worker_process import require_main_guard  # noqa: PLC0415
 
             require_main_guard()
@@ -244,13 +244,13 @@ class App:
         progress: Callable[[RunProgress], None] = lambda _: None,
         identity: Identity = ANONYMOUS,
     ) -> IndexReport:
-        """Make the index of a directory equal to it; what is anchored to its code follows.
+        """Bring the index of a directory up to date, and the anchors in its code.
 
-        So many commits of its history are kept from now on; without a number, as many as the
-        settings say, or else as before. The run is known as ``operation_id``.
+        ``history_depth`` commits of its history are kept from now on; without it, as many as the
+        settings say, or else as before. ``operation_id`` is the id of the run.
 
         Raises:
-            InvalidInput: the path is no readable directory, the project id is none, or the
+            InvalidInput: the path is not a readable directory, the project id is invalid, or the
                 repository's context file is wrong.
             Conflict: the project would share its schema with another.
             PermissionDenied: the project's schema cannot be created.

@@ -55,10 +55,10 @@ class DryRun:
     ) -> IndexForecast:
         """What indexing a directory would do and cost.
 
-        Neither the project nor a database has to exist; where there is none, none is made.
+        Neither the project nor a database has to exist, and neither is created.
 
         Raises:
-            InvalidInput: the path is no readable directory, the project id is none, or the
+            InvalidInput: the path is not a readable directory, the project id is invalid, or the
                 repository's context file is wrong.
             DatabaseUnavailable: there is a database, and it is away.
         """
@@ -66,7 +66,7 @@ class DryRun:
         repository = await asyncio.to_thread(repository_at, self._settings, root)
         meant = await self._resolver.choose(project_id, identity, repository=root)
         stored = await self._stored(schema_of(meant.project_id), root)
-        # The second tier is not asked: that may cost money, and says nothing about the files.
+        # The secondary model is not called: that may cost money, and says nothing about the files.
         model = await self._models.primary()
         listing = await asyncio.to_thread(list_files, root, repository.selection)
         expected = await asyncio.to_thread(

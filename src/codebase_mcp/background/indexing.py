@@ -140,7 +140,7 @@ async def indexing_state(
         jobs = await app.jobs.jobs(here.project.schema_name)
         runs = await load_runs(here.tx)
         known = await repositories_of(here.tx)
-        tier = await load_state(
+        secondary = await load_state(
             here.tx,
             app.models.embedder.name if app.models.has_secondary else None,
             None if repository_id is None else [repository_id],
@@ -153,7 +153,7 @@ async def indexing_state(
     shown = {one.repository_id for one in found}
     is_pending = any(job.is_pending and job.repository_id in shown for job in jobs)
     has_worker = not is_pending or await app.jobs.has_worker()
-    return IndexingState(here.project, here.source, combined(found), found, tier, has_worker)
+    return IndexingState(here.project, here.source, combined(found), found, secondary, has_worker)
 
 
 async def clear_index(

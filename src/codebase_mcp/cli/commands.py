@@ -1,4 +1,4 @@
-"""Which commands are there? The only table of them; ``docs/cli.md`` is made from it.
+"""The table of all commands; ``docs/cli.md`` is generated from it.
 
 Every MCP tool is a command too: `tool_commands` makes those from the tools' schemas.
 """
@@ -27,13 +27,15 @@ def _index_options(parser: SettingsParser) -> None:
     )
     parser.add_argument("--name", help="display name (the directory's, or org/name of a URL)")
     parser.add_argument(
-        "--dry-run", action="store_true", help="only show what it would do and cost"
+        "--dry-run",
+        action="store_true",
+        help="only show what would be indexed, and an estimate of the cost",
     )
     parser.add_argument(
-        "--branch", metavar="NAME", help="of a URL: branch or tag (the default one)"
+        "--branch", metavar="NAME", help="for a URL: branch or tag (the default branch)"
     )
-    parser.add_argument("--depth", metavar="N", help="of a URL: commits to fetch (1)")
-    parser.add_argument("--full", action="store_true", help="of a URL: fetch the whole history")
+    parser.add_argument("--depth", metavar="N", help="for a URL: number of commits to fetch (1)")
+    parser.add_argument("--full", action="store_true", help="for a URL: fetch the whole history")
     parser.add_argument(
         "--history", metavar="N", help="commits of history to keep from now on, 0 for none"
     )
@@ -58,7 +60,7 @@ def _search_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "--index",
         action="store_true",
-        help="index the repository here first if necessary; on a terminal, search asks",
+        help="index this repository first if necessary; on a terminal, the default is to ask",
     )
     parser.add_argument("--explain", action="store_true", help="show the ranking signals")
 
@@ -79,27 +81,29 @@ def _remove_options(parser: SettingsParser) -> None:
 
 
 def _worker_options(parser: SettingsParser) -> None:
-    parser.add_argument("--concurrency", metavar="N", help="jobs at once (CODEBASE_MCP_JOBS, or 1)")
+    parser.add_argument(
+        "--concurrency", metavar="N", help="jobs to run in parallel (CODEBASE_MCP_JOBS, or 1)"
+    )
     parser.add_argument(
         "--once", action="store_true", help="exit when no job is waiting or running"
     )
 
 
 def _jobs_options(parser: SettingsParser) -> None:
-    parser.add_argument("action", nargs="?", choices=["cancel"], help="what to do (list them)")
-    parser.add_argument("id", nargs="?", help="a job's number or operation, as the list shows it")
+    parser.add_argument("action", nargs="?", choices=["cancel"], help="what to do (list the jobs)")
+    parser.add_argument("id", nargs="?", help="a job's number or operation id, as listed")
 
 
 def _settings_options(parser: SettingsParser) -> None:
     show_settings(parser, usage="%(prog)s [PATH] [--json] [SETTINGS]")
     parser.add_argument(
-        "path", nargs="?", default=".", help="a repository, whose .mcp-context.toml counts too (.)"
+        "path", nargs="?", default=".", help="a repository, to include its .mcp-context.toml (.)"
     )
 
 
 def _trust_options(parser: SettingsParser) -> None:
     parser.add_argument(
-        "directory", nargs="?", default=".", help="where to look for it, upward (.)"
+        "directory", nargs="?", default=".", help="where to start looking for it, upward (.)"
     )
 
 
@@ -114,14 +118,14 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
     "Code": (
         Command(
             "index",
-            "Index a repository, or what changed in it",
+            "Index a repository, or only its changes",
             "early_start:index",
             _index_options,
             defaults=_NAMES_REPOSITORY,
         ),
         Command("watch", "Update the index when files change", "watch:watch", _watch_options),
         Command("search", "Search the indexed code", "searching:search", _search_options),
-        Command("status", "Show what is indexed, and how fresh it is", "inventory:status"),
+        Command("status", "Show what is indexed, and whether it is up to date", "inventory:status"),
         Command("projects", "List projects and their repositories", "inventory:projects"),
         Command("remove", "Remove a repository from the index", "indexing:remove", _remove_options),
         MODEL,

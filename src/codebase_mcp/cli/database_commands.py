@@ -1,4 +1,4 @@
-"""Which commands are there for the operator of the database?"""
+"""The commands for operating the database."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from codebase_mcp.cli.flags import SettingsParser
 def _migrate_options(parser: SettingsParser) -> None:
     parser.add_argument("--all", action="store_true", help="every project")
     parser.add_argument(
-        "--check", action="store_true", help="change nothing; exit with 1 if anything is behind"
+        "--check", action="store_true", help="change nothing; exit with 1 if a migration is pending"
     )
 
 
 def _backup_options(parser: SettingsParser) -> None:
-    parser.add_argument("--output", required=True, metavar="FILE", help="the file, best *.tar.gz")
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="the backup file, *.tar.gz by convention"
+    )
 
 
 def _restore_options(parser: SettingsParser) -> None:
     parser.add_argument("file", help="a backup file; - is standard input")
     parser.add_argument(
-        "--replace", action="store_true", help="replace everything the project contains now"
+        "--replace", action="store_true", help="replace the existing content of the project"
     )
 
 
@@ -38,7 +40,7 @@ def _purge_options(parser: SettingsParser) -> None:
 DATABASE_COMMANDS = (
     Command(
         "migrate",
-        "Migrate the database now rather than at first use",
+        "Migrate the database now instead of at first use",
         "migrate:migrate",
         _migrate_options,
     ),

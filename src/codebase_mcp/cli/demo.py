@@ -21,7 +21,7 @@ from codebase_mcp.settings.loading import environment_for_child
 
 OWN_QUESTIONS = (
     "how is a long function cut into chunks",
-    "where does the embedded database stop when nobody uses it",
+    "where does the embedded database stop when it is not used",
     "rank_files",
 )
 GENERAL_QUESTIONS = (

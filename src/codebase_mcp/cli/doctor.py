@@ -1,4 +1,4 @@
-"""Does everything work here? A small test index goes through database, model, index and search."""
+"""Does everything work on this machine? Tests database, model, index and search on a small file."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _hint(error: CodebaseError) -> str | None:
 def _settings_check(settings: Settings) -> Check:
     chosen = settings.chosen()
     shown = " ".join(f"{settings.sources[name]}={value}" for name, value in chosen.items())
-    found = shown or "all have their defaults"
+    found = shown or "all defaults"
     hint = "; ".join(settings.warnings) or None
     return Check("settings", ok=True, found=found, duration_s=0, hint=hint)
 
@@ -112,7 +112,8 @@ async def _model(app: App) -> str:
     ]
     if not login @ authenticate > login @ matrix:
         raise InternalError(
-            "The model is unusable: it does not see that 'user login' is near 'authenticate'"
+            "The model is unusable: 'user login' is not closer to 'authenticate' than to"
+            " 'matrix inverse'"
         )
     return f"{model.facts.name}, {model.facts.dimension} dimensions"
 

@@ -31,10 +31,14 @@ def _eval_options(parser: SettingsParser) -> None:
         "--repo", dest="path", default=".", metavar="PATH", help="the repository's directory (.)"
     )
     parser.add_argument("--count", default="200", metavar="N", help="queries to mine (200)")
-    parser.add_argument("--seed", default="0", metavar="N", help="which of those there are (0)")
-    parser.add_argument("--limit", default="10", metavar="N", help="results a query, 10 to 50 (10)")
     parser.add_argument(
-        "--worst", default="5", metavar="N", help="queries to show that did worst (5)"
+        "--seed", default="0", metavar="N", help="seed for choosing the queries (0)"
+    )
+    parser.add_argument(
+        "--limit", default="10", metavar="N", help="results per query, 10 to 50 (10)"
+    )
+    parser.add_argument(
+        "--worst", default="5", metavar="N", help="number of worst queries to show (5)"
     )
 
 

@@ -1,4 +1,4 @@
-"""How is a hint for agents, who call tools, worded for a person at a shell, who types commands?
+"""Rewords hints for agents, which call tools, into commands for a shell.
 
 Errors are worded once, for agents. Every tool is a command and every parameter of it a flag, so a
 hint for the shell has the one in place of the other.
@@ -26,7 +26,7 @@ _SHORTER = {
 
 
 def in_commands(text: str) -> str:
-    """A sentence with commands and flags where it names tools and parameters."""
+    """A hint with tools and parameters replaced by commands and flags."""
     from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415 - heavy, and seldom needed
 
     tools = {tool.name for tool in all_tools()}

@@ -14,7 +14,7 @@ from codebase_mcp.app.app import App, ProjectFacts
 from codebase_mcp.background.indexing import IndexingState, indexing_state
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
-from codebase_mcp.cli.model import in_words, tier_of
+from codebase_mcp.cli.model import in_words, secondary_state
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted
@@ -37,7 +37,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         repositories = found[0].repositories if found else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
         notices = model_notices(repositories, app.models)
-        tier = await tier_of(app, project)
+        secondary = await secondary_state(app, project)
         indexing = await indexing_state(app, project_id, identity=identity)
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
@@ -49,8 +49,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
     for repository in repositories:
         _show(repository, console, states.get(repository.id))
     _show_indexing(indexing, console)
-    if tier is not None:
-        console.print(f"secondary model: {in_words(tier)}", style="dim")
+    if secondary is not None:
+        console.print(f"secondary model: {in_words(secondary)}", style="dim")
     for notice in notices:
         console.print(in_commands(notice), style="yellow")
     return 0

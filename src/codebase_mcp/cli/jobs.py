@@ -18,7 +18,7 @@ from codebase_mcp.tools.rules import check_project_id
 
 
 async def jobs(options: argparse.Namespace, settings: Settings) -> int:
-    """The jobs of all projects or of one, those that ended in the last days among them.
+    """The jobs of all projects or of one, including those that ended in the last days.
 
     Raises:
         NotFound: there is no such job to cancel.
@@ -45,7 +45,7 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _named(known: list[IndexJob], name: str | None) -> IndexJob:
-    """The pending job of this number, or whose operation begins so."""
+    """The pending job with this number, or with an operation id that begins with it."""
     if name is None:
         raise InvalidInput.of("id", None, "Which job? Pass its number", rule="jobs cancel ID")
     pending = [job for job in known if job.is_pending]
@@ -53,7 +53,7 @@ def _named(known: list[IndexJob], name: str | None) -> IndexJob:
     found = exact or [job for job in pending if str(job.operation_id).startswith(name)]
     if len(found) != 1:
         raise NotFound(
-            f"No job {name} waits or runs",
+            f"No waiting or running job {name}",
             hint="codebase-mcp jobs lists them.",
             details={"id": name},
         )
@@ -62,7 +62,7 @@ def _named(known: list[IndexJob], name: str | None) -> IndexJob:
 
 def _show(known: list[IndexJob]) -> None:
     if not known:
-        console.print("There are no jobs. Ask for one: codebase-mcp index PATH --background")
+        console.print("There are no jobs. Queue one: codebase-mcp index PATH --background")
         return
     whole_path = Column("repository", overflow="fold")
     table = Table("job", "project", whole_path, "status", "since", box=None)

@@ -37,7 +37,7 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
     """The primary and secondary models, that of each repository, and the state of the backfill."""
     async with await App.open(settings) as app:
         project, repositories, _ = await _chosen(app, options, settings)
-        state = await tier_of(app, project)
+        state = await secondary_state(app, project)
         content = {
             "first_tier": app.models.primary_embedder.name,
             "second_tier": None if state is None else asdict(state),
@@ -128,7 +128,7 @@ async def _grown(
     """Backfill, and return the final state."""
     name = app.models.embedder.name
     while not await locks.acquire(project, backfill_lock()):
-        state = await tier_of(app, project, named)
+        state = await secondary_state(app, project, named)
         if state is not None and state.state == "complete":
             return state
         if state is not None:
@@ -136,7 +136,7 @@ async def _grown(
                 RunProgress(state.chunks_done, state.chunks_total, f"{name}, by another process")
             )
         await asyncio.sleep(_POLL_S)
-    state = await tier_of(app, project, named)
+    state = await secondary_state(app, project, named)
     done, total = (state.chunks_done, state.chunks_total) if state is not None else (0, 0)
     report(RunProgress(done, total, name))
 
@@ -147,12 +147,12 @@ async def _grown(
 
     await app.backfill.run(project, named, progress=tell)
     await locks.release(project, backfill_lock())
-    state = await tier_of(app, project, named)
+    state = await secondary_state(app, project, named)
     assert state is not None
     return state
 
 
-async def tier_of(
+async def secondary_state(
     app: App, project: Project, named: Sequence[UUID] | None = None
 ) -> SecondaryModelState | None:
     """The state of the backfill of a project, or of some of its repositories."""

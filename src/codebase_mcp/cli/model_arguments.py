@@ -24,7 +24,7 @@ MODEL = Command(
     actions=(
         Command(
             "grow",
-            "Backfill the secondary model's vectors now, until none is missing",
+            "Backfill the secondary model's vectors now, until all exist",
             "model:grow",
             _grow_options,
         ),

@@ -1,4 +1,4 @@
-"""Which commands are there for the records of a project: tasks, memory, work items?"""
+"""The commands for the records of a project: tasks, memory, work items."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _anchor(parser: SettingsParser) -> None:
         "--at",
         action="append",
         metavar="FILE[:SYMBOL]",
-        help="a place in the code that it is about; may be repeated",
+        help="a place in the code to link; may be repeated",
     )
 
 
 def _new_task(parser: SettingsParser) -> None:
-    parser.add_argument("title", nargs="+", help="what to do, in short")
+    parser.add_argument("title", nargs="+", help="a short title")
     parser.add_argument("--description", help="what to do, and how to check the result")
     parser.add_argument("--notes", help="findings and decisions")
     parser.add_argument(
@@ -103,7 +103,7 @@ def _new_observation(parser: SettingsParser) -> None:
     parser.add_argument(
         "--type", choices=OBSERVATION_TYPES, default="Insight", help="its type (Insight)"
     )
-    parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
+    parser.add_argument("--tag", action="append", help="a tag; may be repeated")
     _anchor(parser)
 
 
@@ -132,11 +132,9 @@ def _item_filters(parser: SettingsParser) -> None:
 
 def _new_item(parser: SettingsParser) -> None:
     parser.add_argument("type", choices=WORK_ITEM_TYPES, help="its level in the tree")
-    parser.add_argument("title", nargs="+", help="what to do, in short")
-    parser.add_argument(
-        "--parent", metavar="ID", help="the item above, or the first digits of its id"
-    )
-    parser.add_argument("--description", help="what belongs to it, and how to check the result")
+    parser.add_argument("title", nargs="+", help="a short title")
+    parser.add_argument("--parent", metavar="ID", help="the parent's id, or the first digits of it")
+    parser.add_argument("--description", help="what to do, and how to check the result")
     parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="its status (planned)")
     _anchor(parser)
 

@@ -60,7 +60,7 @@ async def _listen(settings: Settings, shutdown: Shutdown) -> None:
 
 
 async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutdown) -> None:
-    """HTTP by this process, and stdio too where all is asked for."""
+    """Serve HTTP in this process, and stdio too for the transport ``all``."""
     from codebase_mcp.web.http import asgi_app_of  # noqa: PLC0415
     from codebase_mcp.web.listening import serve_http  # noqa: PLC0415
 
@@ -77,13 +77,13 @@ async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutd
 
 
 def _require_one_process(settings: Settings) -> None:
-    """Refuse what several processes cannot do together.
+    """Refuse settings that several HTTP workers do not support.
 
     Raises:
         InvalidInput: a client's session over SSE belongs to one process.
     """
     if settings.sse and settings.http_workers > 1:
         raise InvalidInput(
-            f"--sse is served by one process, and --http-workers asks for {settings.http_workers}",
+            f"--sse needs a single process, but --http-workers is {settings.http_workers}",
             hint="Set CODEBASE_MCP_HTTP_WORKERS to 1, or leave CODEBASE_MCP_SSE out.",
         )

@@ -1,7 +1,7 @@
-"""How is a server on stdio read, and how does it end?
+"""Serves MCP on stdio.
 
-Every line gets a reply, also one that no message can be read from. When the input ends, calls
-finish first, then the server sees that end.
+Invalid lines get an error reply too. When the input ends, running calls finish before the server
+stops.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ async def serve_stdio(server: FastMCP[None], holder: AppHolder, shutdown: Shutdo
     try:
         await _serve(server, relay)
     except* BrokenPipeError:
-        pass  # the client has gone, so no one reads a reply
+        pass  # the client has closed its end
     finally:
         closing.cancel()
         shutdown.begin()
 
 
 async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
-    """What FastMCP does on stdio, except that the relay can reply too."""
+    """Like FastMCP on stdio, except that the relay can also send replies."""
     token = set_transport("stdio")
     try:
         async with stdio_server() as (messages, replies):
@@ -60,12 +60,12 @@ async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
 
 
 class StdinRelay:
-    """Standard input by way of a pipe, line by line.
+    """Copies standard input to a pipe, line by line; the library reads from the pipe.
 
-    The library reads it in a thread that nothing can interrupt, and breaks off all calls when it
-    ends. With a pipe between, its end is ours to bring about: late, when the client has closed it
-    while calls are under way, and early, when a signal came. Lines that the library would drop
-    without a word do not get into the pipe; they are answered here.
+    The library reads in a thread that cannot be interrupted, and cancels all calls at the end of
+    the input. The pipe lets us choose when it ends: after running calls if the client closes the
+    input, and before the client does if a signal arrives. Lines that the library would silently
+    drop are not copied; they are answered with an error here.
     """
 
     def __init__(self, shutdown: Shutdown) -> None:
@@ -75,20 +75,19 @@ class StdinRelay:
         self._sink = -1
 
     def put_in_place(self) -> None:
-        """Put the pipe where the standard input was."""
+        """Replace standard input by the pipe."""
         self._source = os.dup(_STDIN)
         end, self._sink = os.pipe()
         os.dup2(end, _STDIN)
         os.close(end)
 
     def start(self, reply: Send) -> None:
-        """Pass on what comes in from now on."""
+        """Start copying."""
         threading.Thread(target=self._copy, args=(reply,), name="stdin", daemon=True).start()
 
     def close(self) -> None:
-        """Let the reader see the end."""
-        # Replaced, not closed: the thread may be writing, and the number must not become another
-        # file's.
+        """End the input of the library."""
+        # Replaced, not closed: the thread may be writing, and the descriptor must not be reused.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._sink)
         os.close(nowhere)
@@ -100,21 +99,21 @@ class StdinRelay:
                 if refusal is not None:
                     self._refuse(refusal, reply)
                     continue
-                # The library takes a carriage return for the end of a line; in JSON it is a blank.
+                # The library splits lines at a carriage return too; in JSON it is whitespace.
                 piece = line.replace(b"\r", b" ")
                 while piece:
                     piece = piece[os.write(self._sink, piece) :]
             self._loop.call_soon_threadsafe(self._ending.begin)
 
     def _refuse(self, refusal: JSONRPCError, reply: Send) -> None:
-        """Send an error, in its turn.
+        """Send an error reply.
 
         Raises:
-            RuntimeError: the loop has ended.
+            RuntimeError: the event loop has ended.
         """
         sending = reply(SessionMessage(refusal))
         closed = (anyio.ClosedResourceError, anyio.BrokenResourceError)
-        with suppress(*closed, concurrent.futures.CancelledError):  # the server ends
+        with suppress(*closed, concurrent.futures.CancelledError):  # the server is stopping
             asyncio.run_coroutine_threadsafe(sending, self._loop).result()
 
 

@@ -1,6 +1,6 @@
-"""What is a line answered with that no message of the protocol can be read from?
+"""The error reply to a line that is not a valid protocol message.
 
-The library drops such lines, and a client that sent a request in one would wait for ever.
+The library silently drops such lines, so a client would wait for its reply forever.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mcp_types import (
 
 NOT_JSON = "Parse error: the line is not JSON"
 NO_MESSAGE = (
-    "Invalid request: a line must be one JSON-RPC 2.0 message, its id a text or a whole number, its"
-    " params an object, its text valid Unicode, and nothing nested more than 200 deep"
+    "Invalid request: each line must be one JSON-RPC 2.0 message in valid Unicode, with a string or"
+    " an integer as id, an object as params, and at most 200 levels of nesting"
 )
 
 _TEXT = r'"(?:[^"\\]++|\\.)*+"'
@@ -29,34 +29,34 @@ _ID = re.compile(rf"\s*:\s*({_TEXT}|-?\d{{1,18}})\s*[,}}]")
 
 
 def refusal_of(line: str) -> JSONRPCError | None:
-    """The error for a line without a message; None if there is one, or nothing at all."""
+    """The error for an invalid line; None if the line is a valid message or blank."""
     if not line.strip():
         return None
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         return _refusal(line)
-    # A request with an invalid id would pass for a notification, and those get no reply.
+    # A request with an invalid id is parsed as a notification, which gets no reply.
     if isinstance(message, JSONRPCNotification) and "id" in json.loads(line):
         return _refusal(line)
     return None
 
 
 def _refusal(line: str) -> JSONRPCError:
-    """The reply to a line that is no request: under its id if that can be read, else under null."""
+    """The error reply to an invalid line, with its id if that can be read, else with null."""
     try:
         message = json.loads(line)
     except json.JSONDecodeError:
         return _error(None, PARSE_ERROR, NOT_JSON)
-    except (ValueError, RecursionError):  # a number too long to be read, or nested too deeply
+    except (ValueError, RecursionError):  # a number is too long, or nesting too deep
         return _error(_id_in(line), INVALID_REQUEST, NO_MESSAGE)
-    # A response that cannot be read has the id of a request of ours, not of its sender's.
+    # The id of an invalid response is that of our own request, so it must not be used.
     is_request = isinstance(message, dict) and "method" in message
     return _error(message.get("id") if is_request else None, INVALID_REQUEST, NO_MESSAGE)
 
 
 def _id_in(line: str) -> RequestId | None:
-    """The id in an object that cannot be parsed as a whole."""
+    """The id of an object that cannot be parsed completely."""
     depth = 0
     for found in _TOKEN.finditer(line):
         token = found[0]
@@ -74,5 +74,5 @@ def _error(request_id: object, code: int, message: str) -> JSONRPCError:
     body = {"jsonrpc": "2.0", "error": {"code": code, "message": message}}
     try:
         return JSONRPCError.model_validate_json(json.dumps({**body, "id": request_id}))
-    except ValueError:  # no id, or one that cannot be written
+    except ValueError:  # no id, or an invalid one
         return JSONRPCError.model_validate({**body, "id": None})

@@ -1,6 +1,6 @@
 -- name: tables
--- The tables of a schema with their columns. The ledger is made anew where they are restored, and
--- which runs went on, or ended how, is nothing of the project.
+-- The tables of a schema with their columns, without the migration ledger, which a restore creates,
+-- and without the log of index runs, which is no content of the project.
 SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -15,7 +15,7 @@ GROUP BY c.relname
 ORDER BY c.relname
 
 -- name: references
--- Which table refers to which other.
+-- The foreign keys between tables.
 SELECT DISTINCT c.relname, r.relname
 FROM pg_catalog.pg_constraint AS f
 JOIN pg_catalog.pg_class AS c ON c.oid = f.conrelid
@@ -26,7 +26,7 @@ WHERE n.nspname = %(schema)s
     AND c.oid <> r.oid
 
 -- name: vector_indexes
--- The indexes that no migration makes, as they come and go with the number of vectors.
+-- The vector indexes. No migration creates them; they depend on the number of vectors.
 SELECT pg_catalog.pg_get_indexdef(c.oid)
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -36,7 +36,7 @@ WHERE n.nspname = %(schema)s
 ORDER BY c.relname
 
 -- name: identities
--- The columns that number their rows.
+-- The identity columns.
 SELECT c.relname, a.attname
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -63,15 +63,15 @@ SELECT id, root
 FROM repository
 
 -- name: server_version
--- What runs.
+-- The version of the server.
 SELECT pg_catalog.current_setting('server_version')
 
 -- name: work_memory
--- What building an index may use, in this transaction.
+-- The memory that building an index may use in this transaction.
 SELECT pg_catalog.set_config('maintenance_work_mem', '128MB', true)
 
 -- name: flush_word_indexes
--- Work off what word indexes have put aside, so that searches need not read through it.
+-- Flush the pending lists of the GIN indexes, so that searches need not scan them.
 SELECT pg_catalog.gin_clean_pending_list(c.oid)
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -81,7 +81,7 @@ WHERE n.nspname = %(schema)s
     AND m.amname = 'gin'
 
 -- name: set_search_path
--- From here on names mean what is in this schema, or in that of pgvector.
+-- Set the search path to this schema and that of pgvector.
 SELECT pg_catalog.set_config(
     'search_path',
     pg_catalog.quote_ident(%(schema)s) || ', ' || pg_catalog.quote_ident(%(vector_schema)s),
@@ -89,7 +89,7 @@ SELECT pg_catalog.set_config(
 )
 
 -- name: enter_project
--- The restored project in the catalogue, as new or in place of what it replaces.
+-- Add the restored project to the catalogue, or replace its entry.
 INSERT INTO project (project_id, schema_name, name, description, created_at)
 VALUES (%(project_id)s, %(schema_name)s, %(name)s, %(description)s, %(created_at)s::timestamptz)
 ON CONFLICT (schema_name) DO UPDATE

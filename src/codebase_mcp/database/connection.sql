@@ -1,5 +1,5 @@
 -- name: find_vector
--- Where pgvector is, if anywhere: its schema and version here, and what the server could install.
+-- The schema and version of pgvector in this database, and the version that can be installed.
 SELECT
     (SELECT n.nspname
      FROM pg_catalog.pg_extension AS e
@@ -13,5 +13,5 @@ SELECT
      WHERE name = 'vector')
 
 -- name: create_vector
--- Any schema would do, as it joins the search path; public is where others look for it too.
+-- Any schema works, as it is added to the search path; other programs expect it in public.
 CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public

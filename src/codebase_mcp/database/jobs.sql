@@ -1,5 +1,5 @@
 -- name: finish_job
--- A job ends, if the worker that says so still has it.
+-- Finish a job, if this worker still owns it.
 UPDATE procrastinate_jobs
 SET status = %(status)s::procrastinate_job_status, abort_requested = false, attempts = attempts + 1
 WHERE id = %(job_id)s
@@ -7,8 +7,8 @@ WHERE id = %(job_id)s
   AND status = 'doing'
 
 -- name: return_job
--- A job goes back to the queue, if the worker that says so still has it; one that was to be cancelled
--- is. Where another one waits in its place, both do. A try counts unless the worker has to end.
+-- Return a job to the queue, if this worker still owns it; a job to be cancelled is cancelled. If
+-- another job for the same repository waits, both do. A stopped worker's attempt does not count.
 WITH returned AS (
     UPDATE procrastinate_jobs AS j
     SET status = CASE WHEN j.abort_requested THEN 'aborted' ELSE 'todo' END::procrastinate_job_status,

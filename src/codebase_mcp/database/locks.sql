@@ -1,5 +1,6 @@
 -- name: keep_session
--- A session that only holds a lock must outlive pauses, and end soon when its client's machine does.
+-- A session that only holds a lock must survive long pauses, and end soon after its client's
+-- machine is gone.
 SELECT
     pg_catalog.set_config('idle_session_timeout', '0', false),
     pg_catalog.set_config('tcp_keepalives_idle', '30', false),
@@ -15,13 +16,13 @@ SELECT pg_catalog.pg_advisory_lock(%(key)s)
 SELECT pg_catalog.pg_try_advisory_lock(%(key)s)
 
 -- name: release_session_lock
--- Let such a lock go.
+-- Release such a lock.
 SELECT pg_catalog.pg_advisory_unlock(%(key)s)
 
 -- name: release_all_session_locks
--- Let all of the session's locks go.
+-- Release all locks of the session.
 SELECT pg_catalog.pg_advisory_unlock_all()
 
 -- name: still_there
--- Nothing but an answer.
+-- Check that the session is alive.
 SELECT true

@@ -1,21 +1,21 @@
 -- name: find_schema
--- Is there a schema of this name?
+-- Whether there is a schema of this name.
 SELECT 1
 FROM pg_catalog.pg_namespace
 WHERE nspname = %(schema)s
 
 -- name: find_cluster
--- Is this the coordinator of a Citus cluster that places whole schemas?
+-- Whether this is the coordinator of a Citus cluster with schema-based sharding.
 SELECT 1
 WHERE pg_catalog.to_regproc('pg_catalog.citus_schema_distribute') IS NOT NULL
 
 -- name: distribute_schema
--- The schema goes to a machine of the cluster, with its rows.
+-- Move the schema with its rows to a node of the cluster.
 SELECT pg_catalog.citus_schema_distribute(%(schema)s::text::regnamespace)
 
 -- name: find_ledger
--- Has this very schema a ledger, and may we read it? (The search path might find another schema's,
--- and passes by a schema that we may not use as if that held nothing.)
+-- Whether this very schema has a ledger, and whether we may read it. (The search path could find
+-- the ledger of another schema, and it skips schemas that we may not use.)
 SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE')
     AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
 FROM pg_catalog.pg_class AS c
@@ -25,7 +25,7 @@ WHERE n.nspname = %(schema)s
     AND c.relkind = 'r'
 
 -- name: find_relation
--- Does this schema hold anything?
+-- Whether this schema has any content.
 SELECT 1
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -33,7 +33,7 @@ WHERE n.nspname = %(schema)s
 LIMIT 1
 
 -- name: create_ledger
--- What has been done to this schema, and from which text.
+-- The migrations applied to this schema, with the hashes of their texts.
 CREATE TABLE schema_migration (
     version integer PRIMARY KEY,
     name text NOT NULL,
@@ -48,6 +48,6 @@ FROM schema_migration
 ORDER BY version
 
 -- name: add_to_ledger
--- One migration has been applied.
+-- Record an applied migration.
 INSERT INTO schema_migration (version, name, checksum)
 VALUES (%(version)s, %(name)s, %(checksum)s)

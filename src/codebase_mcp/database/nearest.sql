@@ -1,5 +1,5 @@
 -- name: try_lock
--- Become the only session that builds these indexes in this schema, until the session ends.
+-- Take the lock for building these indexes in this schema, until the session ends.
 SELECT pg_catalog.pg_try_advisory_lock(%(key)s);
 
 -- name: session
@@ -35,7 +35,7 @@ FROM chunk_vector
 WHERE profile_id = %(profile_id)s AND added > %(time)s;
 
 -- name: indexes
--- The indexes that exist, and whether they were built to the end.
+-- The indexes that exist, and whether they were built completely.
 SELECT c.relname, i.indisvalid
 FROM pg_catalog.pg_index AS i
 JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
@@ -49,7 +49,7 @@ WITH (m = 24, ef_construction = 100)
 WHERE profile_id = {profile_id} AND added <= {sealed};
 
 -- name: drop
--- Drop an index that is not needed any more, once no search uses it.
+-- Drop an index that is no longer needed, once no search uses it.
 DROP INDEX CONCURRENTLY IF EXISTS chunk_vector_near_{profile_id}_{sealed};
 
 -- name: drop_at_once

@@ -1,11 +1,11 @@
 -- name: find_project
--- The project that lives in a schema.
+-- The project of a schema.
 SELECT project_id, schema_name, created_at, name, description
 FROM project
 WHERE schema_name = %(schema_name)s
 
 -- name: add_project
--- Enter a project, unless its schema has one.
+-- Add a project, unless its schema already has one.
 INSERT INTO project (project_id, schema_name, name, description)
 VALUES (%(project_id)s, %(schema_name)s, %(name)s, %(description)s)
 ON CONFLICT DO NOTHING
@@ -34,8 +34,9 @@ SELECT count(*)
 FROM project
 
 -- name: remove_project
--- Forget a project with its jobs, and which directories may name it: a later one of this name is
--- another. Callers keep its name, so that they get an error that it was dropped.
+-- Delete a project with its jobs and its trusted directories: a later project of this name is
+-- another one. It stays the active project of callers, so that they get an error that it was
+-- dropped.
 WITH distrusted AS (
     DELETE FROM trusted_context
     WHERE schema_name = %(schema_name)s
@@ -54,19 +55,19 @@ WHERE relnamespace = to_regnamespace(quote_ident(%(schema)s)) AND relkind IN ('r
 ORDER BY relname
 
 -- name: count_project
--- Whether the catalogue knows the project of a schema.
+-- Whether the project of a schema is in the catalogue.
 SELECT count(*)
 FROM project
 WHERE schema_name = %(schema_name)s
 
 -- name: count_trusted_context
--- The directories that may name it.
+-- The number of directories that are trusted to name it.
 SELECT count(*)
 FROM trusted_context
 WHERE schema_name = %(schema_name)s
 
 -- name: count_procrastinate_jobs
--- Its jobs.
+-- The number of its jobs.
 SELECT count(*)
 FROM procrastinate_jobs
 WHERE args ->> 'schema_name' = %(schema_name)s

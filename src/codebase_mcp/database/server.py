@@ -1,7 +1,7 @@
 """Which PostgreSQL is mine, and does it run? Starts or joins the embedded server of a data folder.
 
 A client holds a shared lock for as long as it may need the server; the detached process of
-``supervisor.py`` is the server's parent and stops it when nobody holds that lock any more. Whether
+``supervisor.py`` is the server's parent and stops it when that lock is free. Whether
 a server lives is found out by connecting to it, never by a pid file.
 """
 
@@ -115,7 +115,7 @@ class EmbeddedServer:
                 raise self._failure(f"{error.strerror}: {error.filename}") from error
 
     def leave(self) -> None:
-        """Let go of the server, when whoever joins it just now has; it may stop from now on."""
+        """Release the server, after a user that is joining has joined; it may stop from now on."""
         with self._turn:
             if self._client_lock is not None:
                 os.utime(self._client_lock)
@@ -123,7 +123,7 @@ class EmbeddedServer:
                 self._client_lock = None
 
     def stop(self) -> None:
-        """Ask the server to stop now, whoever uses it, and return when it has ended."""
+        """Ask the server to stop now, even if it is in use, and return when it has ended."""
         path = self._path(supervisor.SUPERVISOR_LOCK)
         if supervisor.is_locked(path):
             os.kill(int(Path(path).read_text()), signal.SIGTERM)
@@ -178,7 +178,7 @@ class EmbeddedServer:
             with psycopg.connect(conninfo, autocommit=True) as connection:
                 row = connection.execute("SHOW data_directory").fetchone()
         except psycopg.OperationalError as error:
-            # All seats taken is an answer too; whoever connects next gets to hear it.
+            # "Too many connections" is an answer too; the next connection will report it.
             is_full = "connection slots" in str(error) or "too many clients" in str(error)
             return conninfo if is_full else None
         if row is None or row[0].encode() != os.fsencode(self._path(supervisor.CLUSTER)):
@@ -311,7 +311,7 @@ def shared_memory() -> str:
 
 
 def says_full(text: str) -> bool:
-    """Does one of these lines say that the disk is full? Shared memory is none."""
+    """Whether one of these lines says that the disk is full; shared memory is not the disk."""
     lines = (line for line in text.splitlines() if "shared memory" not in line)
     return any(reason in line for line in lines for reason in _DISK_IS_FULL)
 

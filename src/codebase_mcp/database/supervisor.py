@@ -107,16 +107,16 @@ class Supervisor:
         self.wakeup = self.listen_to_signals()
 
     def listen_to_signals(self) -> int:
-        """Be told by a pipe that a signal came: to stop, or because the server has ended."""
+        """Be notified of signals by a pipe: to stop, or because the server has ended."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-            signal.signal(number, self.hear)
+            signal.signal(number, self.on_signal)
         readable, writable = os.pipe()
         os.set_blocking(writable, False)
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         return readable
 
-    def hear(self, number: int, _frame: object) -> None:
+    def on_signal(self, number: int, _frame: object) -> None:
         self.stop_asked |= number != signal.SIGCHLD
 
     def path(self, name: str) -> str:
@@ -140,7 +140,7 @@ class Supervisor:
             time.sleep(_READY_POLL_S)
         if not os.path.exists(os.path.join(self.cluster, "PG_VERSION")):
             self.initialise(lock)
-        # Nobody holds the server lock, so a pid file is a leftover, whatever process it names.
+        # The server lock is free, so an existing pid file is stale, whatever process it names.
         remove_file(os.path.join(self.cluster, "postmaster.pid"))
         self.make_socket_folder()
         command = [os.path.join(self.binaries, "postgres"), "-D", self.cluster]
@@ -286,7 +286,7 @@ class Supervisor:
         return True
 
     def watch(self) -> None:
-        """Wait until the server ends, is to be stopped, or nobody has used it for the idle time."""
+        """Wait until the server ends, is to be stopped, or was not used for the idle time."""
         clients = open_file(self.path(CLIENTS_LOCK), os.O_RDWR)
         poll_s = max(0.02, min(1.0, self.idle_s / 4))
         last_use, last_mtime = time.monotonic(), -1
@@ -297,7 +297,7 @@ class Supervisor:
             if mtime != last_mtime or not try_lock(clients, fcntl.LOCK_EX):
                 last_use, last_mtime = time.monotonic(), mtime
             elif time.monotonic() - last_use >= self.idle_s:
-                self.stop()  # still holding the lock: whoever comes now waits, then starts anew
+                self.stop()  # still holding the lock: new users wait, then start another server
                 break
             else:
                 fcntl.flock(clients, fcntl.LOCK_UN)

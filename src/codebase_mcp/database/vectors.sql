@@ -1,5 +1,5 @@
 -- name: vector_index_lists
--- How many lists the index for vectors of this dimension has; no row where there is none.
+-- How many lists the index for vectors of this dimension has; no row if there is no index.
 SELECT split_part(c.reloptions[1], '=', 2)::integer
 FROM pg_class AS c
 WHERE c.oid = to_regclass('observation_vector_near')
@@ -19,9 +19,9 @@ WITH (lists = {lists})
 WHERE vector_dims(dense) = {dimension};
 
 -- name: drop
--- The former index.
+-- Drop the old index.
 DROP INDEX IF EXISTS observation_vector_near;
 
 -- name: name
--- Give the new index the former one's name.
+-- Give the new index the name of the old one.
 ALTER INDEX observation_vector_near_new RENAME TO observation_vector_near;

@@ -98,7 +98,7 @@ class Endpoint:
                 session = self._opened()
                 waited_s += await _pause(session, policy.max_wait_s - waited_s)
                 async with session.slot(urgent=policy.is_urgent):
-                    if session.pause_s <= 0:  # no other request was told to wait meanwhile
+                    if session.pause_s <= 0:  # no other request has set a pause meanwhile
                         return await self._ask_once(session, method, path, body, texts)
             except Failure as failure:
                 delay_s = policy.delay_s(attempt, waited_s, failure)

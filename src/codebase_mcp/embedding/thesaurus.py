@@ -187,7 +187,7 @@ def _offsets(counts: NDArray[np.int32]) -> NDArray[np.int32]:
 
 @lru_cache(maxsize=2)
 def thesaurus_of(model: TokenModel) -> Thesaurus | None:
-    """The thesaurus in a model's folder; None where there is none, or one of another table."""
+    """The thesaurus in a model's folder; None if there is none, or one made for another table."""
     from safetensors import safe_open  # noqa: PLC0415 - heavy, and not for the handshake
 
     file = model.folder / FILE_NAME

@@ -107,7 +107,7 @@ class ContextFiles:
 def context_of(repository: Path) -> ContextText | None:
     """The nearest file upward from a repository's root, with the settings of the repository.
 
-    A file in the root counts whoever owns it, as it can only restrict which files of the repository
+    A file in the root counts for any owner, as it can only restrict which files of the repository
     are read. A file above counts only if it belongs to the current user or to root.
 
     Raises:
@@ -172,7 +172,7 @@ def read_toml(context: ContextText) -> dict[str, Any]:
         return tomllib.loads(context.text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = str(error)[:_MAX_REASON_CHARS]
-        raise _broken(context.path, f"it is not TOML: {reason}", rule="TOML") from None
+        raise _broken(context.path, f"the file is not valid TOML: {reason}", rule="TOML") from None
 
 
 def path_text(path: Path) -> str:

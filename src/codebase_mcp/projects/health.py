@@ -119,7 +119,7 @@ async def examine(
         return Health("degraded", server, embedder, None, problems, [], now.project_id, now.source)
     async with database.transaction(project, readonly=True) as tx:
         repositories = await load_inventory(tx)
-        tier = await load_state(tx, models.embedder.name if models.has_secondary else None)
+        secondary = await load_state(tx, models.embedder.name if models.has_secondary else None)
     problems += await _model_problems(repositories, models, version)
     problems += index_problems(repositories)
     known, workers = await queue.jobs(project.schema_name), await queue.workers()
@@ -134,7 +134,7 @@ async def examine(
         project.project_id,
         source,
         jobs_of(known, workers),
-        tier,
+        secondary,
     )
 
 

@@ -5,7 +5,7 @@ FROM active_project
 WHERE owner = %(owner)s
 
 -- name: set_active
--- Let a caller work in a project.
+-- Set the active project of a caller.
 INSERT INTO active_project (owner, project_id)
 VALUES (%(owner)s, %(project_id)s)
 ON CONFLICT (owner) DO UPDATE
@@ -13,7 +13,7 @@ SET project_id = excluded.project_id,
     switched_at = now()
 
 -- name: find_trust
--- May the context file of this directory name the project in this schema?
+-- Whether the context file of this directory may name the project in this schema.
 SELECT 1
 FROM trusted_context
 WHERE directory = %(directory)s

@@ -175,7 +175,7 @@ class Resolver:
 
         Raises:
             InvalidInput: the file is invalid.
-            NotFound: there is none.
+            NotFound: there is no such file.
         """
         context = await asyncio.to_thread(self._files.nearest, directory)
         if context is None:

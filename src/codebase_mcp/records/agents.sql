@@ -1,5 +1,5 @@
 -- name: open
--- An agent of this name, new or known, bound to a session or to none.
+-- Add an agent or find it by its name; bind it to a session, or to none.
 INSERT INTO agent AS a (id, name, session_id, session_start)
 VALUES (%(id)s, %(name)s, %(session_id)s, clock_timestamp())
 ON CONFLICT (name) DO UPDATE
@@ -9,7 +9,7 @@ SET session_id = excluded.session_id,
 RETURNING a.id;
 
 -- name: track
--- Something that an agent did, in its own session if that is open, else in its caller's.
+-- Record an execution of an agent, in its own session if that is open, else in its caller's.
 WITH doing AS (
     UPDATE agent
     SET last_active_at = clock_timestamp()
@@ -25,8 +25,8 @@ LEFT JOIN session AS s ON s.id = doing.session_id AND s.ended_at IS NULL
 RETURNING id;
 
 -- name: find
--- An agent with its counts. Bound, its session is active until that ends; unbound, for a while
--- after it last did something.
+-- An agent with its counts. A bound agent is active until its session ends, an unbound one for a
+-- while after its last execution.
 SELECT a.id, a.name, a.session_id, a.last_active_at,
        CASE WHEN a.session_id IS NULL THEN lately.is ELSE s.id IS NOT NULL END,
        lately.is,
@@ -45,7 +45,7 @@ CROSS JOIN LATERAL (
 WHERE a.name = %(name)s;
 
 -- name: recent
--- What an agent did last, the latest first.
+-- The executions of an agent, newest first.
 SELECT e.id, e.at, e.session_id, e.tool_name, e.success, e.duration_ms, e.summary, e.error
 FROM agent AS a
 JOIN agent_execution AS e ON e.agent_id = a.id

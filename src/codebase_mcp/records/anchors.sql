@@ -1,20 +1,20 @@
 -- name: share_anchors
--- While anchors are being set no run of the index looks at them: what is read of the index here is
--- either what that run left, or is looked at by it.
+-- No index run updates anchors while they are being set. So a new anchor is either based on the
+-- result of a run, or checked by that run.
 SELECT pg_advisory_xact_lock_shared(hashtextextended('anchors ' || current_schema(), 0));
 
 -- name: lock_record
--- Other callers that set the anchors of this record wait.
+-- Make other callers that set the anchors of this record wait.
 SELECT pg_advisory_xact_lock(hashtextextended('anchors ' || %(record_id)s::uuid, 0));
 
 -- name: repositories
--- Where the repositories are.
+-- The roots of the repositories.
 SELECT id, root
 FROM repository
 ORDER BY root;
 
 -- name: delete_anchors
--- A record is about no place any more.
+-- Delete all anchors of a record.
 DELETE FROM anchor
 WHERE id IN (
     SELECT id
@@ -25,7 +25,7 @@ WHERE id IN (
 );
 
 -- name: insert_anchors
--- The places that a record is about, in their order.
+-- Add the anchors of a record, in their order.
 INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, file, symbol, commit,
                     start_line, end_line, hash, blob_id, is_missing, state, reason)
 SELECT n.id, %(kind)s, %(record_id)s, n.ordinal - 1, n.repository_id, r.root, n.file, n.symbol,

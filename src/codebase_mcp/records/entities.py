@@ -85,7 +85,7 @@ async def create_entity(
 
     Raises:
         NotFound: there is no such type.
-        InvalidInput: the data does not fit its schema; or one of the places cannot be an anchor.
+        InvalidInput: the data does not match its schema; or one of the places cannot be an anchor.
         Conflict: an entity of this type has the name.
     """
     require_data_size(data)
@@ -156,7 +156,7 @@ async def update_entity(
     Raises:
         NotFound: there is no such entity, or it is deleted.
         Conflict: it is not at this version.
-        InvalidInput: the data does not fit the schema; or one of the places cannot be an anchor.
+        InvalidInput: the data does not match the schema; or one of the places cannot be an anchor.
     """
     require_data_size(data)
     kind = await share_type_of(tx, entity_id)

@@ -1,5 +1,5 @@
 -- name: create_entity
--- A new entity; no row where one of its type that is not deleted has the name.
+-- Add an entity; no row if an undeleted one of its type has the name.
 INSERT INTO entity (id, type_id, name, data, tags, schema_version, created_at, updated_at)
 SELECT %(id)s, %(type_id)s, %(name)s, %(data)s::text::jsonb, %(tags)s::text[], %(schema_version)s,
        now, now
@@ -8,7 +8,7 @@ ON CONFLICT (type_id, name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: entity_named
--- The entity of a type that has a name and is not deleted.
+-- The undeleted entity of a type and a name.
 SELECT id
 FROM entity
 WHERE type_id = %(type_id)s AND name = %(name)s AND deleted_at IS NULL;
@@ -23,13 +23,13 @@ JOIN entity_type AS t ON t.id = e.type_id
 WHERE e.id = %(id)s;
 
 -- name: version_of
--- The version of an entity that is not deleted.
+-- The version of an undeleted entity.
 SELECT version
 FROM entity
 WHERE id = %(id)s AND deleted_at IS NULL;
 
 -- name: update_entity
--- Replace the data of the very version that the caller knows; tags where they are given.
+-- Replace the data, if the entity still has the version that the caller read; tags if given.
 UPDATE entity
 SET data = %(data)s::text::jsonb,
     tags = coalesce(%(tags)s::text[], tags),
@@ -74,14 +74,14 @@ WHERE type_id = (SELECT id FROM entity_type WHERE folded = %(folded)s)
   AND (%(include_deleted)s OR deleted_at IS NULL);
 
 -- name: plan_for_values
--- Plan the next statement for the values that it is run with: a filter that is not given is none
--- then, and each one that is finds its index.
+-- Plan the next statement for its actual parameters: absent filters are then optimized away, and
+-- each given one can use its index.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: matching
--- A page of the entities of a type that contain the filter and have all tags; before each row how
--- many there are in all, and one row without an entity where the page is empty. All that match are
--- found once, for to count them is to find them; so a page never walks through those that do not.
+-- A page of the entities of a type that contain the filter and have all tags. Each row begins with
+-- their total number; an empty page is one row without an entity. Counting needs all matches, so
+-- they are found once, and the page is taken from them instead of scanning all entities again.
 WITH matching AS MATERIALIZED (
     SELECT id, updated_at
     FROM entity

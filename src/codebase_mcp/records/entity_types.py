@@ -1,6 +1,6 @@
 """Entity types and their schemas.
 
-Versions of a schema are kept. An entity fits the version that its ``schema_version`` names: the one
+Versions of a schema are kept. An entity matches the one that its ``schema_version`` names: the one
 that was current when it was stored, or that it was checked against since.
 """
 
@@ -136,7 +136,7 @@ async def update_entity_type_schema(
     Raises:
         NotFound: there is no such type.
         InvalidInput: the schema is invalid; or it breaks existing data, and that
-            is not allowed; or existing entities are to be checked and do not fit.
+            is not allowed; or existing entities are to be checked and do not match.
     """
     new = await asyncio.to_thread(accept_schema, schema, "new_schema")
     kind = await find_type(tx, type_name, "lock_type")
@@ -179,19 +179,19 @@ async def share_type_of(tx: Transaction, entity_id: UUID) -> EntityType | None:
 
 
 def require_data_size(data: Any, field: str = "data", label: str = "Entity data") -> None:
-    """Refuse data that is too long or nests too deeply.
+    """Check that data is not too long, and not nested too deeply.
 
     Raises:
-        InvalidInput: naming the limit.
+        InvalidInput: it is; the message names the limit.
     """
     require_size(field, label, data, MAX_DATA_BYTES, MAX_DATA_DEPTH)
 
 
 async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:
-    """Refuse data that does not fit; in a thread, for to find out may take a second.
+    """Validate data against its schema, in a thread, as it may take a second.
 
     Raises:
-        InvalidInput: with all that is wrong with it.
+        InvalidInput: the data does not match; lists the problems.
     """
     problems = await asyncio.to_thread(lambda: kind.schema.problems(data))
     if not problems:
@@ -199,13 +199,13 @@ async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:
     error = InvalidInput.of(
         "data",
         None,
-        f"Entity data does not fit the schema of {kind.name} (version {kind.version}): "
+        f"Entity data does not match the schema of {kind.name} (version {kind.version}): "
         f"{problems[0]}{and_more(problems)}",
         rule=f"schema of {kind.name}, version {kind.version}",
         hint="Correct the data; if the schema is wrong, change it with update_entity_type_schema.",
     )
     error.details["problems"] = as_details(problems)
-    error.details["schema"] = kind.document  # left out again where it is too long for an error
+    error.details["schema"] = kind.document  # errors drop details that are too long
     raise error
 
 
@@ -237,9 +237,9 @@ def _require_compatible(kind: EntityType, changes: Sequence[Change]) -> None:
         None,
         f"New schema of {kind.name} is not backward compatible: {first.path or 'the root'}: "
         f"{first.change}{rest}",
-        rule="whatever fits the current schema fits the new one",
-        hint="Keep to what existing data fits (optional fields, wider types and limits), or pass "
-        "allow_breaking=true; with validate_existing=true it is made only if all entities fit.",
+        rule="data that matches the current schema matches the new one",
+        hint="Make only compatible changes (optional fields, wider types and limits), or pass "
+        "allow_breaking=true; add validate_existing=true to require that all entities match.",
     )
     error.details["breaking_changes"] = [
         {"path": change.path, "change": change.change} for change in breaking[:_BREAKING_SHOWN]
@@ -260,10 +260,10 @@ async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> 
         error = InvalidInput.of(
             "new_schema",
             None,
-            f"{misfits} of {checked} entities of type {kind.name} do not fit the new schema",
-            rule="fits all entities that are not deleted",
-            hint="Correct these entities with update_entity, change the schema, or leave "
-            "validate_existing out: they keep the version that they fit.",
+            f"{misfits} of {checked} entities of type {kind.name} do not match the new schema",
+            rule="all entities that are not deleted match the new schema",
+            hint="Correct these entities with update_entity, change the schema, or leave out "
+            "validate_existing: the entities then keep their schema version.",
         )
         error.details |= {
             "entities_checked": checked,
@@ -288,7 +288,7 @@ async def _batches(tx: Transaction, type_id: UUID) -> AsyncIterator[list[Row]]:
 
 
 def _misfits(schema: Schema, rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The entities that do not fit a schema, in the form for errors."""
+    """The entities that do not match a schema, in the form of error details."""
     found = []
     for identity, _, name, text in rows:
         if problems := schema.problems(json.loads(text)):

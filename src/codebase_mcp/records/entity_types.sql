@@ -1,5 +1,5 @@
 -- name: register_type
--- A new type with the first version of its schema; no row where the name is taken.
+-- Add a type with the first version of its schema; no row if the name is used.
 WITH new AS (
     INSERT INTO entity_type (id, name, folded, description, created_at, updated_at)
     SELECT %(id)s, %(name)s, %(folded)s, %(description)s, now, now
@@ -15,7 +15,8 @@ SELECT created_at
 FROM new;
 
 -- name: share_type
--- Let no one change the schema of a type until the end. What follows sees the current one.
+-- Lock the schema of a type against changes until the transaction ends. Later statements see the
+-- current version.
 SELECT id
 FROM entity_type
 WHERE folded = %(folded)s
@@ -29,7 +30,7 @@ WHERE id = (SELECT type_id FROM entity WHERE id = %(id)s)
 FOR SHARE;
 
 -- name: lock_type
--- Let no one store an entity of a type, or change its schema, until the end.
+-- Lock a type against new entities and changes of its schema until the transaction ends.
 SELECT id
 FROM entity_type
 WHERE folded = %(folded)s
@@ -58,7 +59,7 @@ ORDER BY folded
 LIMIT %(limit)s;
 
 -- name: add_version
--- A new version of a type's schema is the current one; when that was.
+-- Add a version of a type's schema and make it current; returns the time.
 WITH new AS (
     INSERT INTO entity_type_version (type_id, version, schema)
     VALUES (%(type_id)s, %(version)s, %(schema)s::text::json)
@@ -71,8 +72,8 @@ WHERE id = %(type_id)s
 RETURNING updated_at;
 
 -- name: live
--- Some entities of a type that are not deleted, after others. Their order is that of an index that
--- begins with the type, and stays while the type is locked.
+-- A page of the undeleted entities of a type. Their order is that of an index that begins with the
+-- type; it does not change while the type is locked.
 SELECT id, updated_at, name, data::text
 FROM entity
 WHERE type_id = %(type_id)s
@@ -82,7 +83,7 @@ ORDER BY updated_at DESC, id DESC
 LIMIT %(limit)s;
 
 -- name: checked
--- All live entities of a type have been held against a version of its schema.
+-- Record that all undeleted entities of a type were validated against a version of its schema.
 UPDATE entity
 SET schema_version = %(version)s
 WHERE type_id = %(type_id)s AND deleted_at IS NULL AND schema_version <> %(version)s;

@@ -1,17 +1,17 @@
 -- name: lock_anchors
--- One refresh of a project at a time, and none while a record's anchors are being set.
+-- Lock out other refreshes of the project, and callers that set anchors.
 SELECT pg_advisory_xact_lock(hashtextextended('anchors ' || current_schema(), 0));
 
 -- name: snapshot
--- The state of a repository that searches see, and the files that could not be indexed.
+-- The active snapshot of a repository, and the files that could not be indexed.
 SELECT id, failures::text
 FROM snapshot
 WHERE repository_id = %(repository_id)s AND view = %(view)s AND active;
 
 -- name: affected
--- The anchors whose file is gone or has another text than when they were last looked at; if
--- anything changed, also those that were missing, and those that are in no repository yet. One whose
--- repository lay where this one does is in this one.
+-- The anchors whose file is gone, or has changed since they were last checked. If anything changed,
+-- also those that were missing, and those without a repository. The latter are assigned to this
+-- repository if their repository had the same root.
 SELECT a.id, coalesce(a.repository_id, r.id), a.file, a.symbol, a.start_line, a.end_line, a.hash, a.blob_id,
        a.is_missing, a.state, a.reason, a.moved_from, f.blob_id, b.hash
 FROM anchor AS a
@@ -35,8 +35,8 @@ ORDER BY a.id
 FOR UPDATE OF a;
 
 -- name: mark_unindexed
--- The repository is not there any more. Which text its anchors were last seen in is forgotten, so
--- that they are looked at when it comes back.
+-- Mark the anchors of a repository that is no longer indexed. Their last text is cleared, so that
+-- they are checked if the repository is indexed again.
 UPDATE anchor
 SET state = 'needs_review',
     reason = 'the repository is not indexed any more',
@@ -54,13 +54,13 @@ WHERE id IN (
 );
 
 -- name: blob_hashes
--- The hashes of texts; those without a file are still there for a while.
+-- The hashes of texts; a text without a file is kept for some time.
 SELECT id, hash
 FROM blob
 WHERE id = ANY(%(blobs)s::bigint[]);
 
 -- name: files_of_texts
--- The files of a snapshot with one of these texts. An empty file is like any other.
+-- The files of a snapshot with one of these texts, except empty ones, which are all alike.
 SELECT f.path, f.blob_id, b.hash
 FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id
@@ -89,7 +89,7 @@ WHERE blob_id = ANY(%(blobs)s::bigint[])
 GROUP BY blob_id;
 
 -- name: texts
--- The texts themselves.
+-- The contents of texts.
 SELECT id, text
 FROM blob
 WHERE id = ANY(%(blobs)s::bigint[]);
@@ -102,8 +102,8 @@ WHERE blob_id = ANY(%(blobs)s::bigint[])
 ORDER BY blob_id, start_line, end_line;
 
 -- name: namesakes
--- Definitions of a symbol's qualified name anywhere in a snapshot, and of its last name in the
--- files that were written; a few for each symbol.
+-- Definitions of a symbol's qualified name anywhere in a snapshot, and of its last part in the
+-- files that changed; a few for each symbol.
 SELECT w.symbol, d.path, d.blob_id, d.qualified
 FROM unnest(%(symbols)s::text[], %(names)s::text[], %(folded)s::text[])
     AS w (symbol, name, folded)
@@ -121,7 +121,7 @@ CROSS JOIN LATERAL (
 ) AS d;
 
 -- name: update_anchors
--- Where anchors are now.
+-- Store the new places and states of anchors.
 UPDATE anchor AS a
 SET repository_id = n.repository_id,
     root = coalesce((SELECT r.root FROM repository AS r WHERE r.id = n.repository_id), a.root),

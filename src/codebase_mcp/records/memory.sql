@@ -1,9 +1,9 @@
 -- name: prepare
--- For this transaction: plans that know their parameters; one made for any reads whole tables.
+-- Plan statements for their actual parameters in this transaction; generic plans scan whole tables.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: store
--- An observation, or one more time the one of the same content: tags are added, the rest stays.
+-- Store an observation. If one with the same content exists, count it once more and add the tags.
 WITH stored AS (
     INSERT INTO observation AS o (id, content, content_hash, type, tags, session_id, model, terms,
                                   lex)
@@ -30,8 +30,8 @@ SELECT id, tags
 FROM stored;
 
 -- name: renew
--- What observations are found by, made anew; those only that another model made, unless it is said
--- to do so anyway, and none that somebody else is at.
+-- Replace the terms and vectors of observations: of those made by another model, or of all with
+-- ``anyway``. Rows that another transaction has locked are skipped.
 WITH due AS (
     SELECT id
     FROM observation
@@ -64,7 +64,7 @@ ON CONFLICT (observation_id, ordinal) DO UPDATE
 SET dense = excluded.dense;
 
 -- name: import
--- Observations that are not there yet, by id and by content.
+-- Import observations whose id and content do not exist yet.
 WITH line AS (
     SELECT id, content, decode(hash, 'hex') AS content_hash, type,
            ARRAY(SELECT jsonb_array_elements_text(tags)) AS tags, session_id, created_at,
@@ -98,7 +98,7 @@ FROM observation
 WHERE id = ANY(%(ids)s::uuid[]);
 
 -- name: timeline
--- An observation with its neighbours in time, oldest first; no row where it is unknown.
+-- An observation with its neighbours in time, oldest first; no row if it does not exist.
 WITH middle AS (
     SELECT id, content, type, tags, session_id, created_at, stored_at
     FROM observation
@@ -148,13 +148,14 @@ CROSS JOIN LATERAL (
 ) AS o;
 
 -- name: upkeep
--- Whether observations were made by another model, and how many vectors there are, by estimate.
+-- Whether some observations have vectors of another model, and an estimate of the number of
+-- vectors.
 SELECT coalesce((SELECT min(model) FROM observation) <> %(model)s
                 OR (SELECT max(model) FROM observation) <> %(model)s, false),
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation_vector'::regclass);
 
 -- name: outdated
--- Some observations that were made by another model.
+-- Some observations with vectors of another model.
 SELECT id, content, tags
 FROM observation
 WHERE model < %(model)s OR model > %(model)s

@@ -68,8 +68,9 @@ class MemoryFilters:
 class _Scope:
     """Statistics for choosing statements and for scoring.
 
-    ``compared`` observations pass the filters, or so many at least; ``few`` says that all of them
-    can be compared, ``mixed`` that some were made by another model. ``vectors`` is an estimate.
+    ``compared`` is the number of observations that pass the filters, or a lower bound. ``few`` says
+    that all of them can be compared, ``mixed`` that some have vectors of another model. ``vectors``
+    is an estimate.
     ``frequencies`` says in how many observations each term of the question occurs.
     """
 

@@ -1,7 +1,7 @@
 -- name: facts
--- How many observations there are, no further than a bound; the planner's estimates for beyond it,
--- of observations and of vectors; whether some were made by another model; and, where there are
--- filters, how many pass them, no further than the bound either.
+-- The number of observations, counted up to a limit; the planner's estimates of the number of
+-- observations and of vectors; whether some have vectors of another model; and with filters, how
+-- many observations pass them, counted up to the same limit.
 SELECT (SELECT count(*) FROM (SELECT FROM observation LIMIT %(most)s) AS counted),
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation'::regclass),
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation_vector'::regclass),
@@ -22,7 +22,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM observation LIMIT %(most)s) AS counted
        END;
 
 -- name: frequencies
--- In how many observations each term occurs, no further than a bound.
+-- In how many observations each term occurs, counted up to a limit.
 SELECT term, (
     SELECT count(*)
     FROM (SELECT FROM observation WHERE terms @> ARRAY[term] LIMIT %(most)s) AS counted
@@ -30,7 +30,7 @@ SELECT term, (
 FROM unnest(%(terms)s::integer[]) AS asked (term);
 
 -- name: words
--- Observations with one of these terms, best first; a distance is an inner product, negated.
+-- Observations with one of these terms, best first; the operator is the negative inner product.
 SELECT id
 FROM observation
 WHERE terms && %(picking)s::integer[]
@@ -41,7 +41,7 @@ ORDER BY lex <#> %(query)s::sparsevec
 LIMIT %(limit)s;
 
 -- name: common_words
--- Where every term is common: those that hold the rarest of them together, no more than a bound.
+-- The same for common terms only: observations with all of the rarest ones, up to a limit.
 SELECT id
 FROM (
     SELECT id, lex
@@ -56,14 +56,14 @@ ORDER BY lex <#> %(query)s::sparsevec
 LIMIT %(limit)s;
 
 -- name: meaning
--- Observations with the vectors nearest in meaning, all compared.
+-- Observations with the nearest vectors; all vectors are compared.
 SELECT observation_id
 FROM observation_vector
 ORDER BY dense <#> %(vector)s::halfvec
 LIMIT %(limit)s;
 
 -- name: meaning_filtered
--- The same of those that pass the filters and whose vectors can be compared.
+-- The same among observations that pass the filters and have vectors of the current model.
 SELECT o.id
 FROM observation AS o
 JOIN observation_vector AS v ON v.observation_id = o.id
@@ -75,7 +75,7 @@ ORDER BY v.dense <#> %(vector)s::halfvec
 LIMIT %(limit)s;
 
 -- name: meaning_indexed
--- The same of very many, by the vector index where there is one.
+-- The same for many observations, by the vector index if there is one.
 SELECT observation_id
 FROM observation_vector
 WHERE vector_dims(dense) = {dimension}
@@ -83,8 +83,8 @@ ORDER BY dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})
 LIMIT %(limit)s;
 
 -- name: meaning_indexed_filtered
--- The same of those that pass the filters and whose vectors can be compared: the index goes on until
--- there are enough.
+-- The same among observations that pass the filters and have vectors of the current model. The
+-- index is scanned until enough are found.
 SELECT v.observation_id
 FROM observation_vector AS v
 WHERE vector_dims(dense) = {dimension}
@@ -101,8 +101,8 @@ ORDER BY v.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})
 LIMIT %(limit)s;
 
 -- name: evidence
--- What speaks for each of these: its score by words, and where it can be told how near in meaning
--- are the whole of it and the nearest of its passages.
+-- The scores of observations: by words, and if they have vectors of the current model, the cosines
+-- of the whole text and of its nearest passage.
 SELECT o.id, -(o.lex <#> %(query)s::sparsevec), near.whole, near.passage
 FROM observation AS o
 CROSS JOIN LATERAL (
@@ -114,10 +114,11 @@ CROSS JOIN LATERAL (
 WHERE o.id = ANY(%(ids)s::uuid[]);
 
 -- name: prepare
--- For this transaction: plans that know their parameters; one made for any reads whole tables.
+-- Plan statements for their actual parameters in this transaction; generic plans scan whole tables.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: probe
--- For this transaction: how many lists of the vector index to look into, and to go on beyond them.
+-- Set for this transaction how many lists of the vector index are searched first; the search
+-- continues in further lists if necessary.
 SELECT set_config('ivfflat.probes', %(probes)s::text, true),
        set_config('ivfflat.iterative_scan', 'relaxed_order', true);

@@ -1,6 +1,6 @@
 -- name: notes_on
--- The records about some lines, or about the whole of their files; of each record its best anchor,
--- of each run of lines the first few. Where in a file a missing symbol was is not known.
+-- The records anchored in ranges of lines, or to the whole files: each record by its best anchor,
+-- and the first few records for each range. An anchor to a missing symbol has no lines.
 SELECT position, record_kind, record_id, title, status, type, state, reason, symbol, start_line,
        end_line
 FROM (

@@ -75,8 +75,8 @@ class _Match:
     is_part: bool
 
     @property
-    def tier(self) -> tuple[bool, bool]:
-        """The smaller, the better it fits."""
+    def rank(self) -> tuple[bool, bool]:
+        """The lower, the better the match."""
         return self.is_prose, self.is_part
 
 
@@ -123,12 +123,12 @@ def _choose(
 
 
 def _choose_definition(spot: AnchorSpot, matches: Sequence[_Match]) -> AnchorSpot | Several:
-    best = min(match.tier for match in matches)
+    best = min(match.rank for match in matches)
     # Overloads and other definitions of one name in one file are one place.
     distinct = {
         (match.repository_id, match.path, match.qualified): match
         for match in reversed(matches)
-        if match.tier == best
+        if match.rank == best
     }
     if len(distinct) == 1:
         [match] = distinct.values()
@@ -153,17 +153,17 @@ async def _with_bodies(
     """Symbols that were found get their lines and their hash."""
     keys = [_definition_of(spot) for spot in chosen]
     bodies = await load_bodies(tx, {key for key in keys if key is not None})
-    settled: list[AnchorSpot | Several] = []
+    resolved: list[AnchorSpot | Several] = []
     for spot, key in zip(chosen, keys, strict=True):
         body = bodies.get(key) if key is not None else None
         if key is None or isinstance(spot, Several):
-            settled.append(spot)
+            resolved.append(spot)
         elif body is None:  # an index run removed it meanwhile
-            settled.append(missing(spot, "symbol is not in the index"))
+            resolved.append(missing(spot, "symbol is not in the index"))
         else:
             start, end = body.start_line, body.end_line
-            settled.append(replace(spot, start_line=start, end_line=end, hash=body.hash))
-    return settled
+            resolved.append(replace(spot, start_line=start, end_line=end, hash=body.hash))
+    return resolved
 
 
 def _definition_of(spot: AnchorSpot | Several) -> tuple[int, str] | None:

@@ -1,5 +1,5 @@
 -- name: files_named
--- Which repositories hold a file of this path.
+-- The repositories that have a file with this path.
 SELECT w.position, s.repository_id, f.blob_id, b.hash
 FROM unnest(%(positions)s::integer[], %(paths)s::text[], %(repositories)s::uuid[])
     AS w (position, path, repository_id)
@@ -10,8 +10,8 @@ JOIN blob AS b ON b.id = f.blob_id
 ORDER BY w.position, s.repository_id;
 
 -- name: definitions_named
--- Definitions whose qualified name is, or ends with, a name: headings and keys after code, those
--- that only end with it after the others.
+-- Definitions whose qualified name is, or ends with, a name: code before headings and keys, equal
+-- names before those that only end with it.
 SELECT w.position, d.repository_id, d.path, d.blob_id, d.qualified, d.start_line, d.is_prose,
        d.is_part
 FROM unnest(%(positions)s::integer[], %(names)s::text[], %(folded)s::text[], %(paths)s::text[],
@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
 ) AS d;
 
 -- name: texts
--- The texts themselves.
+-- The contents of texts.
 SELECT id, text
 FROM blob
 WHERE id = ANY(%(blobs)s::bigint[]);

@@ -42,7 +42,7 @@ class Line(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     def is_of(self, other: Line) -> bool:
-        """Whether both are the same, unchanged record."""
+        """Whether both are the same record with the same content."""
         return self == other
 
 
@@ -196,7 +196,7 @@ class AnchorLine(Line):
     created_at: AwareDatetime
 
     def is_of(self, other: Line) -> bool:
-        """The place itself follows the code, wherever index runs find it."""
+        """Ignores the place, as index runs update it when the code moves."""
         return isinstance(other, AnchorLine) and self._named() == other._named()
 
     def _named(self) -> tuple[object, ...]:
@@ -225,7 +225,7 @@ def read_line(text: str) -> Line:
         InvalidInput: naming the field and its rule.
     """
     if len(text) > MAX_LINE_CHARS:
-        raise _bad("line", "longer than any record can be", f"at most {MAX_LINE_CHARS} characters")
+        raise _bad("line", "longer than any record", f"at most {MAX_LINE_CHARS} characters")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

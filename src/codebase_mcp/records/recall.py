@@ -216,7 +216,7 @@ def preview(content: str) -> tuple[str, bool]:
 
 
 def _last_space(text: str) -> int:
-    """The position of the last white space of a text; its end if there is none."""
+    """The position of the last white space of a text; its end if it has none."""
     places = [place for place, character in enumerate(text) if character.isspace()]
     return places[-1] if places else len(text)
 

@@ -1,5 +1,5 @@
 -- name: start
--- A session, new or opened again; it belongs to its last starter, if known.
+-- Start a session, or open it again; it belongs to the last caller that started it, if known.
 INSERT INTO session AS s (id, owner, directory, start_branch, start_commit)
 VALUES (%(id)s, %(owner)s, %(directory)s, %(branch)s, %(commit)s)
 ON CONFLICT (id) DO UPDATE
@@ -12,7 +12,7 @@ RETURNING s.id, s.started_at, s.ended_at, s.directory, s.start_branch, s.start_c
           s.end_branch, s.end_commit;
 
 -- name: end
--- The end of a session; one that has ended before keeps its time.
+-- End a session; one that has already ended keeps its time.
 UPDATE session
 SET ended_at = coalesce(ended_at, clock_timestamp()),
     end_branch = CASE WHEN ended_at IS NULL THEN %(branch)s ELSE end_branch END,
@@ -35,7 +35,7 @@ ORDER BY started_at DESC
 LIMIT 1;
 
 -- name: touched_tasks
--- Tasks that were made or changed in a session, the last touched first.
+-- Tasks that were created or changed in a session, the last changed first.
 SELECT t.id, t.title, t.status, max(e.at) AS at
 FROM task_event AS e
 JOIN task AS t ON t.id = e.task_id
@@ -45,7 +45,7 @@ ORDER BY at DESC, t.id
 LIMIT %(limit)s;
 
 -- name: active_agents
--- Agents bound to a session, and those that did something in it, with what they did there.
+-- Agents bound to a session, and agents with executions in it; with the counts of these.
 SELECT a.id, a.name, count(e.id), count(e.id) FILTER (WHERE e.success IS FALSE),
        coalesce(max(e.at), a.session_start) AS at
 FROM agent AS a

@@ -5,13 +5,13 @@ FROM task
 WHERE id = %(id)s;
 
 -- name: plan_for_values
--- Plan the statements of this transaction for the values that they are run with: a filter that is
--- not given is none then, each one that is finds its index, and whether few or many branches begin
--- so makes the difference that it should.
+-- Plan the statements of this transaction for their actual parameters: absent filters are then
+-- optimized away, each given one can use its index, and the plan depends on how many branches have
+-- the prefix.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: newest_tasks
--- A page of the tasks, of a status where one is given.
+-- A page of the tasks, with a status if given.
 SELECT id, title, description, notes, status, created_at, updated_at, planning_references
 FROM task
 WHERE (%(status)s::text IS NULL OR status = %(status)s)
@@ -21,7 +21,7 @@ OFFSET %(offset)s
 LIMIT %(limit)s;
 
 -- name: newest_tasks_of_branch
--- A page of those with a branch whose name begins so; no code point sorts after chr(1114111).
+-- A page of the tasks with a branch of this prefix; no code point sorts after chr(1114111).
 SELECT id, title, description, notes, status, created_at, updated_at, planning_references
 FROM task
 WHERE EXISTS (
@@ -37,8 +37,8 @@ OFFSET %(offset)s
 LIMIT %(limit)s;
 
 -- name: shown
--- The second half of a statement whose first half, one of those above, is named ``found``: what is
--- shown of those tasks.
+-- The second half of a statement; the first half is one of those above, named ``found``. Selects
+-- the columns of these tasks.
 SELECT id, title, description, notes, status, created_at, updated_at, planning_references,
        ARRAY(
            SELECT link.value
@@ -55,13 +55,13 @@ FROM found
 ORDER BY created_at DESC, id DESC;
 
 -- name: count_tasks
--- How many tasks there are, of a status where one is given.
+-- The number of tasks, with a status if given.
 SELECT count(*)
 FROM task
 WHERE (%(status)s::text IS NULL OR status = %(status)s);
 
 -- name: count_tasks_of_branch
--- How many of them have a branch whose name begins so.
+-- The number of those with a branch of this prefix.
 SELECT count(*)
 FROM task
 WHERE EXISTS (
@@ -80,7 +80,7 @@ WHERE task_id = %(id)s AND field <> 'text'
 ORDER BY ordinal;
 
 -- name: create_task
--- A new task and the first event of its history; when that was.
+-- Add a task and the first event of its history; returns the time.
 WITH new AS (
     INSERT INTO task (id, title, description, notes, status, planning_references, created_at,
                       updated_at)
@@ -102,16 +102,17 @@ SELECT created_at
 FROM new;
 
 -- name: lock_task
--- Let no one else change a task until the end. What follows sees all that others have done to it.
+-- Lock a task against changes until the transaction ends. Later statements see earlier changes of
+-- others.
 SELECT id
 FROM task
 WHERE id = %(id)s
 FOR NO KEY UPDATE;
 
 -- name: update_task
--- Change what is ``given`` of a task that is locked, and write down what that changes. Nothing is
--- touched where all is as it should be. A link is later than those that are there even where they
--- were made by a clock that is ahead of ours.
+-- Change the ``given`` columns of a locked task, and record the changes in its history. Nothing is
+-- written if nothing changes. A new link gets a later time than the existing ones, even if those
+-- were made by a clock that is ahead.
 WITH before AS (
     SELECT id, status,
            (SELECT link.value

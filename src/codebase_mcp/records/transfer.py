@@ -35,15 +35,15 @@ _FIRST_ID = "00000000-0000-0000-0000-000000000000"
 MAX_PROBLEMS = 20
 
 _REFUSED: Mapping[str, str] = {
-    "session": "a session of this id is there already, and differs",
-    "agent": "an agent of this id or name is there already, and differs",
-    "agent_execution": "its agent is neither here nor in the file, or its id is taken",
-    "task": "a task of this id is there already, and differs",
-    "observation": "an observation of this id or content is there already, and differs",
-    "entity_type": "an entity type of this id or name is there already, and differs",
-    "entity": "an entity of this id or name is there already, and differs",
-    "work_item": "its parent is not there or does not stand above it, or its id is taken",
-    "anchor": "its record is neither here nor in the file, or its id or place is taken",
+    "session": "a different session with this id exists",
+    "agent": "a different agent with this id or name exists",
+    "agent_execution": "its agent is neither in the project nor in the file, or its id is used",
+    "task": "a different task with this id exists",
+    "observation": "a different observation with this id or content exists",
+    "entity_type": "a different entity type with this id or name exists",
+    "entity": "a different entity with this id or name exists",
+    "work_item": "its parent does not exist or has no higher level, or its id is used",
+    "anchor": "its record is neither in the project nor in the file, or its id or place is used",
 }
 
 
@@ -81,7 +81,7 @@ class LineScan:
         first, why = self.problems[0]
         raise InvalidInput(
             f"Nothing was imported: line {first}: {why}",
-            hint="Correct these lines and import again; lines that are stored already are skipped.",
+            hint="Correct these lines and import again. Stored records are skipped.",
             details={"fields": [_as_field(*problem) for problem in sorted(self.problems)]},
         )
 
@@ -94,7 +94,7 @@ def _as_field(number: int, problem: str) -> dict[str, str]:
 async def export_lines(
     tx: Transaction, project_id: str | None, exported_at: datetime
 ) -> AsyncIterator[str]:
-    """Every record as a line of JSON without its end, the header first."""
+    """Every record as a line of JSON without a line end, the header first."""
     header = {
         "kind": "header",
         "format": portable.FORMAT,
@@ -112,14 +112,14 @@ async def export_lines(
 
 
 def _beginning(kind: str) -> dict[str, object]:
-    """The place before the first line of a kind; names of sessions are texts of any form."""
+    """The position before the first line of a kind; session ids are arbitrary texts, not UUIDs."""
     return {"after": "-infinity", "after_id": "" if kind == "session" else _FIRST_ID}
 
 
 async def import_lines(
     tx: Transaction, file: BinaryIO, contents: LineScan, model: Model | None
 ) -> Imported:
-    """Store every record of a file that was surveyed; a model is needed where it has observations.
+    """Store every record of a surveyed file; a model is needed if it has observations.
 
     Raises:
         InvalidInput: naming the lines; nothing is stored then, provided that the caller's
@@ -138,7 +138,7 @@ async def import_lines(
 
 
 def scan_lines(file: BinaryIO) -> LineScan:
-    """Validate every line by itself, and record its position.
+    """Validate every line on its own, and record its position.
 
     Raises:
         InvalidInput: some lines are invalid; lists them.
@@ -157,7 +157,7 @@ def scan_lines(file: BinaryIO) -> LineScan:
         is_header = isinstance(line, portable.HeaderLine)
         has_header |= is_header
         if is_header != (number == 1):
-            contents.add(number, "the header stands in the first line, and only there")
+            contents.add(number, "the header must be the first line, and only the first line")
         if not is_header:
             contents.spots[_key(line)].append(spot)
     if not has_header and not contents.problems:
@@ -167,7 +167,7 @@ def scan_lines(file: BinaryIO) -> LineScan:
 
 
 def _key(line: portable.Line) -> str:
-    """What can be stored together: lines of a kind, of work items those of one level."""
+    """The group of lines that are stored together: a kind, or one level of work items."""
     if isinstance(line, portable.WorkItemLine):
         return f"work_item {line.item_type}"
     kind: str = line.kind  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def _key(line: portable.Line) -> str:
 
 
 def _order(contents: LineScan) -> list[str]:
-    """What is named before what names it; a parent stands above its children."""
+    """The order of storing: a record after those that it refers to, a child after its parent."""
     keys = [
         f"{kind} {level}" if level else kind
         for kind in portable.LINES
@@ -210,7 +210,7 @@ async def _store(
     for number, line in batch:
         first = lines.setdefault(_id(line), (number, line))
         if first[1] != line:
-            contents.add(number, f"{kind} {_id(line)}: the id comes twice in the file")
+            contents.add(number, f"{kind} {_id(line)}: the id occurs twice in the file")
     for number, problem in (*_bad_types(batch), *await _misfits(tx, batch)):
         contents.add(number, problem)
     if kind == "observation":
@@ -242,7 +242,7 @@ def _id(line: portable.Line) -> str:
 
 
 async def _present(tx: Transaction, kind: str, ids: Sequence[str]) -> dict[str, portable.Line]:
-    """Those of some records that are stored, as lines."""
+    """The stored ones of some records, as lines."""
     if not ids:
         return {}
     rows = await tx.fetch_all(
@@ -252,7 +252,7 @@ async def _present(tx: Transaction, kind: str, ids: Sequence[str]) -> dict[str, 
 
 
 def _content(line: portable.Line) -> dict[str, Any]:
-    """A line as its statement takes it."""
+    """A line as its SQL statement expects it."""
     content = line.model_dump(mode="json", by_alias=True)
     if isinstance(line, portable.EntityTypeLine):
         content["folded"] = folded(line.name)
@@ -262,14 +262,14 @@ def _content(line: portable.Line) -> dict[str, Any]:
 
 
 def _bad_types(batch: Sequence[tuple[int, portable.Line]]) -> list[tuple[int, str]]:
-    """Entity types with a schema that we do not accept, or without the one that is current."""
+    """Entity types with a schema that is not accepted, or without their current version."""
     found = []
     for number, line in batch:
         if not isinstance(line, portable.EntityTypeLine):
             continue
         numbers = [version.version for version in line.versions]
         if line.version != max(numbers) or len(set(numbers)) != len(numbers):
-            found.append((number, "version must be the last of versions, each of them once"))
+            found.append((number, "versions must be unique, and version must be the last"))
         try:
             for version in line.versions:
                 accept_schema(version.schema_)
@@ -281,7 +281,7 @@ def _bad_types(batch: Sequence[tuple[int, portable.Line]]) -> list[tuple[int, st
 async def _misfits(
     tx: Transaction, batch: Sequence[tuple[int, portable.Line]]
 ) -> list[tuple[int, str]]:
-    """Entities whose type is missing, or whose data does not fit the schema that it names."""
+    """Entities whose type or schema version is missing, or whose data does not match it."""
     entities = [(number, line) for number, line in batch if isinstance(line, portable.EntityLine)]
     if not entities:
         return []
@@ -294,7 +294,7 @@ async def _misfits(
     for number, line in entities:
         schema = schemas.get((line.type_id, line.schema_version))
         if schema is None:
-            found.append((number, "its type, or that version of its schema, is not there"))
+            found.append((number, "its type, or that version of its schema, does not exist"))
         elif problems := schema_problems(schema, line.data):
-            found.append((number, f"data does not fit its schema: {problems[0]}"))
+            found.append((number, f"data does not match its schema: {problems[0]}"))
     return found

@@ -1,5 +1,5 @@
 -- name: export_session
--- Sessions as lines; whose they were is of no use elsewhere.
+-- Sessions as lines, without their callers, which mean nothing elsewhere.
 SELECT to_json(started_at) #>> '{}', id, json_build_object(
     'kind', 'session', 'id', id, 'started_at', started_at, 'ended_at', ended_at,
     'directory', directory, 'start_branch', start_branch, 'start_commit', start_commit,
@@ -22,7 +22,7 @@ ORDER BY created_at, id
 LIMIT %(limit)s;
 
 -- name: export_agent_execution
--- What agents did, as lines.
+-- Executions of agents as lines.
 SELECT to_json(at) #>> '{}', id::text, json_build_object(
     'kind', 'agent_execution', 'id', id, 'agent_id', agent_id, 'session_id', session_id, 'at', at,
     'tool_name', tool_name, 'success', success, 'duration_ms', duration_ms, 'summary', summary,
@@ -58,7 +58,7 @@ ORDER BY t.created_at, t.id
 LIMIT %(limit)s;
 
 -- name: export_observation
--- Observations as lines; vectors and terms are made again where they arrive.
+-- Observations as lines, without vectors and terms, which the import creates.
 SELECT to_json(o.created_at) #>> '{}', o.id::text, json_build_object(
     'kind', 'observation', 'id', o.id, 'content', o.content, 'type', o.type, 'tags', o.tags,
     'session_id', o.session_id, 'created_at', o.created_at, 'stored_at', o.stored_at,
@@ -111,7 +111,7 @@ ORDER BY w.created_at, w.id
 LIMIT %(limit)s;
 
 -- name: export_anchor
--- The places that records are about, as lines.
+-- Anchors as lines.
 SELECT to_json(a.created_at) #>> '{}', a.id::text, json_build_object(
     'kind', 'anchor', 'id', a.id, 'record_kind', a.record_kind, 'record_id', a.record_id,
     'ordinal', a.ordinal, 'repository', a.root, 'file', a.file, 'symbol', a.symbol,
@@ -125,7 +125,7 @@ ORDER BY a.created_at, a.id
 LIMIT %(limit)s;
 
 -- name: import_session
--- Sessions that are not there yet; their ids.
+-- Import sessions that do not exist yet; returns their ids, as the following statements do.
 INSERT INTO session (id, started_at, ended_at, directory, start_branch, start_commit, end_branch,
                      end_commit)
 SELECT id, started_at, ended_at, directory, start_branch, start_commit, end_branch, end_commit
@@ -136,7 +136,7 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: import_agent
--- Agents whose id and name are not there yet.
+-- Import agents whose id and name do not exist yet.
 INSERT INTO agent (id, name, created_at, session_id, session_start, last_active_at)
 SELECT id, name, created_at, session_id, session_start, last_active_at
 FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
@@ -146,7 +146,7 @@ ON CONFLICT DO NOTHING
 RETURNING id::text;
 
 -- name: import_agent_execution
--- Executions of agents that are there.
+-- Import executions of existing agents.
 INSERT INTO agent_execution (id, agent_id, session_id, at, tool_name, success, duration_ms,
                              summary, error)
 SELECT line.id, line.agent_id, line.session_id, line.at, line.tool_name, line.success,
@@ -159,7 +159,7 @@ ON CONFLICT DO NOTHING
 RETURNING id::text;
 
 -- name: import_task
--- Tasks that are not there yet, with links and history.
+-- Import tasks that do not exist yet, with links and history.
 WITH line AS (
     SELECT id, title, description, notes, status, created_at, updated_at, links, events,
            ARRAY(SELECT jsonb_array_elements_text(planning_references)) AS planning_references
@@ -194,7 +194,7 @@ SELECT id::text
 FROM new;
 
 -- name: import_entity_type
--- Entity types whose id and name are not there yet, with the versions of their schemas.
+-- Import entity types whose id and name do not exist yet, with the versions of their schemas.
 WITH line AS (
     SELECT id, name, folded, description, version, created_at, updated_at, versions
     FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
@@ -218,14 +218,14 @@ SELECT id::text
 FROM new;
 
 -- name: schemas_of
--- The schemas that some entities' data should fit.
+-- The schemas that the data of entities must match.
 SELECT v.type_id, v.version, t.name, v.schema::text
 FROM entity_type_version AS v
 JOIN entity_type AS t ON t.id = v.type_id
 WHERE v.type_id = ANY(%(types)s);
 
 -- name: import_entity
--- Entities whose type is there, and whose id and name are not.
+-- Import entities whose type exists, and whose id and name do not.
 INSERT INTO entity (id, type_id, name, data, tags, version, schema_version, created_at, updated_at,
                     deleted_at)
 SELECT line.id, line.type_id, line.name, line.data,
@@ -240,7 +240,7 @@ ON CONFLICT DO NOTHING
 RETURNING id::text;
 
 -- name: import_work_item
--- Work items of one level that are not there yet, below parents that are there and stand higher.
+-- Import work items of one level that do not exist yet, below existing parents of a higher level.
 INSERT INTO work_item (id, item_type, title, description, status, parent_id, path, created_at,
                        updated_at, completed_at)
 SELECT line.id, line.item_type, line.title, line.description, line.status, line.parent_id,
@@ -256,7 +256,7 @@ ON CONFLICT DO NOTHING
 RETURNING id::text;
 
 -- name: import_anchor
--- Places of records that are there; in a repository of the same root, if it is indexed here.
+-- Import anchors of existing records, in the repository with the same root, if it is indexed here.
 INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, file, symbol, commit,
                     start_line, end_line, hash, state, reason, moved_from, created_at)
 SELECT line.id, line.record_kind, line.record_id, line.ordinal, r.id, line.repository, line.file,

@@ -1,6 +1,6 @@
 -- name: create_work_item
--- A new item below a parent that may stand above it; also the parent's type, where it is there.
--- Types and paths never change, and the foreign key keeps the parent where it is.
+-- Add an item below a parent of a higher level; returns the parent's type too, if the parent
+-- exists. Types and paths never change, and the foreign key prevents the parent's deletion.
 WITH parent AS (
     SELECT id, item_type, path
     FROM work_item
@@ -21,8 +21,9 @@ FROM (VALUES (1)) AS always
 LEFT JOIN new ON true;
 
 -- name: update_work_item
--- Change what is ``given`` of an item. The time of completion stays until the status leaves it.
--- One reading of the clock for both times; whoever waited for another's change brings an old one.
+-- Change the ``given`` columns of an item. The time of completion is kept while the status is
+-- completed. Both times are one reading of the clock. If the statement waited for another change,
+-- that reading is older than the change; hence greatest().
 UPDATE work_item
 SET title = coalesce(%(title)s, title),
     description = CASE
@@ -47,13 +48,13 @@ RETURNING id, item_type, title, description, status, parent_id, path, created_at
           EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored;
 
 -- name: plan_for_values
--- Plan the statements of this transaction for the values that they are run with: a filter that is
--- not given is none then, and each one that is finds its index.
+-- Plan the statements of this transaction for their actual parameters: absent filters are then
+-- optimized away, and each given one can use its index.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: page
--- A page of items, by all that is given: status, type, parent, or an item that they are ``below``
--- (no code point sorts after chr(1114111)).
+-- A page of items that pass the given filters: status, type, parent, or an item that they are
+-- ``below`` (no code point sorts after chr(1114111)).
 SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
        completed_at,
        EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
@@ -70,7 +71,7 @@ OFFSET %(offset)s
 LIMIT %(limit)s;
 
 -- name: total
--- How many items there are, by all that is given.
+-- The number of items that pass the given filters.
 SELECT count(*)
 FROM work_item
 WHERE (%(status)s::text IS NULL OR status = %(status)s)
@@ -81,7 +82,7 @@ WHERE (%(status)s::text IS NULL OR status = %(status)s)
            AND path < (SELECT path FROM work_item WHERE id = %(below)s) || chr(1114111)));
 
 -- name: lineage
--- An item and its ancestors, the root first, by the ids that its path is made of.
+-- An item and its ancestors, the root first, by the ids in its path.
 SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
        completed_at,
        EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
@@ -93,7 +94,7 @@ WHERE id = ANY((
 ORDER BY path;
 
 -- name: descendants
--- What is below an item, level by level: the ids in a path are all of one length.
+-- The descendants of an item, level by level: all ids in a path have the same length.
 SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
        completed_at,
        EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
@@ -104,14 +105,14 @@ ORDER BY length(path), created_at, id
 LIMIT %(limit)s;
 
 -- name: count_descendants
--- How many items are below one.
+-- The number of an item's descendants.
 SELECT count(*)
 FROM work_item
 WHERE path > (SELECT path FROM work_item WHERE id = %(id)s)
   AND path < (SELECT path FROM work_item WHERE id = %(id)s) || chr(1114111);
 
 -- name: known
--- A row, if the item is there.
+-- One row if the item exists.
 SELECT id
 FROM work_item
 WHERE id = %(id)s;

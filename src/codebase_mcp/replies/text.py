@@ -15,7 +15,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
-from codebase_mcp.search.help import NO_HINT
+from codebase_mcp.search.help import NO_HINT, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
@@ -39,14 +39,6 @@ MIN_PLACE_SCORE = 0.05
 
 # The most lines of a definition that is shown in full.
 MAX_DEFINITION_LINES = 30
-
-_NOTES = {
-    "indexing": "Index: a run is in progress, {} not searchable yet.",
-    "incomplete": "Index: the last run was interrupted, {} missing.",
-    "stale": "Index: {} changed since.",
-    "outdated": "Index: of an earlier version; until it is rebuilt, only words and names count.",
-    "absent": "No repository here has that repository_id.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,7 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     hits = report.answer.hits
     head = _head(report)
     if not hits:
-        return SearchText((*head, *_help(report)), (), ())
+        return SearchText(tuple(dict.fromkeys([*head, *_help(report)])), (), ())
     roots = {one.repository_id: one.root for one in report.answer.snapshots}
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
@@ -233,9 +225,10 @@ def _head(report: SearchReport) -> list[str]:
     if report.refs:
         commits = (f"{printable_line(name)} ({of[:7]})" for of, name in report.refs.items())
         head.append(f"In {', '.join(commits)}.")
-    if note := _NOTES.get(truth.state):
-        pending = truth.files_pending
-        head.append(note.format("1 file" if pending == 1 else f"{pending} files"))
+    note = state_note(truth.state, truth.files_pending)
+    # The next search may be able to check the files; that is not worth a line in each reply.
+    if note and truth.state != "unchecked":
+        head.append(note)
     return head
 
 

@@ -31,13 +31,13 @@ CHUNKS = 0.95
 SIZE = 1.55
 KIND: Mapping[str, float] = {"function": 0.75, "method": 0.75, "macro": 0.75, "text": -0.65}
 
-# A part of so many lines is as likely a place that answers as any longer one.
+# A part with this many lines is as likely to be the answer as any longer one.
 _SIZE_LINES = 12
 
 # A part's vector is turned this much towards its name's.
 _NAME_SHARE = 0.35
 
-# Of the expansion's terms so many of the weightiest count as all.
+# How many of the highest-weighted expansion terms are taken as the whole expansion.
 _EXPANSION_TERMS = 3
 
 # A line that says less of what is asked (of its words, of their expansion, in meaning) is no match.
@@ -119,9 +119,9 @@ class Weights:
         """How much of the query's own words, and of its expansion, some terms hold: 0 to 1."""
         held = set(terms)
         spoken = sum(weight for term, weight in self.spoken.items() if term in held)
-        lent = sum(weight for term, weight in self.expansion.items() if term in held)
+        expanded = sum(weight for term, weight in self.expansion.items() if term in held)
         all_spoken, all_expansion = self._totals
-        return spoken / all_spoken, min(lent / all_expansion, 1.0)
+        return spoken / all_spoken, min(expanded / all_expansion, 1.0)
 
     @cached_property
     def _totals(self) -> tuple[float, float]:

@@ -28,13 +28,15 @@ _RARE_AT_LEAST, _RARE_AT_MOST = 2, 20
 WORDS_HELPED = 5
 _LISTED = 8
 
-_STATES = {
+# What limits every answer in this state of the index; {} is the number of files concerned.
+_STATE_NOTES = {
     "indexing": "An index run is in progress, {} not searchable yet.",
     "incomplete": "The last index run was interrupted, {} missing: index the repository again.",
     "stale": "{} changed since the last index run.",
     "unchecked": "It is not known whether files changed since they were indexed.",
     "outdated": "An earlier version of this program made the index. Until it is rebuilt, search "
     "uses words and names, not meaning.",
+    "absent": "No repository here has that repository_id.",
 }
 
 # The hint where there is no better one.
@@ -144,6 +146,12 @@ class Help:
     hint: str
 
 
+def state_note(state: str, pending: int) -> str | None:
+    """What the state of the index means for an answer; None if it has no effect."""
+    note = _STATE_NOTES.get(state)
+    return note and note.format(_files(pending))
+
+
 def is_weak(hits: Sequence[Hit]) -> bool:
     """Whether an answer needs help: it is empty, or its best hit is poor."""
     return not hits or hits[0].similarity_score < WEAK
@@ -204,8 +212,8 @@ def _filter_reasons(facts: MissFacts) -> list[str]:
 
 def _coverage_reasons(coverage: IndexCoverage) -> list[str]:
     reasons = []
-    if coverage.state in _STATES:
-        reasons.append(_STATES[coverage.state].format(_files(coverage.pending)))
+    if note := state_note(coverage.state, coverage.pending):
+        reasons.append(note)
     if coverage.failed:
         reasons.append(f"{_files(coverage.failed)} could not be indexed.")
     missed = {why: n for why, n in coverage.skipped.items() if n and why not in _NOT_MISSED}
@@ -241,11 +249,11 @@ def _hint(question: str, facts: MissFacts) -> str:
         )
     corrections = {one.word: one.spelled[0] for one in facts.near if one.spelled}
     corrected = replace_words(question, corrections)
-    foreign = _foreign(facts)
+    unrelated = _unrelated_words(facts)
     if corrected != question:
         advice.append(f'Try: "{corrected}".')
-    elif foreign and facts.better is None:
-        advice.append(f"This code seems to have nothing to do with {_listed(foreign)}.")
+    elif unrelated and facts.better is None:
+        advice.append(f"This code seems to have nothing to do with {_listed(unrelated)}.")
     elif facts.near and facts.better is None:
         advice.append(f"Try: {', '.join(_best_words(facts.near))}.")
     if facts.coverage.state in ("indexing", "stale"):
@@ -253,11 +261,11 @@ def _hint(question: str, facts: MissFacts) -> str:
     return " ".join(advice) or NO_HINT
 
 
-def _foreign(facts: MissFacts) -> list[str]:
-    """The words that this code neither uses nor has similar words for, if they are most of all."""
+def _unrelated_words(facts: MissFacts) -> list[str]:
+    """The words that this code neither uses nor has similar words for, if they are the majority."""
     near = {one.word for one in facts.near}
-    foreign = [use.word for use in facts.words if use.missing and use.word not in near]
-    return foreign if 2 * len(foreign) > len(facts.words) else []
+    unrelated = [use.word for use in facts.words if use.missing and use.word not in near]
+    return unrelated if 2 * len(unrelated) > len(facts.words) else []
 
 
 def _best_words(near: Sequence[NearWords]) -> list[str]:

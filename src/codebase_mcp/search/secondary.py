@@ -46,7 +46,7 @@ class SecondaryModel:
         self._tasks: set[asyncio.Task[Vectors | None]] = set()
 
     async def vector(self, profile: Profile, text: str) -> Vectors | None:
-        """The vector of a query's input text; None where there is none at once, or it is zero."""
+        """The vector of a query's input text; None if it is not available in time, or is zero."""
         state = self._states.setdefault(profile.fingerprint, _ModelState())
         if state.overdue or time.monotonic() < state.not_before:
             return None

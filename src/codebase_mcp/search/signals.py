@@ -1,7 +1,7 @@
-"""What speaks for a file? One table: what each signal measures, its weight, its calculation. Pure.
+"""The signals that rank files: what each one measures, its weight, its calculation. Pure.
 
-A signal has a value for each candidate, between 0 and 1 or nearly so. How the weights were fitted,
-and what each signal gives: ``docs/search-quality.md``.
+A signal has a value for each candidate, usually between 0 and 1. ``docs/search-quality.md`` lists
+the signals, ``docs/search-experiments.md`` says what each one contributes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One thing that speaks for or against a file; ``values`` has one for each candidate."""
+    """One reason to rank a file higher or lower; ``values`` has one value for each candidate."""
 
     name: str
     weight: float
@@ -110,19 +110,19 @@ SIGNALS = (
     Signal(
         "body",
         4.2,
-        "the query's words in the file's chunks, beside the best file",
+        "the query's words in the file's chunks, relative to the best file",
         lambda files: _shares([c.evidence.body for c in files.candidates], files.best_coverage),
     ),
     Signal(
         "name",
         4.2,
-        "the share of the file name's words that the query holds, early ones counting more",
+        "the share of the file name's words that are in the query; early words count more",
         lambda files: [name for name, _ in files.names],
     ),
     Signal(
         "name_prefix",
         2.7,
-        "the share of the file name's words that begin like a word of the query",
+        "the share of the file name's words that share a prefix with a word of the query",
         lambda files: [prefix for _, prefix in files.names],
     ),
     Signal(
@@ -136,31 +136,31 @@ SIGNALS = (
     Signal(
         "comments",
         1.6,
-        "the query's words in the file's comments, beside the best file",
+        "the query's words in the file's comments, relative to the best file",
         lambda files: _shares([c.evidence.comments for c in files.candidates], files.best_coverage),
     ),
     Signal(
         "folders",
         0.8,
-        "the query's words in the names of the file's folders, beside the best file",
+        "the query's words in the names of the file's folders, relative to the best file",
         lambda files: _shares([_in_folders(facts, files.frequency) for facts in files.paths]),
     ),
     Signal(
         "meaning",
         8.0,
-        "how near the file's nearest chunks are to the query in meaning",
+        "the similarity in meaning of the query and the file's nearest chunks",
         lambda files: files.meanings,
     ),
     Signal(
         "meaning_unnamed",
         33.0,
-        "nearness in meaning, as far as no file's name holds the query's words",
+        "similarity in meaning, scaled by the share of the query that is in no file's name",
         lambda files: [meaning * files.unnamed for meaning in files.meanings],
     ),
     Signal(
         "expansion",
         4.5,
-        "words that code uses for what is asked, as far as no file's name holds the query's words",
+        "the query's expansion terms in the file, scaled as meaning_unnamed is",
         lambda files: _shares(
             [discounted_sum(c.evidence.expansion) for c in files.candidates], files.unnamed
         ),
@@ -168,25 +168,25 @@ SIGNALS = (
     Signal(
         "kind",
         -2.5,
-        "a file that is no code: a test, a document, settings, generated or vendored",
+        "a file that is not primary code: tests, documents, settings, generated or vendored files",
         lambda files: [_kind(c.kind, files) for c in files.candidates],
     ),
     Signal(
         "legacy",
         -1.4,
-        "a path that says legacy, deprecated, compat or the like",
+        "a path with legacy, deprecated, compat or a similar word",
         lambda files: [float(facts.is_legacy) for facts in files.paths],
     ),
     Signal(
         "internal",
         -1.0,
-        "a path that says internal, private or the like",
+        "a path with internal, private or a similar word",
         lambda files: [float(facts.is_internal) for facts in files.paths],
     ),
     Signal(
         "example",
         -0.6,
-        "code in a folder of examples, demos, benchmarks or the like",
+        "code in a folder of examples, demos or benchmarks",
         lambda files: [
             float(facts.is_example and c.kind is FileKind.CODE)
             for facts, c in zip(files.paths, files.candidates, strict=True)
@@ -195,13 +195,13 @@ SIGNALS = (
     Signal(
         "depth",
         -0.6,
-        "levels of folders below the repository's median, three at most",
+        "how many folders deeper than the repository's median the file is, three at most",
         lambda files: [min(max(depth, 0.0), _MOST_DEPTH) for depth in files.depths],
     ),
     Signal(
         "only_place",
         60.0,
-        "the query is one name that only this file defines, or one word that only it holds",
+        "the query is one name that only this file defines, or one word that only it contains",
         lambda files: [float(is_only_place(files.query, c)) for c in files.candidates],
     ),
 )

@@ -255,5 +255,5 @@ class SecondTierEntry(BaseModel):
 
 
 def second_tier_entry(state: SecondaryModelState) -> SecondTierEntry:
-    """The second tier as clients see it."""
+    """The state of the secondary model as clients see it."""
     return SecondTierEntry.model_validate(state, from_attributes=True)

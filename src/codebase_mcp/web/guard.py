@@ -18,7 +18,7 @@ EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 def guard_of(settings: Settings) -> Middleware:
-    """Checks every request: 421 for a foreign Host, 403 for a foreign Origin.
+    """Checks every request: 421 for a Host that is not allowed, 403 for such an Origin.
 
     Allowed are the loopback names, the address of the connection (an attacker cannot use DNS for a
     Host that is an address), and those in the settings.

@@ -1,6 +1,6 @@
-"""``docs/cli.md`` is what the table of commands says.
+"""``docs/cli.md`` matches the table of commands.
 
-``python -m tests.unit.cli.test_command_reference`` from the root writes it anew.
+``python -m tests.unit.cli.test_command_reference`` from the root updates it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-Made from the table in `src/codebase_mcp/cli/commands.py` by `python -m
-tests.unit.cli.test_command_reference`; a test holds it true.
+Generated from the table in `src/codebase_mcp/cli/commands.py` by `python -m
+tests.unit.cli.test_command_reference`; a test keeps it up to date.
 
 `codebase-mcp COMMAND --help` shows the same. Without a command, `codebase-mcp` serves MCP on stdio.
-Every setting is an option of every command too: [settings.md](settings.md). Default values stand in
+Every setting is an option of every command too: [settings.md](settings.md). Default values are in
 brackets. The exit status is 0 for success, 1 for failure, 2 for wrong usage and 130 after Ctrl-C.
 With `--json`, a command prints JSON on standard output, errors included.
 """
@@ -30,10 +30,10 @@ With `--json`, a command prints JSON on standard output, errors included.
 TOOLS = """\
 ## Tools
 
-Every MCP tool is a command too. Its options are the tool's parameters, with `-` or `_`; a list is
-JSON, or the option is repeated. It prints the tool's result as JSON:
-`codebase-mcp search_code --query "where are failed requests retried"`. `memory` is the tool where
-`--operation` is given.
+Every MCP tool is also a command. Its options are the tool's parameters, with `-` or `_`. A list is
+passed as JSON, or by repeating the option. The command prints the tool's result as JSON:
+`codebase-mcp search_code --query "where are failed requests retried"`. `memory` is the tool if
+`--operation` is given, and the command otherwise.
 """
 
 
@@ -94,7 +94,7 @@ def parsers_below(parser: argparse.ArgumentParser) -> dict[str, argparse.Argumen
     return found
 
 
-def test_the_reference_is_what_the_table_says() -> None:
+def test_the_reference_matches_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -62,5 +62,5 @@ def test_every_error_of_a_command_hints_at_commands(
         assert shown.err == f"Error: Task not found\nHint:  {hint}\n"
 
 
-def test_one_thing_is_counted_as_one() -> None:
+def test_counts_of_one_are_singular() -> None:
     assert [counted(n, "project") for n in (0, 1, 2)] == ["0 projects", "1 project", "2 projects"]

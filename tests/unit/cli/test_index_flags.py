@@ -30,5 +30,5 @@ def test_contradictory_flags_are_refused(arguments: list[str], message: str) -> 
     "arguments",
     [[".", "--dry-run", "--force"], [URL, "--branch", "x", "--depth", "3"], [URL, "--full"]],
 )
-def test_flags_that_fit_are_taken(arguments: list[str]) -> None:
+def test_consistent_flags_are_accepted(arguments: list[str]) -> None:
     check_flags(build_parser().parse_args(["index", *arguments]))

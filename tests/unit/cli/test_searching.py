@@ -67,5 +67,5 @@ def test_lines_are_cut_to_the_width_and_numbered() -> None:
     ]
 
 
-def test_on_a_terminal_a_path_leads_to_its_file() -> None:
+def test_on_a_terminal_a_path_links_to_its_file() -> None:
     assert "file:///home/me/shop/src/pay.py" in shown(is_terminal=True)

@@ -106,7 +106,7 @@ def test_the_command_line_names_every_client() -> None:
 
 
 @pytest.mark.parametrize("name", CLIENT_NAMES)
-def test_a_client_is_set_up_and_forgets_without_a_trace(name: str, home: Path) -> None:
+def test_setting_up_and_removing_a_client_restores_its_files(name: str, home: Path) -> None:
     client, path = BY_NAME[name], config_of(BY_NAME[name], home)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(sample(client))
@@ -128,7 +128,7 @@ def test_a_client_is_set_up_and_forgets_without_a_trace(name: str, home: Path) -
 
 
 @pytest.mark.parametrize("name", CLIENT_NAMES)
-def test_folders_and_files_that_were_made_go_again(name: str, home: Path) -> None:
+def test_created_folders_and_files_are_deleted_again(name: str, home: Path) -> None:
     assert setup(name, "--yes") == 0
     assert config_of(BY_NAME[name], home).exists()
     assert setup(name, "--remove", "--yes") == 0
@@ -136,7 +136,7 @@ def test_folders_and_files_that_were_made_go_again(name: str, home: Path) -> Non
 
 
 @pytest.mark.parametrize("name", WITH_PROJECT)
-def test_a_project_is_set_up_and_forgets_without_a_trace(name: str, project: Path) -> None:
+def test_setting_up_and_removing_a_project_restores_its_files(name: str, project: Path) -> None:
     (project / "AGENTS.md").write_text("# Rules\n")
     assert setup(name, "--scope", "project", "--yes") == 0
     written = files_below(project)
@@ -148,7 +148,7 @@ def test_a_project_is_set_up_and_forgets_without_a_trace(name: str, project: Pat
 
 
 @pytest.mark.parametrize("name", [c.name for c in CLIENTS if c.remote])
-def test_a_server_elsewhere_is_written_by_its_address(name: str, home: Path) -> None:
+def test_a_remote_server_is_written_with_its_url(name: str, home: Path) -> None:
     assert setup(name, "--yes", "--http", "https://code.example/mcp") == 0
     entry = entry_in(BY_NAME[name], config_of(BY_NAME[name], home))
     assert "https://code.example/mcp" in entry.values()
@@ -157,15 +157,15 @@ def test_a_server_elsewhere_is_written_by_its_address(name: str, home: Path) -> 
     assert list(home.iterdir()) == []
 
 
-def test_a_client_that_takes_no_address_says_so(
+def test_a_client_without_support_for_urls_is_reported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup("claude-desktop", "--yes", "--http", "https://code.example/mcp") == 1
-    assert "Claude Desktop takes no address from its file" in capsys.readouterr().err
+    assert "Claude Desktop cannot read a URL from its file" in capsys.readouterr().err
     assert list(home.iterdir()) == []
 
 
-def test_only_our_part_goes_when_others_wrote_as_well(home: Path) -> None:
+def test_only_our_part_is_removed_from_a_changed_file(home: Path) -> None:
     path = config_of(BY_NAME["claude-code"], home)
     path.write_bytes(sample(BY_NAME["claude-code"]))
     setup("claude-code", "--yes")
@@ -177,7 +177,7 @@ def test_only_our_part_goes_when_others_wrote_as_well(home: Path) -> None:
     assert rules.read_text() == "More.\n"
 
 
-def test_without_a_receipt_our_part_goes_as_well(
+def test_our_part_is_removed_without_a_receipt_too(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("codex", "zed"):
@@ -192,7 +192,7 @@ def test_without_a_receipt_our_part_goes_as_well(
     assert not (home / ".codex" / "AGENTS.md").exists()
 
 
-def test_toolsets_and_their_instructions_are_brought_up_to_date(home: Path) -> None:
+def test_toolsets_and_their_instructions_are_updated(home: Path) -> None:
     setup("claude-code", "--yes")
     rules = home / ".claude" / "CLAUDE.md"
     assert "list_tasks" not in rules.read_text()
@@ -208,7 +208,7 @@ def test_toolsets_and_their_instructions_are_brought_up_to_date(home: Path) -> N
     assert list(home.iterdir()) == []
 
 
-def test_an_entry_that_was_written_by_hand_is_taken_over_and_removed(home: Path) -> None:
+def test_a_manually_written_entry_is_updated_and_removed(home: Path) -> None:
     path = home / ".claude.json"
     path.write_text('{"mcpServers": {"codebase": {"command": "/old/bin/codebase-mcp"}}}')
     assert setup("claude-code", "--yes", "--command", "/new/codebase-mcp") == 0
@@ -223,7 +223,7 @@ def test_another_server_of_that_name_stays_unless_forced(
     path.write_text('{"mcpServers": {"codebase": {"command": "other"}}}')
     for arguments in (("--yes",), ("--yes", "--remove")):
         assert setup("claude-code", *arguments) == 1
-        assert "codebase is the name of another server there" in capsys.readouterr().err
+        assert "another server is named codebase" in capsys.readouterr().err
     assert path.read_text() == '{"mcpServers": {"codebase": {"command": "other"}}}'
     assert setup("claude-code", "--yes", "--name", "code") == 0
     assert set(json.loads(path.read_text())["mcpServers"]) == {"codebase", "code"}
@@ -231,7 +231,7 @@ def test_another_server_of_that_name_stays_unless_forced(
     assert json.loads(path.read_text())["mcpServers"]["codebase"]["command"] != "other"
 
 
-def test_a_broken_file_stops_everything_with_its_place(
+def test_an_invalid_file_stops_everything_and_its_line_is_reported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / ".claude.json").write_text('{\n  "mcpServers": {,}\n}')
@@ -243,9 +243,9 @@ def test_a_broken_file_stops_everything_with_its_place(
     assert setup("claude-code", "codex", "cursor", "zed", "--yes") == 1
     err = capsys.readouterr().err
     assert f"{home}/.claude.json: line 2, column 18" in err
-    assert f"{home}/.codex/config.toml: it is not TOML" in err
+    assert f"{home}/.codex/config.toml: the file is not valid TOML" in err
     assert "line 2" in err
-    assert f"{home}/.cursor/mcp.json: line 2: it is not UTF-8" in err
+    assert f"{home}/.cursor/mcp.json: line 2: the file is not UTF-8" in err
     assert files_below(home) == before
 
 
@@ -264,18 +264,18 @@ def test_a_link_is_followed_and_stays_a_link(home: Path) -> None:
     assert real.read_text() == "{}\n"
 
 
-def test_a_project_cannot_lead_out_of_itself(
+def test_a_link_out_of_the_project_is_refused(
     project: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "secret.json").write_text("{}")
     (project / ".mcp.json").symlink_to(home / "secret.json")
     assert setup("claude-code", "--scope", "project", "--yes") == 1
-    assert "leads out of the project" in capsys.readouterr().err
+    assert "outside the project" in capsys.readouterr().err
     assert (home / "secret.json").read_text() == "{}"
 
 
 @pytest.mark.parametrize("kind", ["read-only", "folder", "loop"])
-def test_what_is_no_file_to_write_is_refused(
+def test_paths_that_are_not_writable_files_are_refused(
     kind: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = home / ".claude.json"
@@ -292,12 +292,12 @@ def test_what_is_no_file_to_write_is_refused(
     assert not (home / ".claude").exists()
 
 
-def test_new_files_of_a_user_are_nobody_elses_to_read(home: Path) -> None:
+def test_new_user_files_are_private(home: Path) -> None:
     setup("claude-code", "--yes", "--env", "TOKEN=secret")
     assert stat.S_IMODE((home / ".claude.json").stat().st_mode) == 0o600
 
 
-def test_a_failure_half_way_leaves_everything_as_it_was(
+def test_a_failure_midway_restores_everything(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / ".claude.json").write_text("{}")
@@ -311,7 +311,7 @@ def test_a_failure_half_way_leaves_everything_as_it_was(
     assert (home / ".claude.json").read_text() == "{}"
 
 
-def test_nothing_is_written_for_a_look_or_without_consent(
+def test_nothing_is_written_by_a_dry_run_or_without_confirmation(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup("claude-code", "--dry-run") == 0
@@ -319,11 +319,14 @@ def test_nothing_is_written_for_a_look_or_without_consent(
     assert f"{home}/.claude.json  (new file)" in shown
     assert '+    "codebase": {' in shown
     assert setup("claude-code") == 1
-    assert "Pass --yes to write, or --dry-run to look." in capsys.readouterr().err
+    assert (
+        "Pass --yes to write the changes, or --dry-run to only show them."
+        in capsys.readouterr().err
+    )
     assert list(home.iterdir()) == []
 
 
-def test_the_copy_of_the_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_backup_of_the_file_is_reported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / ".claude.json").write_text('{"a": 1}')
     assert setup("claude-code", "--yes", "--json") == 0
     reply = json.loads(capsys.readouterr().out)
@@ -331,7 +334,7 @@ def test_the_copy_of_the_file_is_named(home: Path, capsys: pytest.CaptureFixture
     assert Path(reply[0]["copy"]).read_text() == '{"a": 1}'
 
 
-def test_a_file_that_several_read_stays_until_the_last_has_gone(project: Path) -> None:
+def test_a_shared_file_stays_until_the_last_client_is_removed(project: Path) -> None:
     assert setup("codex", "opencode", "--scope", "project", "--yes") == 0
     assert (project / "AGENTS.md").read_text().count(BEGIN) == 1
     assert setup("codex", "--scope", "project", "--remove", "--yes") == 0
@@ -352,7 +355,7 @@ def test_instructions_are_left_out_when_they_are_not_wanted(home: Path) -> None:
     assert [p.name for p in home.iterdir()] == [".claude.json"]
 
 
-def test_a_skill_of_the_users_own_is_left_alone(home: Path) -> None:
+def test_a_users_own_skill_is_not_changed(home: Path) -> None:
     own = home / ".claude" / "skills" / "codebase-mcp" / "SKILL.md"
     own.parent.mkdir(parents=True)
     own.write_text("---\nname: codebase-mcp\ndescription: mine\n---\nMine.\n")
@@ -365,7 +368,7 @@ def test_a_skill_of_the_users_own_is_left_alone(home: Path) -> None:
     assert files_below(home) == before
 
 
-def test_a_skill_that_several_read_stays_until_the_last_has_gone(home: Path) -> None:
+def test_a_shared_skill_stays_until_the_last_client_is_removed(home: Path) -> None:
     skill = home / ".copilot" / "skills" / "codebase-mcp" / "SKILL.md"
     assert setup("vscode", "copilot-cli", "--yes") == 0
     assert setup("vscode", "--remove", "--yes") == 0
@@ -374,9 +377,7 @@ def test_a_skill_that_several_read_stays_until_the_last_has_gone(home: Path) -> 
     assert not skill.exists()
 
 
-def test_a_skill_is_brought_up_to_date_and_goes_without_a_receipt(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_skill_is_updated_and_removed_without_a_receipt(home: Path, tmp_path: Path) -> None:
     skill = home / ".claude" / "skills" / "codebase-mcp" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text(SkillFile("Older.", "---\nname: older\n---\n").add("").text)
@@ -387,7 +388,7 @@ def test_a_skill_is_brought_up_to_date_and_goes_without_a_receipt(
     assert not skill.exists()
 
 
-def test_the_skill_is_what_the_standard_asks_for_and_names_flags_that_are_there() -> None:
+def test_the_skill_follows_the_standard_and_names_existing_flags() -> None:
     assert BY_NAME["codex"].skill_file("project", machine(Path("/h")), Path("/p")) == Path(
         "/p/.agents/skills", SKILL_NAME, "SKILL.md"
     )
@@ -403,7 +404,7 @@ def test_the_skill_is_what_the_standard_asks_for_and_names_flags_that_are_there(
     assert options.limit == "3"
 
 
-def test_all_means_those_that_are_found(
+def test_all_selects_the_installed_clients(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / ".cursor").mkdir()
@@ -424,7 +425,7 @@ def test_all_means_those_that_are_found(
     assert files_below(home) == {}
 
 
-def test_the_list_names_what_is_broken(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_reports_invalid_files(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / ".claude.json").write_text("{")
     assert setup() == 0
     assert "line 1, column 2" in capsys.readouterr().out
@@ -437,13 +438,16 @@ def test_the_list_names_what_is_broken(home: Path, capsys: pytest.CaptureFixture
         (["codex", "--name", "a b"], "--name"),
         (["codex", "--env", "A"], "--env A: must be NAME=VALUE"),
         (["codex", "--http", "ftp://x"], "must begin with http"),
-        (["codex", "--http", "http://x/mcp", "--env", "A=b"], "its own command and environment"),
+        (
+            ["codex", "--http", "http://x/mcp", "--env", "A=b"],
+            "cannot be combined with --command or --env",
+        ),
         (["codex", "--toolsets", "cod"], "must be 'all' or some of"),
-        (["windsurf", "--scope", "project"], "no configuration for a project"),
+        (["windsurf", "--scope", "project"], "no project configuration"),
         (["codex", "--scope", "project", "--project-dir", "/no/such"], "is not a directory"),
     ],
 )
-def test_a_wrong_wish_is_refused(
+def test_invalid_options_are_refused(
     arguments: list[str], said: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup(*arguments, "--yes") == 1
@@ -467,13 +471,13 @@ def test_a_wrong_wish_is_refused(
         ("linux", {}, "claude-code", ".claude.json"),
     ],
 )  # fmt: skip
-def test_files_lie_where_the_platform_keeps_them(
+def test_files_are_in_the_folders_of_the_platform(
     platform: str, environment: dict[str, str], name: str, expected: str
 ) -> None:
     assert BY_NAME[name].user(Machine(Path("/h"), platform, environment)) == Path("/h", expected)
 
 
-def test_a_question_that_is_answered_with_no_changes_nothing(
+def test_answering_no_changes_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     master, slave = os.openpty()
@@ -489,7 +493,7 @@ def test_a_question_that_is_answered_with_no_changes_nothing(
     assert "Nothing was changed." in capsys.readouterr().err
 
 
-def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_that_changes_in_the_meantime_is_not_overwritten(tmp_path: Path) -> None:
     first, second = tmp_path / "new" / "a.json", tmp_path / "b.json"
     second.write_text("theirs")
     receipts = Receipts(tmp_path / "receipts")
@@ -497,14 +501,16 @@ def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         Change(path, before, b"ours", Receipt(str(path), ("zed",), before is not None))
         for path, before in ((first, None), (second, b"as it was"))
     ]
-    with pytest.raises(Unfit, match="has changed meanwhile"):
+    with pytest.raises(Unfit, match="has changed in the meantime"):
         apply(changes, receipts, mode=0o600)
     assert second.read_text() == "theirs"
     assert not first.parent.exists()
     assert receipts.of(first) is None
 
 
-def test_the_command_is_one_that_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_is_not_in_a_temporary_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (command,) = own_command()
     assert Path(command) == Path(sys.executable).parent / "codebase-mcp"
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "uv" / "archive-v0" / "x1"))

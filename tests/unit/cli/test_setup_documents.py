@@ -81,7 +81,7 @@ def generated() -> str:
     return PAGE.read_text("utf-8").split(MARK)[0] + f"{MARK}\n\n{blocks()}"
 
 
-def test_the_page_shows_what_is_written_for_each_client() -> None:
+def test_the_docs_show_what_is_written_for_each_client() -> None:
     assert PAGE.read_text("utf-8") == generated()
 
 

@@ -37,7 +37,7 @@ JSON_TEXTS = [
 
 
 @pytest.mark.parametrize("text", JSON_TEXTS)
-def test_an_entry_comes_and_goes_without_a_trace(text: str) -> None:
+def test_adding_and_removing_an_entry_restores_the_file(text: str) -> None:
     with_ours = JSON.add(text).text
     wanted = parse(text).value
     wanted["mcpServers"]["codebase"] = VALUE
@@ -59,7 +59,7 @@ def test_an_entry_is_written_in_the_style_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "{}", "{}\n", "{\n}\n", '{\n  "a": 1\n}\n', '{"a": 1}'])
-def test_a_missing_section_is_made_and_goes_with_the_last_entry(text: str) -> None:
+def test_a_missing_section_is_created_and_removed_with_the_last_entry(text: str) -> None:
     added = JSON.add(text)
     assert added.created == (("mcpServers",),)
     assert JSON.find(added.text) == VALUE
@@ -68,13 +68,13 @@ def test_a_missing_section_is_made_and_goes_with_the_last_entry(text: str) -> No
     assert JSON.is_bare(left) == ("a" not in text)
 
 
-def test_a_section_that_was_there_stays_when_it_is_empty() -> None:
+def test_an_existing_section_stays_when_it_becomes_empty() -> None:
     added = JSON.add('{"mcpServers": {}}')
     assert added.created == ()
     assert JSON.remove(added.text, added.created) == '{"mcpServers": {}}'
 
 
-def test_a_section_that_we_made_stays_for_what_others_put_into_it() -> None:
+def test_a_section_that_we_created_stays_if_it_has_other_entries() -> None:
     added = JSON.add('{\n  "a": 1\n}')
     by_others = added.text.replace('"mcpServers": {', '"mcpServers": {\n    "other": {},')
     left = JSON.remove(by_others, added.created)
@@ -90,7 +90,7 @@ def test_an_older_entry_is_replaced_in_its_place() -> None:
     assert JSON.remove(new, ()) == '{\n  "mcpServers": { // c\n    "other": {}\n  }\n}'
 
 
-def test_a_name_that_stands_there_twice_goes_twice() -> None:
+def test_a_duplicate_name_is_removed_twice() -> None:
     text = '{"mcpServers": {"codebase": {}, "o": 1, "codebase": {"command": "b"}}}'
     assert JSON.remove(text, ()) == '{"mcpServers": {"o": 1}}'
 
@@ -104,22 +104,22 @@ def test_a_name_that_stands_there_twice_goes_twice() -> None:
         ("{'a': 1}", "line 1, column 2", "double quotes"),
         ('{"a": "\\x"}', "line 1, column 7", "double quotes"),
         ('{"a": 1', "line 1, column 8", '"," or "}" is missing'),
-        ("{} {}", "line 1, column 4", "something follows"),
+        ("{} {}", "line 1, column 4", "unexpected text after the end"),
         ("{/* open", "line 1, column 2", "double quotes"),
         ('{"a": 01}', "line 1, column 8", '"," or "}" is missing'),
         ("[" * 102, "line 1, column 102", "nested more than 100 levels"),
-        ("[1]", "line 1", "no JSON object"),
+        ("[1]", "line 1", "not contain a JSON object"),
         ('{"mcpServers": []}', "mcpServers", "is not a JSON object"),
     ],
 )
-def test_broken_json_is_refused_with_its_place(text: str, place: str, reason: str) -> None:
+def test_invalid_json_is_refused_with_line_and_column(text: str, place: str, reason: str) -> None:
     with pytest.raises(Refused) as caught:
         JSON.add(text)
     assert place in str(caught.value)
     assert reason in str(caught.value)
 
 
-def test_opencode_is_written_in_the_words_of_its_file() -> None:
+def test_opencode_gets_entries_in_its_own_format() -> None:
     assert parse(OPENCODE.add("{}").text).value == {"mcp": {"codebase": VALUE}}
     newer = '{"mcp": {"servers": {"x": {"type": "local"}}}}'
     assert list(parse(OPENCODE.add(newer).text).value["mcp"]["servers"]) == ["x", "codebase"]
@@ -141,7 +141,7 @@ TOML_TEXTS = [
 
 
 @pytest.mark.parametrize("text", TOML_TEXTS)
-def test_a_table_comes_and_goes_without_a_trace(text: str) -> None:
+def test_adding_and_removing_a_table_restores_the_file(text: str) -> None:
     with_ours = TOML.add(text).text
     wanted = tomllib.loads(text)
     wanted.setdefault("mcp_servers", {})["codebase"] = VALUE
@@ -151,12 +151,12 @@ def test_a_table_comes_and_goes_without_a_trace(text: str) -> None:
     assert TOML.remove(text, ()) == text
 
 
-def test_what_others_wrote_after_our_table_stays() -> None:
+def test_text_of_others_after_our_table_stays() -> None:
     text = TOML.add('model = "x"\n').text + "\n# about the next\n[tui]\ntheme = 1\n"
     assert TOML.remove(text, ()) == 'model = "x"\n\n# about the next\n[tui]\ntheme = 1\n'
 
 
-def test_a_table_with_tables_below_it_is_replaced_and_removed_whole() -> None:
+def test_a_table_with_subtables_is_replaced_and_removed_completely() -> None:
     text = (
         'a = 1\n\n[mcp_servers.codebase]\ncommand = "old"\n\n[mcp_servers.codebase.env]\nA = "1"\n'
         "[mcp_servers.codebase.tools.x]\nb = 1\n# kept\n\n[z]\n"
@@ -171,26 +171,26 @@ def test_a_table_with_tables_below_it_is_replaced_and_removed_whole() -> None:
     ("text", "reason"),
     [
         ("a = \n", "line 1"),
-        ("mcp_servers = { other = {} }\n", "add this by hand:\n[mcp_servers.codebase]"),
+        ("mcp_servers = { other = {} }\n", "add this manually:\n[mcp_servers.codebase]"),
         ("mcp_servers = 3\n", "mcp_servers is not a table"),
-        ("[mcp_servers]\ncodebase.command = 'x'\n", "add this by hand"),
+        ("[mcp_servers]\ncodebase.command = 'x'\n", "add this manually"),
     ],
 )
-def test_toml_without_room_for_a_table_is_refused(text: str, reason: str) -> None:
+def test_toml_to_which_no_table_can_be_added_is_refused(text: str, reason: str) -> None:
     with pytest.raises(Refused) as caught:
         TOML.add(text)
     assert reason in str(caught.value)
 
 
-def test_a_table_that_is_written_otherwise_is_left_to_its_author() -> None:
-    with pytest.raises(Refused, match="remove it by hand"):
+def test_a_table_that_cannot_be_removed_safely_is_left_to_its_author() -> None:
+    with pytest.raises(Refused, match="remove it manually"):
         TOML.remove("[mcp_servers]\ncodebase.command = 'x'\n", ())
 
 
 @pytest.mark.parametrize(
     "text", ["", "\n", "# Rules", "# Rules\n", "a\r\nb\r\n", "a\n\n\n", "\ufeffa"]
 )
-def test_instructions_come_and_go_without_a_trace(text: str) -> None:
+def test_adding_and_removing_instructions_restores_the_file(text: str) -> None:
     with_ours = BLOCK.add(text).text
     assert "Search first." in with_ours
     assert BLOCK.add(with_ours).text == with_ours
@@ -198,24 +198,24 @@ def test_instructions_come_and_go_without_a_trace(text: str) -> None:
     assert with_ours.count("\r\n") == (with_ours.count("\n") if "\r" in text else 0)
 
 
-def test_instructions_are_brought_up_to_date_where_they_stand() -> None:
+def test_instructions_are_updated_in_place() -> None:
     old = BLOCK.add("before\n").text + "after\n"
     assert Block("Newer.").add(old).text == f"before\n\n{BEGIN}\nNewer.\n{END}\nafter\n"
 
 
-def test_a_block_without_its_end_is_refused_with_its_place() -> None:
+def test_a_block_without_its_end_marker_is_refused_with_its_line() -> None:
     with pytest.raises(Refused, match="line 2, column 1"):
         BLOCK.add(f"x\n{BEGIN}\nand so on")
 
 
-def test_a_skill_begins_with_its_front_matter_and_goes_whole() -> None:
+def test_a_skill_begins_with_its_front_matter_and_is_removed_completely() -> None:
     made = SKILL.add("").text
     assert made == f"{SKILL.header}{BEGIN}\nHow to search.\n{END}\n"
     assert SKILL.add(made).text == made
     assert SKILL.remove(made, ()) == ""
 
 
-def test_a_skill_is_brought_up_to_date_with_its_front_matter_and_what_stands_below_stays() -> None:
+def test_a_skill_is_updated_with_its_front_matter_and_text_below_it_stays() -> None:
     older = SkillFile("Older.", "---\nname: older\n---\n").add("").text.replace("\n", "\r\n")
     newer = SKILL.add(older + "My own words.\r\n").text
     assert newer.replace("\r\n", "\n") == SKILL.add("").text + "My own words.\n"
@@ -223,7 +223,7 @@ def test_a_skill_is_brought_up_to_date_with_its_front_matter_and_what_stands_bel
     assert SKILL.remove(newer, ()) == "My own words.\r\n"
 
 
-def test_a_skill_of_that_name_that_is_somebody_elses_stays_as_it_is() -> None:
+def test_another_skill_of_that_name_is_not_changed() -> None:
     text = "---\nname: codebase-mcp\n---\nMine.\n"
     assert SKILL.add(text).text == text
     assert SKILL.remove(text, ()) == text

@@ -34,7 +34,7 @@ WAYS: list[Callable[[str], object]] = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("coloured", [False, True])
-def test_escape_sequences_and_markup_in_what_is_shown_stay_text(
+def test_escape_sequences_and_markup_are_shown_as_text(
     way: Callable[[str], object], coloured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):

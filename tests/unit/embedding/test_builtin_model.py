@@ -91,7 +91,7 @@ def test_each_row_uses_the_whole_range_of_int8(model: Model) -> None:
 
 
 @pytest.mark.parametrize("filler", ["the", "of", "in", "is"])
-def test_a_filler_word_pulls_less_than_a_telling_one(model: Model, filler: str) -> None:
+def test_a_filler_word_has_less_weight_than_a_specific_one(model: Model, filler: str) -> None:
     def pull(word: str) -> float:
         (piece,) = model.pieces(word)
         return float(model.weights[piece]) * float(np.linalg.norm(model.embeddings[piece] * 1.0))
@@ -99,7 +99,7 @@ def test_a_filler_word_pulls_less_than_a_telling_one(model: Model, filler: str) 
     assert pull(filler) < 0.6 * min(pull(word) for word in ("socket", "encryption"))
 
 
-def test_the_tokenizer_adds_no_marks_and_keeps_long_texts_whole(model: Model) -> None:
+def test_the_tokenizer_adds_no_special_tokens_and_does_not_truncate(model: Model) -> None:
     encoded = model.tokenizer.encode("socket " * 3000)
 
     assert len(encoded.ids) == 3000
@@ -115,7 +115,7 @@ def test_the_tokenizer_adds_no_marks_and_keeps_long_texts_whole(model: Model) ->
         ("WIDTH_PX2", ["width", "p", "##x", "2"]),
     ],
 )
-def test_a_word_falls_into_known_pieces(model: Model, word: str, pieces: list[str]) -> None:
+def test_a_word_is_split_into_known_tokens(model: Model, word: str, pieces: list[str]) -> None:
     assert [model.tokenizer.id_to_token(i) for i in model.pieces(word)] == pieces
 
 
@@ -158,7 +158,7 @@ def test_a_question_lies_nearest_to_the_code_that_answers_it(
         ("login", "authentication", "pixel"),
     ],
 )
-def test_words_of_one_meaning_lie_closer_than_strangers(
+def test_synonyms_are_closer_than_unrelated_words(
     model: Model, word: str, near: str, far: str
 ) -> None:
     own = model.vector(word)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
     ],
     ids=["401", "403", "400", "500", "gone", "nonsense"],
 )
-async def test_nothing_secret_is_told(
+async def test_secrets_are_never_shown(
     server: EmbeddingServer, caplog: pytest.LogCaptureFixture, fault: Fault
 ) -> None:
     caplog.set_level(logging.DEBUG)

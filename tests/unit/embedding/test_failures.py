@@ -15,7 +15,7 @@ def delays(policy: RetryPolicy, failure: Failure) -> list[float]:
 
 
 @pytest.mark.parametrize("status", [None, 408, 425, 429, 500, 502, 503, 504, 529])
-def test_what_passes_is_tried_four_times_within_ten_seconds(status: int | None) -> None:
+def test_transient_errors_are_retried_four_times_within_ten_seconds(status: int | None) -> None:
     kind: FailureKind | None = "connection_lost" if status is None else None
     found = delays(RetryPolicy(), Failure("", status=status, kind=kind))
     assert len(found) == 3
@@ -24,23 +24,23 @@ def test_what_passes_is_tried_four_times_within_ten_seconds(status: int | None) 
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 404, 405, 413, 422, 501])
-def test_what_stays_is_not_tried_again(status: int) -> None:
+def test_permanent_errors_are_not_retried(status: int) -> None:
     assert delays(RetryPolicy(), Failure("", status=status)) == []
 
 
 @pytest.mark.parametrize("kind", ["unreachable", "timeout"])
-def test_a_service_that_is_away_or_hangs_is_asked_twice(kind: FailureKind) -> None:
+def test_an_unavailable_or_hanging_service_is_tried_twice(kind: FailureKind) -> None:
     assert len(delays(RetryPolicy(), Failure("", kind=kind))) == 1
 
 
-def test_a_service_is_waited_for_as_long_as_it_says_and_no_longer_than_patience() -> None:
+def test_retry_after_is_honoured_up_to_the_maximum_wait() -> None:
     failure = Failure("", status=429, retry_after_s=3.0)
     assert delays(RetryPolicy(max_wait_s=10), failure) == [3.0, 3.0, 3.0]
     assert len(delays(RetryPolicy(max_wait_s=121), failure)) >= 8
     assert delays(RetryPolicy(max_wait_s=2), failure) == []
 
 
-def test_waiting_is_not_the_same_for_all_who_failed_together() -> None:
+def test_the_delays_of_concurrent_failures_have_jitter() -> None:
     failure = Failure("", status=503)
     assert len({RetryPolicy().delay_s(1, 0.0, failure) for _ in range(20)}) > 1
 
@@ -72,7 +72,7 @@ def test_waiting_is_not_the_same_for_all_who_failed_together() -> None:
         (500, "null", "service_error"),
     ],
 )
-def test_the_kind_of_a_failure_is_known_by_status_and_words(
+def test_the_kind_of_a_failure_follows_from_status_and_message(
     status: int, body: str, kind: FailureKind
 ) -> None:
     assert failure_of_response(status, {}, body.encode(), []).kind == kind
@@ -90,5 +90,7 @@ def test_the_kind_of_a_failure_is_known_by_status_and_words(
         (b"x" * 5000, "x" * 200 + " (status 500)"),
     ],
 )
-def test_what_a_service_says_is_told_in_a_line_without_secrets(body: bytes, message: str) -> None:
+def test_a_service_message_is_reported_in_one_line_without_secrets(
+    body: bytes, message: str
+) -> None:
     assert str(failure_of_response(500, {}, body, ["hunter2"])) == message

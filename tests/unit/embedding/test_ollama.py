@@ -14,7 +14,7 @@ from codebase_mcp.errors import EmbeddingUnavailable
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_is_asked_as_its_documentation_says(
+async def test_requests_have_the_documented_form(
     server: EmbeddingServer, make_embedder: MakeEmbedder
 ) -> None:
     embedder = make_embedder("ollama")
@@ -47,7 +47,7 @@ async def test_a_model_that_was_not_pulled_is_named_with_what_to_run(
     assert (await embedder.embed_query("parse json")).any()
 
 
-async def test_where_nobody_listens_one_is_told_to_start_it(
+async def test_a_refused_connection_is_reported_with_how_to_start_ollama(
     server: EmbeddingServer, make_embedder: MakeEmbedder
 ) -> None:
     await server.stop()
@@ -58,7 +58,7 @@ async def test_where_nobody_listens_one_is_told_to_start_it(
     assert caught.value.as_dict()["code"] == "EMBEDDING_ERROR"
 
 
-async def test_an_address_with_a_path_is_no_ollama(server: EmbeddingServer) -> None:
+async def test_a_url_with_a_path_is_not_an_ollama_server(server: EmbeddingServer) -> None:
     embedder = open_embedder(ModelChoice("ollama", base_url=server.openai_url))
     with pytest.raises(EmbeddingUnavailable, match="is not an Ollama that can embed") as caught:
         await embedder.identify()
@@ -66,7 +66,7 @@ async def test_an_address_with_a_path_is_no_ollama(server: EmbeddingServer) -> N
     assert "OLLAMA_BASE_URL has no path" in str(caught.value.hint)
 
 
-async def test_another_pull_of_the_model_is_another_model(
+async def test_another_version_of_a_model_is_another_model(
     server: EmbeddingServer, make_embedder: MakeEmbedder
 ) -> None:
     first = await make_embedder("ollama").identify()
@@ -88,7 +88,7 @@ async def test_a_digest_is_found_however_the_name_is_written(
 
 
 @pytest.mark.parametrize("fault", [Fault(body={"models": None}), Fault(body=[]), status(404)])
-async def test_an_ollama_that_tells_no_digest_can_be_used(
+async def test_a_server_without_digests_can_be_used(
     server: EmbeddingServer, make_embedder: MakeEmbedder, fault: Fault
 ) -> None:
     server.tags = fault
@@ -97,7 +97,7 @@ async def test_an_ollama_that_tells_no_digest_can_be_used(
     assert await make_embedder("ollama").identify() == facts
 
 
-async def test_a_digest_that_cannot_be_had_at_the_moment_does_not_make_another_model(
+async def test_a_temporarily_missing_digest_does_not_make_another_model(
     server: EmbeddingServer, make_embedder: MakeEmbedder
 ) -> None:
     server.tags = status(500)
@@ -121,6 +121,6 @@ async def test_texts_are_cut_to_what_the_model_reads(
     assert len(server.texts[-1]) == 768
 
 
-def test_its_answer_is_what_its_documentation_says() -> None:
+def test_replies_have_the_documented_form() -> None:
     answer = {"model": "m", "embeddings": [[0.1, 0.2], [0.3, 0.4]], "total_duration": 14143917}
     assert OllamaApi().parse_vectors(answer) == [[0.1, 0.2], [0.3, 0.4]]

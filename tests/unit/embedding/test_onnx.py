@@ -112,7 +112,7 @@ async def test_other_files_are_another_model(opened: list[OnnxEmbedder], tmp_pat
     assert (await embedder_of(opened, folder).identify()).fingerprint != before
 
 
-def test_a_folder_tells_by_what_it_holds_who_opens_it(tmp_path: Path) -> None:
+def test_the_content_of_a_folder_selects_the_provider(tmp_path: Path) -> None:
     assert provider_of_folder(str(make_folder(tmp_path / "a"))) == "onnx"
     assert provider_of_folder(str(make_folder(tmp_path / "b", "model.onnx"))) == "onnx"
     assert provider_of_folder(str(tmp_path / "b" / "model.onnx")) == "onnx"
@@ -129,7 +129,7 @@ def test_a_folder_tells_by_what_it_holds_who_opens_it(tmp_path: Path) -> None:
         (["onnx/model_qint8_avx512.onnx", "onnx/model.onnx", "model_int8.onnx"], "model_int8.onnx"),
     ],
 )
-def test_of_several_networks_one_of_eight_bits_runs(
+def test_of_several_networks_an_int8_one_is_used(
     tmp_path: Path, files: list[str], runs: str
 ) -> None:
     for file in files:
@@ -139,7 +139,7 @@ def test_of_several_networks_one_of_eight_bits_runs(
     assert (named.network, named.name) == (tmp_path / files[0], tmp_path.name)
 
 
-async def test_what_is_no_such_model_is_refused_with_a_way_out(
+async def test_a_folder_without_such_a_model_is_refused_with_a_hint(
     opened: list[OnnxEmbedder], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -174,7 +174,7 @@ def test_without_onnxruntime_it_says_how_to_install_it(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have no priority there")
-async def test_passages_give_way_to_everything_else(
+async def test_passages_run_with_the_lowest_priority(
     opened: list[OnnxEmbedder], tmp_path: Path
 ) -> None:
     embedder = embedder_of(opened, make_folder(tmp_path / "words"))

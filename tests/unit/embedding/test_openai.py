@@ -16,7 +16,7 @@ from codebase_mcp.errors import EmbeddingUnavailable
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_is_asked_as_its_documentation_says(
+async def test_requests_have_the_documented_form(
     server: EmbeddingServer, make_embedder: MakeEmbedder
 ) -> None:
     server.api_key = KEY
@@ -33,7 +33,7 @@ async def test_it_is_asked_as_its_documentation_says(
     }
 
 
-async def test_an_endpoint_of_ones_own_needs_no_key(server: EmbeddingServer) -> None:
+async def test_a_self_hosted_endpoint_needs_no_key(server: EmbeddingServer) -> None:
     embedder = open_embedder(ModelChoice("openai", base_url=server.openai_url))
     assert (await embedder.identify()).dimension == 96
     await embedder.close()
@@ -52,7 +52,7 @@ async def test_a_wrong_key_is_an_error_that_does_not_repeat_it(
 
 
 @pytest.mark.parametrize("code", [400, 404])
-async def test_a_model_that_it_lacks_is_named(
+async def test_a_missing_model_is_reported(
     server: EmbeddingServer, make_embedder: MakeEmbedder, code: int
 ) -> None:
     error = {"message": "The model does not exist", "code": "model_not_found"}
@@ -63,7 +63,7 @@ async def test_a_model_that_it_lacks_is_named(
     assert len(server.requests) == 1
 
 
-async def test_an_address_without_v1_is_told_from_a_missing_model(
+async def test_a_url_without_v1_is_distinguished_from_a_missing_model(
     server: EmbeddingServer,
 ) -> None:
     embedder = open_embedder(ModelChoice("openai", base_url=server.url, api_key=KEY))
@@ -107,12 +107,12 @@ def test_vectors_are_ordered_by_their_index(answer: dict[str, Any], rows: list[A
 
 
 @pytest.mark.parametrize("answer", [entries(0, 0, 1), entries(1, 2), entries(None, 1)])
-def test_indexes_that_do_not_fit_are_no_answer(answer: dict[str, Any]) -> None:
+def test_invalid_indexes_are_an_error(answer: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="index"):
         OpenAIApi().parse_vectors(answer)
 
 
-async def test_a_limit_counted_in_texts_is_met_by_halves(
+async def test_a_batch_over_the_limit_is_halved(
     server: EmbeddingServer, make_embedder: MakeEmbedder
 ) -> None:
     embedder = make_embedder("openai", batch_size=4)

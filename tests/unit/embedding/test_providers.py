@@ -39,7 +39,7 @@ def cached(cache: Path, name: str, commit: str = "c0ffee", *, main: bool = True)
 # Static models
 
 
-async def test_unless_told_otherwise_the_built_in_model_embeds() -> None:
+async def test_the_built_in_model_is_the_default() -> None:
     embedder = open_embedder(ModelChoice())
     assert (await embedder.identify()).name == "builtin"
     assert (await embedder.embed_query("parse a json file")).any()
@@ -83,7 +83,9 @@ def test_of_several_downloads_the_main_one_counts_then_the_newest(tmp_path: Path
         ("transformer", "not a complete Model2Vec model"),
     ],
 )
-def test_what_is_no_model_is_said_with_the_way_out(tmp_path: Path, model: str, says: str) -> None:
+def test_a_folder_without_a_model_is_reported_with_a_hint(
+    tmp_path: Path, model: str, says: str
+) -> None:
     cached(tmp_path, "one/shared")
     cached(tmp_path, "two/shared")
     (cached(tmp_path, "some/transformer") / "model.safetensors").unlink()
@@ -93,7 +95,7 @@ def test_what_is_no_model_is_said_with_the_way_out(tmp_path: Path, model: str, s
     assert "CODEBASE_MCP_EMBEDDING_MODEL" in str(caught.value.hint)
 
 
-def test_without_any_cache_a_name_is_no_model(tmp_path: Path) -> None:
+def test_without_a_cache_a_model_name_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingUnavailable, match="neither a folder"):
         model_folder("potion-base-8M", hub_cache=tmp_path / "nothing")
 
@@ -172,7 +174,7 @@ async def test_a_service_is_opened_without_being_asked(
         (ModelChoice("ollama", base_url="http://me:12/sk-a@host"), "address"),
     ],
 )
-def test_what_cannot_work_is_refused_at_once_without_telling_secrets(
+def test_invalid_settings_are_refused_at_once_without_showing_secrets(
     choice: ModelChoice, says: str
 ) -> None:
     with pytest.raises(EmbeddingUnavailable, match=says) as caught:
@@ -221,7 +223,7 @@ def test_known_models_get_the_prefixes_that_they_were_trained_with(
     ("prefix", "sent"),
     [(None, "search_query: "), ("", ""), ("Query:", "Query:"), ("find: ", "find: ")],
 )
-async def test_a_chosen_prefix_counts_instead(
+async def test_a_configured_prefix_takes_precedence(
     server: EmbeddingServer, prefix: str | None, sent: str
 ) -> None:
     embedder = open_embedder(
@@ -234,7 +236,7 @@ async def test_a_chosen_prefix_counts_instead(
     assert server.texts[1:] == [f"{sent}json", f"{documents}json"]
 
 
-async def test_a_fingerprint_is_another_where_vectors_are_and_not_where_the_address_is(
+async def test_a_fingerprint_depends_on_the_vectors_and_not_on_the_address(
     server: EmbeddingServer,
 ) -> None:
     base = ModelChoice("ollama", "m", server.url)

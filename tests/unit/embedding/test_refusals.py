@@ -32,14 +32,14 @@ async def test_one_bad_text_costs_only_its_own_vector(
     assert "cache_json" not in warning
 
 
-async def test_a_bad_question_has_no_meaning(
+async def test_a_refused_question_has_a_zero_vector(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     server.bad_words = {"poison"}
     assert not (await make_embedder(provider).embed_query("poison")).any()
 
 
-async def test_of_a_text_that_is_too_long_the_beginning_is_embedded(
+async def test_the_beginning_of_a_text_that_is_too_long_is_embedded(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     server.context_chars = 900
@@ -64,7 +64,7 @@ async def test_a_vector_that_is_not_finite_counts_as_refused(
     assert "refused 1 of 3 texts" in warnings(caplog)[0]
 
 
-async def test_a_service_that_takes_no_text_is_an_error_soon(
+async def test_a_service_that_refuses_every_text_fails_early(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     embedder = make_embedder(provider, batch_size=50)

@@ -67,7 +67,7 @@ async def test_a_model_is_asked_once_what_it_is(
     assert (facts.name, facts.dimension) == (embedder.name, 96)
 
 
-async def test_texts_with_nothing_in_them_are_not_sent(
+async def test_empty_texts_are_not_sent(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     embedder = make_embedder(provider)
@@ -78,7 +78,7 @@ async def test_texts_with_nothing_in_them_are_not_sent(
     assert (await embedder.embed_passages([])).shape == (0, 96)
 
 
-async def test_a_text_that_utf8_cannot_hold_is_embedded_all_the_same(
+async def test_a_text_that_utf8_cannot_encode_is_embedded(
     make_embedder: MakeEmbedder, provider: str
 ) -> None:
     vectors = await make_embedder(provider).embed_passages(["parse \udcff json\0 🙂"])
@@ -95,7 +95,7 @@ async def test_a_text_that_utf8_cannot_hold_is_embedded_all_the_same(
         ([500_000, 500_000], 9, [(0, 1), (1, 2)]),
     ],
 )
-async def test_a_request_holds_so_many_texts_and_not_too_much_text(
+async def test_the_number_and_length_of_texts_per_request_are_limited(
     lengths: list[int], size: int, expected: list[tuple[int, int]]
 ) -> None:
     assert list(batches(lengths, size)) == expected
@@ -125,7 +125,7 @@ async def test_ten_requests_run_at_once_and_a_question_does_not_wait_for_an_inde
         np.testing.assert_allclose(question.result(), unit(text), atol=1e-6)
 
 
-async def test_whoever_is_cancelled_leaves_no_task_behind(
+async def test_a_cancelled_call_leaves_no_task_behind(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     embedder = make_embedder(provider, batch_size=1)
@@ -190,7 +190,7 @@ def test_it_outlives_event_loops() -> None:
     ],
     ids=["500", "502", "503", "529", "cut", "gone", "429 0", "429 0.01", "429 date", "429 odd"],
 )
-async def test_a_fault_that_passes_does_not_show(
+async def test_transient_errors_are_not_reported(
     server: EmbeddingServer,
     make_embedder: MakeEmbedder,
     provider: str,
@@ -208,7 +208,7 @@ async def test_a_fault_that_passes_does_not_show(
     assert not warnings(caplog)
 
 
-async def test_a_request_that_hangs_is_asked_once_more(
+async def test_a_request_that_times_out_is_retried_once(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     embedder = make_embedder(provider, timeout_s=1.0)
@@ -232,7 +232,7 @@ async def test_a_service_that_asks_to_wait_gets_no_other_request_meanwhile(
     assert len(server.requests) == asked
 
 
-async def test_what_was_about_to_be_sent_waits_too(server: EmbeddingServer) -> None:
+async def test_requests_that_are_about_to_be_sent_wait_too(server: EmbeddingServer) -> None:
     endpoint = Endpoint(server.url)
     server.faults = [rate_limited("30"), *[HANG] * (MAX_AT_ONCE - 2)]
     body = {"model": "nomic-embed-text", "input": ["parse json"]}
@@ -253,7 +253,7 @@ async def test_what_was_about_to_be_sent_waits_too(server: EmbeddingServer) -> N
     await endpoint.close()
 
 
-async def test_many_rate_limits_use_up_patience_and_not_tries(
+async def test_repeated_rate_limits_use_the_waiting_time_and_not_the_retries(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     embedder = make_embedder(provider)
@@ -298,7 +298,7 @@ async def test_many_rate_limits_use_up_patience_and_not_tries(
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
 )
-async def test_a_fault_that_stays_is_an_error_that_says_which(
+async def test_a_permanent_error_is_reported_by_its_kind(
     server: EmbeddingServer,
     make_embedder: MakeEmbedder,
     provider: str,
@@ -327,7 +327,7 @@ async def test_a_service_that_never_answers_is_an_error_in_time(
     assert "CODEBASE_MCP_EMBEDDING_TIMEOUT" in str(caught.value.hint)
 
 
-async def test_a_service_that_is_away_is_an_error_and_found_when_it_is_back(
+async def test_an_unavailable_service_is_an_error_until_it_is_back(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:
     embedder = make_embedder(provider)

@@ -48,7 +48,7 @@ def test_a_model_with_other_cosines_is_brought_to_the_same_ones(
     assert scale.apply(-1.0) == 0.0
 
 
-def test_a_model_that_tells_nothing_apart_proves_nothing() -> None:
+def test_a_model_with_equal_cosines_for_everything_gives_no_evidence() -> None:
     scale = scale_of(*cosines(0.7, 0.7))
     assert scale.apply(0.7) == pytest.approx(UNRELATED, abs=0.01)
     assert scale.apply(0.72) < RELATED

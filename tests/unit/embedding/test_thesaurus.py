@@ -52,7 +52,7 @@ def weight_of(thesaurus: Thesaurus, question: str, word: str) -> float:
         ("sign in", "authenticate"),
     ],
 )
-def test_everyday_words_are_expanded_by_words_of_code(
+def test_everyday_words_are_expanded_with_code_terms(
     thesaurus: Thesaurus, question: str, word: str
 ) -> None:
     assert weight_of(thesaurus, question, word) > weight_of(thesaurus, "boil an egg", word)
@@ -66,7 +66,7 @@ def test_everyday_words_are_expanded_by_words_of_code(
         ("keep a copy so that it is quicker the second time", "class Cache: memoize get_or_set"),
     ],
 )
-def test_a_query_vector_moves_towards_the_names_in_code(
+def test_a_query_vector_is_shifted_towards_code_terms(
     thesaurus: Thesaurus, question: str, code: str
 ) -> None:
     embedder = thesaurus.model
@@ -80,7 +80,7 @@ def test_a_query_without_words_has_a_vector_of_zeros(thesaurus: Thesaurus) -> No
     assert not thesaurus.rocchio_vector("?!").any()
 
 
-def test_another_model_gets_the_names_as_words(thesaurus: Thesaurus) -> None:
+def test_another_model_gets_the_code_terms_as_words(thesaurus: Thesaurus) -> None:
     assert {"password", "reset"} <= set(thesaurus.code_words("forgot my password").split())
     assert thesaurus.code_words("?!") == ""
 
@@ -92,7 +92,7 @@ async def test_queries_are_embedded_adjusted_and_passages_are_not(thesaurus: The
     assert passage == pytest.approx(embedder.encode_query(text), abs=1e-5)
 
 
-def test_vectors_in_four_bits_are_nearly_what_they_were() -> None:
+def test_quantization_to_four_bits_hardly_changes_vectors() -> None:
     vectors = np.random.default_rng(1).normal(size=(50, 256)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     stored = quantized(vectors)
@@ -169,6 +169,6 @@ async def test_one_search_does_not_make_the_whole_table() -> None:
         ("forgot my password", "get grass stains out of jeans"),
     ],
 )
-def test_a_question_about_software_is_told_from_others(software: str, other: str) -> None:
+def test_questions_about_software_are_recognized(software: str, other: str) -> None:
     embedder = StaticEmbedder.load()
     assert embedder.software_log_odds(software) > 0 > embedder.software_log_odds(other)

@@ -65,9 +65,9 @@ def test_a_file_may_leave_the_project_open(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
-        ("project = ", "project", "it is not TOML"),
-        (b"project = '\xff'", "project", "it is not TOML"),
-        ("a = " + "[" * 30_000, "project", "it is not TOML"),
+        ("project = ", "project", "the file is not valid TOML"),
+        (b"project = '\xff'", "project", "the file is not valid TOML"),
+        ("a = " + "[" * 30_000, "project", "the file is not valid TOML"),
         ("project = 5", "project", "project must be a string, got int"),
         ("project_id = true", "project_id", "project_id must be a string, got bool"),
         ("project = 2026-11-21", "project", "project must be a string, got date"),
@@ -136,7 +136,7 @@ def test_a_broken_file_does_not_fall_back_to_the_one_above(
 ) -> None:
     write(tmp_path, NAMES_ONE)
     write(tmp_path / "a", "project = ")
-    with pytest.raises(InvalidInput, match="not TOML"):
+    with pytest.raises(InvalidInput, match="not valid TOML"):
         files.nearest(tmp_path / "a")
 
 

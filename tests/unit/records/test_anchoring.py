@@ -76,7 +76,7 @@ def test_lines_left_of_a_body_do_not_count_as_its_indentation() -> None:
     assert hash_of(*inside) == hash_of("def f():", '    """A', "text at the margin", '    """')
 
 
-def test_definitions_of_one_name_have_one_body() -> None:
+def test_definitions_of_the_same_name_have_one_body() -> None:
     lines = ["def f(): 1", "", "def f(): 2", "x"]
     body = body_of(lines, [(1, 1), (3, 3)])
     assert (body.start_line, body.end_line) == (1, 3)
@@ -126,7 +126,7 @@ def test_a_file_is_followed(
         ([], [], None),
     ],
 )
-def test_of_equal_files_the_likeliest_is_chosen(
+def test_of_identical_files_the_most_likely_one_is_chosen(
     paths: list[str], added: list[str], expected: str | None
 ) -> None:
     path = {"new/pkg/data.json": "old/pkg/data.json", "y/a.py": "x/a.py"}.get(
@@ -136,7 +136,7 @@ def test_of_equal_files_the_likeliest_is_chosen(
     assert (found and found.path) == expected
 
 
-def test_new_files_of_a_name_or_with_the_same_definitions_are_likely() -> None:
+def test_new_files_with_the_same_name_or_definitions_are_candidates() -> None:
     new = {
         "x/old.py": [],
         "much.py": ["a", "b", "c"],
@@ -161,12 +161,12 @@ def test_new_files_of_a_name_or_with_the_same_definitions_are_likely() -> None:
         ("", False),
     ],
 )
-def test_files_are_alike_that_share_half_of_their_text(other: str, is_alike: bool) -> None:
+def test_files_that_share_half_of_their_text_are_similar(other: str, is_alike: bool) -> None:
     found = most_alike("one\ntwo\nthree\nfour\n", {"other": other})
     assert found == ("other" if is_alike else None)
 
 
-def test_the_most_alike_file_is_chosen() -> None:
+def test_the_most_similar_file_is_chosen() -> None:
     others = {"a": "one\ntwo\n", "b": "one\ntwo\nthree\n", "c": "one\ntwo\nthree\n"}
     assert most_alike("one\ntwo\nthree\n", others) == "b"
 
@@ -174,7 +174,7 @@ def test_the_most_alike_file_is_chosen() -> None:
 # Symbols
 
 
-def test_a_symbol_in_its_place_is_compared_with_what_was_confirmed() -> None:
+def test_a_symbol_in_place_is_compared_with_its_confirmed_body() -> None:
     spot = follow_symbol(make_spot(), make_definition("a.py"))
     assert (spot.state, spot.start_line, spot.end_line, spot.blob_id) == ("current", 5, 9, 7)
     spot = follow_symbol(spot, make_definition("a.py", hash_=b"other"))
@@ -250,7 +250,7 @@ def test_a_symbol_in_its_place_is_compared_with_what_was_confirmed() -> None:
         ([], None, ("a.py", "Door.close", "Door.close is gone")),
     ],
 )
-def test_a_symbol_that_is_not_in_its_place_is_followed(
+def test_a_moved_symbol_is_followed(
     elsewhere: list[tuple[str, str, bytes]],
     moved_to: str | None,
     expected: tuple[str, str, str | None],
@@ -286,7 +286,7 @@ BEFORE = [Named("close", "Door.close", 1, 2), Named("open", "Door.open", 4, 5)]
         ),
     ],
 )
-def test_a_renamed_symbol_is_the_one_new_definition_of_the_same_body(
+def test_a_renamed_symbol_is_the_only_new_definition_with_the_same_body(
     now: list[tuple[str, str, int, int]], lines: list[str], expected: str | None
 ) -> None:
     confirmed = hash_of("def close(self):", "    self.close()")
@@ -296,7 +296,7 @@ def test_a_renamed_symbol_is_the_one_new_definition_of_the_same_body(
     assert find_renamed(spot, [], [Named(*named) for named in now], lines) is None
 
 
-def test_what_a_renamed_symbol_is_confirmed_as_is_its_new_body() -> None:
+def test_confirming_a_renamed_symbol_stores_its_new_body() -> None:
     renamed = make_definition("a.py", "Door.shut", b"renamed")
     spot = follow_symbol(make_spot(), None, renamed=renamed)
     assert (spot.symbol, spot.state, spot.moved_from, spot.hash) == (

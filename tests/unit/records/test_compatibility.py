@@ -166,11 +166,11 @@ def breaks(old: dict[str, Any], new: dict[str, Any]) -> bool:
         (
             of(a={}),
             {**of(a={}), "patternProperties": {}},
-            [("", "the same rules, written otherwise", False)],
+            [("", "the same rules, written differently", False)],
         ),
     ],
 )
-def test_a_change_is_named_with_its_place(
+def test_a_change_is_reported_with_its_path(
     old: dict[str, Any], new: dict[str, Any], expected: list[tuple[str, str, bool]]
 ) -> None:
     assert changes(old, new) == expected
@@ -223,7 +223,7 @@ def test_a_change_is_named_with_its_place(
         ({"const": [1, {"a": 2}]}, {"enum": [[1.0, {"a": 2}], 3]}),
     ],
 )
-def test_loosening_passes_and_tightening_breaks(
+def test_loosening_is_compatible_and_tightening_is_breaking(
     strict: dict[str, Any], loose: dict[str, Any]
 ) -> None:
     assert not breaks(of(a=strict), of(a=loose))
@@ -277,7 +277,9 @@ def test_the_same_holds_for_keywords_of_2020_12(
         ({"x-unit": "s"}, {}),
     ],
 )
-def test_what_cannot_be_told_breaks_either_way(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_undecidable_changes_are_breaking_in_both_directions(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     shared = {"definitions": {"x": TEXT, "y": TEXT}}
     assert breaks(of(a=one) | shared, of(a=other) | shared)
     assert breaks(of(a=other) | shared, of(a=one) | shared)
@@ -290,7 +292,7 @@ def test_what_cannot_be_told_breaks_either_way(one: dict[str, Any], other: dict[
         "writeOnly", "contentEncoding", "contentMediaType",
     ],
 )  # fmt: skip
-def test_annotations_pass_also_where_every_other_change_breaks(keyword: str) -> None:
+def test_annotation_changes_are_always_compatible(keyword: str) -> None:
     values = [True, False] if keyword in ("readOnly", "writeOnly") else ["a", "b"]
     one, other = ([value] if keyword == "examples" else value for value in values)
     for old, new in (
@@ -302,7 +304,7 @@ def test_annotations_pass_also_where_every_other_change_breaks(keyword: str) -> 
         assert not breaks(of(a={"not": {"not": old}}), of(a={"not": {"not": new}}))
 
 
-def test_a_definition_comes_and_goes_but_breaks_when_it_is_tightened() -> None:
+def test_adding_or_removing_a_definition_is_compatible_but_tightening_it_is_breaking() -> None:
     old = {**of(a={"$ref": "#/definitions/x"}), "definitions": {"x": {"maximum": 1}}}
     more = {**old, "definitions": {"x": {"maximum": 1}, "y": {}}}
     assert changes(old, more) == [("/definitions/y", "definition added", False)]
@@ -313,7 +315,7 @@ def test_a_definition_comes_and_goes_but_breaks_when_it_is_tightened() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["not", "if", "oneOf"])
-def test_a_definition_may_not_even_be_loosened_where_that_refuses_more(keyword: str) -> None:
+def test_loosening_a_definition_is_breaking_if_that_rejects_more(keyword: str) -> None:
     inside = {"allOf": [{"$ref": "#/definitions/x"}]}
     used = {keyword: [inside, {}] if keyword == "oneOf" else inside}
     old, looser = (
@@ -321,24 +323,24 @@ def test_a_definition_may_not_even_be_loosened_where_that_refuses_more(keyword: 
         for limit in ({"maximum": 1}, {"maximum": 2})
     )
     assert changes(old, looser) == [
-        ("/definitions/y", "changed where looser may refuse more", True)
+        ("/definitions/y", "changed in a schema used by not, if, oneOf or maxContains", True)
     ]
 
 
-def test_what_counts_at_most_so_many_may_not_be_loosened() -> None:
+def test_loosening_a_schema_counted_by_max_contains_is_breaking() -> None:
     old, looser = (
         at_2020(properties={"a": {"contains": {"maximum": n}, "maxContains": 1}}) for n in (1, 2)
     )
     assert breaks(old, looser)
 
 
-def test_what_is_no_longer_looked_at_breaks_where_that_counts() -> None:
+def test_removing_a_schema_is_breaking_if_unevaluated_parts_are_restricted() -> None:
     old = at_2020(properties={"a": {"additionalProperties": True, "unevaluatedProperties": False}})
     new = at_2020(properties={"a": {"unevaluatedProperties": False}})
     assert breaks(old, new)
 
 
-def test_a_name_of_a_part_is_no_annotation() -> None:
+def test_the_id_of_a_subschema_is_not_an_annotation() -> None:
     def named(name: str, other: str) -> dict[str, Any]:
         parts = {"x": {**TEXT, "$id": name}, "y": {**NUMBER, "$id": other}}
         return {**of(a={"$ref": "#n"}), "definitions": parts}
@@ -346,7 +348,7 @@ def test_a_name_of_a_part_is_no_annotation() -> None:
     assert breaks(named("#n", "#m"), named("#m", "#n"))
 
 
-def test_changes_deep_inside_have_their_place() -> None:
+def test_nested_changes_are_reported_with_their_path() -> None:
     def deep(limit: int) -> dict[str, Any]:
         return of(**{"a/b": {"items": of(c={"anyOf": [{"maximum": limit}]})}})
 

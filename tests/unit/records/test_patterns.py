@@ -71,35 +71,35 @@ from codebase_mcp.records.schemas.patterns import (
         (r"[\]\\]", "\\", True),
     ],
 )
-def test_a_pattern_means_what_it_means_in_ecmascript(pattern: str, text: str, occurs: bool) -> None:
+def test_patterns_have_the_meaning_of_ecmascript(pattern: str, text: str, occurs: bool) -> None:
     assert compile_pattern(pattern).occurs_in(text) is occurs
 
 
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
-        ("(?=a)b", "looks around, which is not supported"),
-        ("(?!a)b", "looks around, which is not supported"),
-        ("(?<=a)b", "looks around, which is not supported"),
-        ("(?<!a)b", "looks around, which is not supported"),
-        ("(?i)a", "has a flag or an unknown kind of group, which is not supported"),
-        ("(?x:a)", "has a flag or an unknown kind of group, which is not supported"),
-        (r"(a)\1", "refers back to a group, which is not supported"),
-        (r"(?<a>b)\k<a>", "refers back to a group, which is not supported"),
-        (r"\Aa\Z", r"has an unknown escape: \A"),
-        (r"[\B]", r"has an unknown escape: \B"),
-        (r"\p{Nothing}", "is not a regular expression: Unicode property not found"),
+        ("(?=a)b", "contains a lookaround, which is not supported"),
+        ("(?!a)b", "contains a lookaround, which is not supported"),
+        ("(?<=a)b", "contains a lookaround, which is not supported"),
+        ("(?<!a)b", "contains a lookaround, which is not supported"),
+        ("(?i)a", "contains a flag or an unknown group type, which is not supported"),
+        ("(?x:a)", "contains a flag or an unknown group type, which is not supported"),
+        (r"(a)\1", "contains a backreference, which is not supported"),
+        (r"(?<a>b)\k<a>", "contains a backreference, which is not supported"),
+        (r"\Aa\Z", r"contains an unknown escape: \A"),
+        (r"[\B]", r"contains an unknown escape: \B"),
+        (r"\p{Nothing}", "is not a valid regular expression: Unicode property not found"),
         ("\\", "ends with a backslash"),
         ("[\\", "ends with a backslash"),
-        ("(", "is not a regular expression: unclosed group"),
-        (")", "is not a regular expression: unopened group"),
-        ("[a", "is not a regular expression: unclosed character class"),
-        ("[a-", "is not a regular expression: unclosed character class"),
-        (r"[a-\d]", "has a range that ends in a set of characters"),
-        ("*", "is not a regular expression: repetition operator missing expression"),
+        ("(", "is not a valid regular expression: unclosed group"),
+        (")", "is not a valid regular expression: unopened group"),
+        ("[a", "is not a valid regular expression: unclosed character class"),
+        ("[a-", "is not a valid regular expression: unclosed character class"),
+        (r"[a-\d]", "contains a range between sets of characters"),
+        ("*", "is not a valid regular expression: repetition operator missing expression"),
     ],
 )
-def test_what_is_no_pattern_or_could_run_for_ever_is_refused(pattern: str, reason: str) -> None:
+def test_invalid_and_unbounded_patterns_are_refused(pattern: str, reason: str) -> None:
     with pytest.raises(PatternError) as caught:
         compile_pattern(pattern)
     assert str(caught.value) == reason
@@ -131,11 +131,11 @@ def test_a_pattern_that_is_too_large_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(a+)+$", "^(a|aa)+$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*)*b"]
 )
-def test_a_pattern_that_would_backtrack_for_ever_answers(pattern: str) -> None:
+def test_a_pattern_with_exponential_backtracking_finishes(pattern: str) -> None:
     assert not compile_pattern(pattern).occurs_in("a" * 200_000 + "!")
 
 
-def test_work_grows_with_the_text_and_with_what_repetitions_write_out() -> None:
+def test_the_cost_grows_with_the_text_and_with_expanded_repetitions() -> None:
     short, long = compile_pattern("[a-z]{10}"), compile_pattern("(?:[a-z]{10}){20}")
     assert (short.cost, long.cost) == (10, 200)
     assert short.steps("") == 1

@@ -65,7 +65,7 @@ def test_without_a_shared_word_the_meaning_alone_can_make_an_answer() -> None:
 
 
 @pytest.mark.parametrize("match", [(0.0, 0.1), (0.0, 0.0), (0.1, 0.05), (0.0, -0.3)])
-def test_hardly_any_evidence_is_no_answer(match: tuple[float, float]) -> None:
+def test_weak_evidence_is_not_an_answer(match: tuple[float, float]) -> None:
     assert ranked("retry uploads", match) == []
 
 
@@ -121,7 +121,7 @@ candidates = st.lists(
 
 
 @given(candidates, st.integers(1, 600))
-def test_a_packed_context_keeps_to_its_budget_and_cuts_nothing(
+def test_a_packed_context_stays_within_its_budget_and_truncates_nothing(
     some: list[Candidate], max_tokens: int
 ) -> None:
     packed = pack(some, max_tokens, NOW)
@@ -139,20 +139,20 @@ def test_a_packed_context_keeps_to_its_budget_and_cuts_nothing(
 
 
 @given(candidates)
-def test_what_all_fits_is_all_there(some: list[Candidate]) -> None:
+def test_everything_is_included_if_it_fits(some: list[Candidate]) -> None:
     packed = pack(some, 100_000, NOW)
     assert set(packed.ids) == {candidate.id for candidate in some}
     assert packed.omitted == 0
 
 
-def test_what_does_not_fit_is_passed_over_for_what_does() -> None:
+def test_entries_that_do_not_fit_are_skipped_for_smaller_ones() -> None:
     long, short = make_candidate(1, "x" * 500, type="Decision"), make_candidate(2, "short")
     packed = pack([long, short], 40, NOW)
     assert [identity.int for identity in packed.ids] == [2]
     assert packed.omitted == 1
 
 
-def test_types_are_worth_their_order_at_the_same_age() -> None:
+def test_at_the_same_age_types_rank_in_their_order() -> None:
     kinds = ["Decision", "Pattern", "Insight", "Summary", "Execution"]
     made = [make_candidate(number, type=kind) for number, kind in enumerate(kinds)]
     assert order(*made[::-1]) == [0, 1, 2, 3, 4]
@@ -176,12 +176,12 @@ def test_an_answer_comes_before_what_is_only_new_and_of_a_better_type() -> None:
     assert order(make_candidate(2, type="Decision", relevance=0.2), answer) == [1, 2]
 
 
-def test_a_sessions_own_come_first() -> None:
+def test_observations_of_the_session_come_first() -> None:
     own = make_candidate(1, type="Execution", is_own=True)
     assert order(make_candidate(2, type="Decision", relevance=1.0), own) == [1, 2]
 
 
-def test_of_the_same_observation_the_last_one_given_counts() -> None:
+def test_of_duplicate_observations_the_last_one_is_used() -> None:
     first = make_candidate(1)
     packed = pack([first, make_candidate(2), replace(first, relevance=1.0)], 10_000, NOW)
     assert [identity.int for identity in packed.ids] == [1, 2]
@@ -241,7 +241,7 @@ def test_a_preview_is_a_beginning(content: str) -> None:
         ("version 1.2.3 of a.b.c", []),
     ],
 )
-def test_a_text_falls_into_passages_of_some_sentences(content: str, expected: list[str]) -> None:
+def test_a_text_is_split_into_passages_of_sentences(content: str, expected: list[str]) -> None:
     assert passages(content) == expected
 
 
@@ -258,7 +258,7 @@ def test_passages_lose_nothing_but_white_space_and_are_few(content: str) -> None
     ("whole", "passage", "expected"),
     [(None, None, 0.0), (0.4, None, 0.4), (0.2, 0.6, 0.4), (0.3, -0.1, 0.1)],
 )
-def test_a_text_is_as_near_as_its_whole_and_its_nearest_passage(
+def test_the_similarity_of_a_text_combines_the_whole_and_its_nearest_passage(
     whole: float | None, passage: float | None, expected: float
 ) -> None:
     assert nearness(whole, passage) == pytest.approx(expected)

@@ -165,7 +165,7 @@ def for_many(test: Callable[..., None], *drawn: st.SearchStrategy[Any], examples
 
 
 @pytest.mark.parametrize("is_draft_7", [True, False])
-def test_every_verdict_is_that_of_the_reference_implementation(is_draft_7: bool) -> None:
+def test_results_agree_with_the_reference_implementation(is_draft_7: bool) -> None:
     library = Draft7Validator if is_draft_7 else Draft202012Validator
     verdicts: set[bool] = set()
 
@@ -173,7 +173,7 @@ def test_every_verdict_is_that_of_the_reference_implementation(is_draft_7: bool)
         try:
             schema = accept_schema(document)
         except InvalidInput as refusal:
-            assert "without end" in refusal.message
+            assert "endlessly" in refusal.message
             return
         try:
             fits = library(document, registry=Registry()).is_valid({"p": value})
@@ -187,7 +187,7 @@ def test_every_verdict_is_that_of_the_reference_implementation(is_draft_7: bool)
 
 
 @pytest.mark.parametrize("is_draft_7", [True, False])
-def test_what_fitted_fits_after_changes_that_are_not_breaking(is_draft_7: bool) -> None:
+def test_valid_data_stays_valid_after_compatible_changes(is_draft_7: bool) -> None:
     harmless = []
 
     def check(

@@ -55,7 +55,7 @@ def said(schema: dict[str, Any], data: Any) -> list[str]:
         of(**{"$ref": {"type": "string"}, "$schema": {}, "pattern": {"type": "integer"}}),
     ],
 )
-def test_what_describes_an_object_within_itself_is_accepted(schema: dict[str, Any]) -> None:
+def test_a_self_contained_object_schema_is_accepted(schema: dict[str, Any]) -> None:
     accept_schema(schema)
 
 
@@ -65,25 +65,24 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
 @pytest.mark.parametrize(
     ("schema", "path", "message"),
     [
-        ({}, "", 'Schema must describe an object: its root needs "type": "object"'),
-        ({"type": "array"}, "", 'Schema must describe an object: its root needs "type": "object"'),
+        ({}, "", 'Schema must describe an object: add "type": "object" at its root'),
+        ({"type": "array"}, "", 'Schema must describe an object: add "type": "object" at its root'),
         (
             {"type": ["object", "null"], "properties": {}},
             "",
-            'Schema must describe an object: its root needs "type": "object"',
+            'Schema must describe an object: add "type": "object" at its root',
         ),
         (
             {"$ref": "#/definitions/a", "type": "object", "definitions": {"a": {}}},
             "",
-            'Schema must describe an object: its root needs "type": "object"',
+            'Schema must describe an object: add "type": "object" at its root',
         ),
         (
             {"$schema": "http://json-schema.org/draft-04/schema#", **OBJECT},
             "/$schema",
-            "Schema names a version that is not supported: "
-            '"http://json-schema.org/draft-04/schema#"',
+            'Schema has an unsupported $schema version: "http://json-schema.org/draft-04/schema#"',
         ),
-        ({"$schema": 7}, "/$schema", "Schema names a version that is not supported: 7"),
+        ({"$schema": 7}, "/$schema", "Schema has an unsupported $schema version: 7"),
         (
             {"type": "objekt"},
             "/type",
@@ -129,62 +128,61 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
         (
             of(a={"$ref": "http://127.0.0.1:1/a.json"}),
             "/properties/a/$ref",
-            'Schema refers to something outside itself: "http://127.0.0.1:1/a.json" at '
-            "/properties/a/$ref",
+            'Schema has an external reference: "http://127.0.0.1:1/a.json" at /properties/a/$ref',
         ),
         (
             {"$id": "http://127.0.0.1:1/a/b.json", **of(a={"$ref": "c.json#/x"})},
             "/properties/a/$ref",
-            'Schema refers to something outside itself: "c.json#/x" at /properties/a/$ref',
+            'Schema has an external reference: "c.json#/x" at /properties/a/$ref',
         ),
         (
             of(a={"$ref": "file:///etc/passwd"}),
             "/properties/a/$ref",
-            'Schema refers to something outside itself: "file:///etc/passwd" at /properties/a/$ref',
+            'Schema has an external reference: "file:///etc/passwd" at /properties/a/$ref',
         ),
         (
             of(a={"$ref": "#/definitions/b"}),
             "/properties/a/$ref",
-            'Schema refers to a schema that it does not have: "#/definitions/b" at '
+            'Schema has a reference that cannot be resolved: "#/definitions/b" at '
             "/properties/a/$ref",
         ),
         (
             of(a={"$ref": "#/properties"}),
             "/properties/a/$ref",
-            'Schema refers to a schema that it does not have: "#/properties" at /properties/a/$ref',
+            'Schema has a reference that cannot be resolved: "#/properties" at /properties/a/$ref',
         ),
         (
             of(a={"$ref": "#/properties/b/default"}, b={"default": {"pattern": "("}}),
             "/properties/a/$ref",
-            'Schema refers to a schema that it does not have: "#/properties/b/default" at '
+            'Schema has a reference that cannot be resolved: "#/properties/b/default" at '
             "/properties/a/$ref",
         ),
         (
             of_2020(properties={"a": {"$dynamicRef": "#b"}}),
             "/properties/a/$dynamicRef",
-            'Schema refers to a schema that it does not have: "#b" at /properties/a/$dynamicRef',
+            'Schema has a reference that cannot be resolved: "#b" at /properties/a/$dynamicRef',
         ),
         (
             of(a={"$schema": DRAFT_7}),
             "/properties/a",
-            "Schema has an $id or $schema inside, at /properties/a",
+            "Schema has an $id or $schema below its root, at /properties/a",
         ),
         (
             of(a={"$id": "b.json"}),
             "/properties/a",
-            "Schema has an $id or $schema inside, at /properties/a",
+            "Schema has an $id or $schema below its root, at /properties/a",
         ),
         (
             of_2020(properties={"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}),
             "/properties/b",
-            'Schema has two parts of the name "x"',
+            'Schema uses the anchor "x" twice',
         ),
-        ({"$ref": "#"}, "", "Schema leads to itself without end: its root"),
-        ({**OBJECT, "allOf": [{"$ref": "#"}]}, "", "Schema leads to itself without end: its root"),
+        ({"$ref": "#"}, "", "Schema refers to itself endlessly: its root"),
+        ({**OBJECT, "allOf": [{"$ref": "#"}]}, "", "Schema refers to itself endlessly: its root"),
         (
             of(a={"anyOf": [{"not": {"$ref": "#/properties/a"}}]}),
             "/properties/a",
-            "Schema leads to itself without end: /properties/a",
+            "Schema refers to itself endlessly: /properties/a",
         ),
         (
             {
@@ -192,33 +190,33 @@ VERSIONS = f"{DRAFT_7} or {DRAFT_2020}"
                 "definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}},
             },
             "/definitions/b",
-            "Schema leads to itself without end: /definitions/b",
+            "Schema refers to itself endlessly: /definitions/b",
         ),
         (
             of(a={"if": {"$ref": "#/properties/b"}}, b={"else": {"$ref": "#/properties/a"}}),
             "/properties/b",
-            "Schema leads to itself without end: /properties/b",
+            "Schema refers to itself endlessly: /properties/b",
         ),
         (
             of(a={"dependencies": {"x": {"$ref": "#/properties/a"}}}),
             "/properties/a",
-            "Schema leads to itself without end: /properties/a",
+            "Schema refers to itself endlessly: /properties/a",
         ),
         (
             of(a={"pattern": "(?!x)"}),
             "/properties/a/pattern",
-            "Schema has a pattern that looks around, which is not supported: "
+            "Schema has a pattern that contains a lookaround, which is not supported: "
             '"(?!x)" at /properties/a/pattern',
         ),
         (
             {**OBJECT, "patternProperties": {"(": {}}},
             "/patternProperties",
-            "Schema has a pattern that is not a regular expression: unclosed group: "
+            "Schema has a pattern that is not a valid regular expression: unclosed group: "
             '"(" at /patternProperties',
         ),
     ],
 )
-def test_any_other_schema_is_refused_with_its_place(
+def test_any_other_schema_is_refused_with_the_path_of_the_problem(
     schema: dict[str, Any], path: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
@@ -228,7 +226,7 @@ def test_any_other_schema_is_refused_with_its_place(
     assert caught.value.details["constraint"]
 
 
-def test_all_that_is_wrong_with_a_schema_is_named_at_once() -> None:
+def test_all_problems_of_a_schema_are_reported_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
         accept_schema({"type": "objekt", "minProperties": -1, "required": [1]})
     problems = caught.value.details["problems"]
@@ -241,7 +239,7 @@ def nested(depth: int, inner: Any = True) -> Any:
     return inner
 
 
-def test_schemas_have_a_size_and_a_depth() -> None:
+def test_the_size_and_depth_of_a_schema_are_limited() -> None:
     def long(chars: int) -> dict[str, Any]:
         return {"type": "object", "description": "é" * chars}
 
@@ -256,7 +254,7 @@ def test_schemas_have_a_size_and_a_depth() -> None:
         accept_schema({"type": "object", "default": nested(100_000)})
 
 
-def test_a_size_is_that_which_postgresql_writes() -> None:
+def test_sizes_are_those_of_the_text_that_postgresql_writes() -> None:
     require_size("data", "Data", [1e300], 303, 2)
     with pytest.raises(InvalidInput, match=r"^Data must be at most 300 bytes as JSON, got 303$"):
         require_size("data", "Data", [1e300], 300, 2)
@@ -293,7 +291,7 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (of(a={"multipleOf": 0.1}), {"a": 0.3}, []),
         (of(a={"multipleOf": 0.01}), {"a": 1e300}, []),
         (of(a={"multipleOf": 3}), {"a": 10**400}, ["/a must be a multiple of 3, got a number of"]),
-        (of(a={"minLength": 2}), {"a": "🎉"}, ["/a must have 2 or more characters, got 1"]),
+        (of(a={"minLength": 2}), {"a": "🎉"}, ["/a must have at least 2 characters, got 1"]),
         (of(a={"pattern": "^x"}), {"a": "y"}, ['/a must match the pattern ^x, got "y"']),
         (of(a={"format": "email"}), {"a": "not an address"}, []),
         (
@@ -314,7 +312,7 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             of(a={"contains": {"const": 1}}),
             {"a": [2]},
-            ["/a must have 1 or more items that fit, got 0"],
+            ["/a must have at least 1 matching items, got 0"],
         ),
         (
             {**OBJECT, "propertyNames": {"maxLength": 2}},
@@ -324,12 +322,12 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             {**OBJECT, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
             {"a": 1, "c": 1},
-            ['/b is required where "a" is given', "/d is required"],
+            ['/b is required if "a" is present', "/d is required"],
         ),
         (
             {**OBJECT, "minProperties": 1},
             {},
-            ["it must have 1 or more fields, got 0"],
+            ["the value must have at least 1 fields, got 0"],
         ),
         (
             of(a={"anyOf": [{"type": "null"}, {"type": "string", "maxLength": 1}]}),
@@ -339,22 +337,22 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             of(a={"anyOf": [{"minimum": 5}, {"maximum": 1}]}),
             {"a": 3},
-            ["/a fits none of the 2 alternatives"],
+            ["/a matches none of the 2 alternatives"],
         ),
         (
             of(a={"oneOf": [{"minimum": 1}, {"maximum": 5}]}),
             {"a": 3},
-            ["/a must fit exactly one of the alternatives, fits 2"],
+            ["/a must match exactly one alternative, matches 2"],
         ),
         (
             of(a={"not": {"type": "null"}}),
             {"a": None},
-            ["/a must not fit what the schema excludes"],
+            ['/a must not match the schema under "not"'],
         ),
         (
             of(a={"if": {"type": "string"}, "then": {"minLength": 1}, "else": {"const": 1}}),
             {"a": ""},
-            ["/a must have 1 or more characters, got 0"],
+            ["/a must have at least 1 characters, got 0"],
         ),
         (of(**{"a/b~": {"type": "null"}}), {"a/b~": 1}, ["/a~1b~0 must be of type null, got 1"]),
         (
@@ -365,12 +363,12 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         (
             of_2020(properties={"a": {"contains": {"const": 1}, "maxContains": 1}}),
             {"a": [1, 1]},
-            ["/a must have at most 1 items that fit, got 2"],
+            ["/a must have at most 1 matching items, got 2"],
         ),
         (
             of_2020(dependentRequired={"a": ["b"]}, dependentSchemas={"a": {"required": ["c"]}}),
             {"a": 1},
-            ['/b is required where "a" is given', "/c is required"],
+            ['/b is required if "a" is present', "/c is required"],
         ),
         (
             of_2020(allOf=[{"properties": {"a": {}}}], unevaluatedProperties=False),
@@ -392,7 +390,7 @@ def test_a_size_is_that_which_postgresql_writes() -> None:
         ),
     ],
 )
-def test_data_is_held_against_every_keyword(
+def test_data_is_validated_by_every_keyword(
     schema: dict[str, Any], data: Any, problems: list[str]
 ) -> None:
     found = said(schema, data)
@@ -401,18 +399,18 @@ def test_data_is_held_against_every_keyword(
         assert one.startswith(expected)
 
 
-def test_all_problems_are_named_up_to_twenty() -> None:
+def test_up_to_twenty_problems_are_reported() -> None:
     schema = of(a={"items": {"type": "integer"}})
     assert len(said(schema, {"a": ["x"] * 7})) == 7
     assert len(said(schema, {"a": ["x"] * 70})) == 20
 
 
-def test_a_long_value_is_cut_in_messages() -> None:
+def test_long_values_are_shortened_in_messages() -> None:
     [problem] = said(of(a={"type": "integer"}), {"a": "x" * 10_000})
     assert problem == f'/a must be of type integer, got "{"x" * 60}…"'
 
 
-def test_a_tree_may_be_as_deep_as_data() -> None:
+def test_a_recursive_schema_accepts_data_up_to_the_depth_limit() -> None:
     schema = {"$ref": "#/definitions/node", "definitions": {"node": {
         "type": "object", "additionalProperties": False, "required": ["name"],
         "properties": {"name": {"type": "string"},
@@ -426,7 +424,7 @@ def test_a_tree_may_be_as_deep_as_data() -> None:
     assert said(schema, tree) == ["/child/child/name must be of type string, got 5"]
 
 
-def test_a_stored_schema_is_made_ready_once() -> None:
+def test_a_stored_schema_is_compiled_once() -> None:
     text = json.dumps(of(a={"type": "integer"}))
     assert stored_schema(text) is stored_schema(text)
     assert [str(p) for p in stored_schema(text).problems({"a": "x"})] == [
@@ -434,7 +432,7 @@ def test_a_stored_schema_is_made_ready_once() -> None:
     ]
 
 
-def test_a_long_name_is_cut_in_a_path() -> None:
+def test_long_names_are_shortened_in_paths() -> None:
     schema = accept_schema({"type": "object", "additionalProperties": {"type": "integer"}})
     [problem] = schema.problems({"k" * 100_000: "x"})
     assert str(problem) == f'/{"k" * 60} must be of type integer, got "x"'

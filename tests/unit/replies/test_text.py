@@ -135,8 +135,9 @@ def test_more_room_shows_more() -> None:
 def test_what_limits_an_answer_comes_first() -> None:
     hit = make_hit("src/pay.py", 0.95)
     assert search_text(report_of(hit, state="stale")).startswith(
-        "Index: 2 files changed since.\n1. "
+        "2 files changed since the last index run.\n1. "
     )
+    assert search_text(report_of(hit, state="unchecked")).startswith("1. ")
     report = report_of(hit)
     report = replace(report, answer=replace(report.answer, respelt={"recieve": "receive"}))
     assert search_text(report).startswith('Read "recieve" as "receive".\n1. ')
@@ -146,6 +147,14 @@ def test_nothing_found_says_what_to_do_next() -> None:
     help_ = Help(("No word of the question occurs in this code.",), {}, {}, None, "Try: image.")
     assert search_text(report_of(help=help_)) == (
         "Nothing found. Try: image.\nNo word of the question occurs in this code."
+    )
+
+
+def test_the_state_of_the_index_is_reported_once_when_nothing_is_found() -> None:
+    changed = "2 files changed since the last index run."
+    help_ = Help((changed,), {}, {}, None, "Ask again in a moment.")
+    assert search_text(report_of(state="stale", help=help_)) == (
+        f"{changed}\nNothing found. Ask again in a moment."
     )
 
 

@@ -223,6 +223,6 @@ def test_the_recorded_candidates_show_every_signal() -> None:
     assert shown == {signal.name for signal in SIGNALS}
 
 
-def test_every_signal_has_a_name_of_its_own_and_says_what_it_measures() -> None:
+def test_every_signal_has_a_unique_name_and_says_what_it_measures() -> None:
     assert len(WEIGHTS) == len(SIGNALS)
     assert all(signal.measures for signal in SIGNALS)

@@ -251,7 +251,7 @@ LIBRARY = b"/*! jQuery v3.6.0 | (c) OpenJS Foundation and other contributors */\
         ("a.ts", b"var a;\n", b"//# sourceMappingURL=a.js.map\n", FileKind.CODE),
     ],
 )
-def test_a_file_says_itself_that_others_or_programs_wrote_it(
+def test_a_header_marks_a_file_as_vendored_or_generated(
     path: str, head: bytes, tail: bytes, kind: FileKind
 ) -> None:
     assert refine_kind(path, kind_of(path), head, tail) is kind

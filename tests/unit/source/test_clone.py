@@ -151,15 +151,13 @@ def test_a_detached_head_on_the_other_side_is_cloned(origin: Path, clones: Path,
 
 
 @pytest.mark.parametrize("branch", ["no-such", "-x", "a..b", "a b", "refs/heads/*", "x.lock", ""])
-def test_a_branch_that_is_not_there_is_named(origin: Path, clones: Path, branch: str) -> None:
+def test_a_missing_branch_is_reported(origin: Path, clones: Path, branch: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         fetched(origin, clones, CloneOptions(branch=branch))
     assert caught.value.details["field"] == "branch"
 
 
-def test_what_cannot_be_cloned_leaves_nothing(
-    tmp_path: Path, tree: Path, clones: Path, git: Git
-) -> None:
+def test_a_failed_clone_leaves_nothing(tmp_path: Path, tree: Path, clones: Path, git: Git) -> None:
     with pytest.raises(InvalidInput, match="No git repository at file://"):
         fetched(tree / "missing", clones)
     git(tree, "init")
@@ -168,7 +166,7 @@ def test_what_cannot_be_cloned_leaves_nothing(
     assert [path.name for path in clones.iterdir()] == [".locks"]
 
 
-def test_a_clone_that_broke_off_leaves_nothing_and_stops_git(
+def test_an_interrupted_clone_leaves_nothing_and_stops_git(
     origin: Path, clones: Path, git: Git
 ) -> None:
     remote = remote_of(origin)
@@ -185,7 +183,7 @@ def test_a_clone_that_broke_off_leaves_nothing_and_stops_git(
     assert [path.name for path in clone.root.parent.iterdir()] == [clone.root.name]
 
 
-def test_two_that_clone_at_once_get_the_same_clone(origin: Path, clones: Path) -> None:
+def test_concurrent_clones_of_one_url_share_the_result(origin: Path, clones: Path) -> None:
     found: list[Clone] = []
     threads = [
         threading.Thread(target=lambda: found.append(fetched(origin, clones))) for _ in range(4)
@@ -222,7 +220,7 @@ def test_the_clone_of_another_url_is_left_alone(origin: Path, clones: Path, git:
     assert not is_cloned(remote_of(origin), clones)
 
 
-def test_what_is_no_clone_in_its_place_is_replaced(origin: Path, clones: Path) -> None:
+def test_anything_else_in_the_place_of_a_clone_is_replaced(origin: Path, clones: Path) -> None:
     place = clone_path(remote_of(origin), clones)
     place.mkdir(parents=True)
     (place / "half.py").write_text("x")
@@ -283,7 +281,7 @@ def test_a_persons_own_rewriting_of_urls_counts_but_leads_to_no_other_transport(
     assert not trace.exists()
 
 
-def test_without_git_the_way_out_is_named(
+def test_without_git_the_error_has_a_hint(
     origin: Path, clones: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -332,6 +330,6 @@ def test_errors_of_git_are_explained_with_a_hint(complaint: str, message: str) -
     assert error.details["field"] == "path"
 
 
-def test_clones_are_nobody_elses_to_read(origin: Path, clones: Path) -> None:
+def test_clones_are_private_to_the_user(origin: Path, clones: Path) -> None:
     fetched(origin, clones)
     assert clones.stat().st_mode & 0o077 == 0

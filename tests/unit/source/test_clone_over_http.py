@@ -51,7 +51,7 @@ def test_a_repository_is_cloned_and_followed_over_http(
     assert (again.root / "a.py").read_text() == "x = 2\n"
 
 
-def test_credentials_in_a_url_open_the_door_and_are_seen_nowhere(
+def test_credentials_in_a_url_are_used_and_never_shown(
     server: GitServer, tmp_path: Path, home: Path
 ) -> None:
     calls = tmp_path / "calls"
@@ -74,9 +74,7 @@ def test_credentials_in_a_url_open_the_door_and_are_seen_nowhere(
     assert calls.exists()  # it might have known the token's password
 
 
-def test_a_persons_own_credential_helper_is_asked(
-    server: GitServer, tmp_path: Path, home: Path
-) -> None:
+def test_the_users_credential_helper_is_used(server: GitServer, tmp_path: Path, home: Path) -> None:
     helper = tmp_path / "helper"
     helper.write_text(f"#!/bin/sh\n[ $1 = get ] && echo username=me && echo password={SECRET}\n")
     helper.chmod(0o755)
@@ -87,7 +85,7 @@ def test_a_persons_own_credential_helper_is_asked(
 
 
 @pytest.mark.parametrize("login", ["", f"me:{SECRET}@", "me@"])
-def test_who_may_not_read_is_told_so_and_never_asked(
+def test_missing_access_is_reported_without_a_prompt(
     server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: str
 ) -> None:
     asked = tmp_path / "asked"
@@ -105,14 +103,16 @@ def test_who_may_not_read_is_told_so_and_never_asked(
     assert [path.name for path in (tmp_path / "clones").iterdir()] == [".locks"]
 
 
-def test_what_is_not_there_is_named_without_its_password(server: GitServer, tmp_path: Path) -> None:
+def test_a_missing_repository_is_reported_without_its_password(
+    server: GitServer, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidInput, match="No git repository at http://") as caught:
         fetched(server.url("org/other", f"me:{SECRET}@"), tmp_path / "clones")
     assert SECRET not in escape_path(caught.value)
     assert caught.value.details["field"] == "path"
 
 
-def test_a_server_that_is_away_is_no_fault_of_the_url(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_not_reported_as_an_invalid_url(tmp_path: Path) -> None:
     with pytest.raises(IndexingFailed, match="does not answer"):
         fetched(f"http://me:{SECRET}@127.0.0.1:9/org/repo", tmp_path / "clones")
 

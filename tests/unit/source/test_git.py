@@ -39,7 +39,7 @@ def canary(tmp_path: Path) -> Canary:
     return Canary(tmp_path)
 
 
-def test_the_canary_sings_when_a_careless_git_meets_it(
+def test_the_canary_fires_if_git_runs_without_protection(
     repository: Path, git: Git, canary: Canary
 ) -> None:
     git(repository, "config", "core.fsmonitor", str(canary.program))
@@ -167,7 +167,7 @@ def test_variables_of_a_surrounding_git_do_not_redirect_ours(
 @pytest.mark.parametrize(
     "forged", ["../out.py", "aa/../../z", ".git/conf1", "./inner.p", "/etc/hosts"]
 )
-def test_an_index_that_leads_out_of_the_tree_is_not_followed(
+def test_an_index_path_outside_the_tree_is_not_followed(
     repository: Path, git: Git, forged: str
 ) -> None:
     honest = "x" * len(forged)
@@ -211,7 +211,7 @@ def test_a_repository_of_another_user_is_listed_with_git(repository: Path, git: 
     assert paths_in(repository) == [".gitignore", "a.log"]
 
 
-def test_a_repository_that_a_stranger_left_further_up_is_not_believed(
+def test_a_repository_of_another_user_above_the_root_is_not_trusted(
     repository: Path, git: Git
 ) -> None:
     if os.geteuid() != 0:
@@ -262,7 +262,7 @@ def test_there_is_no_head_outside_git_or_without_git(
     assert head_of(tree) is None
 
 
-def test_an_index_entry_of_unknown_kind_is_survived(repository: Path, git: Git) -> None:
+def test_an_index_entry_of_an_unknown_kind_is_no_error(repository: Path, git: Git) -> None:
     (repository / "a.py").write_text("x\n")
     git(repository, "add", "-A")
     index = repository / ".git" / "index"

@@ -51,7 +51,7 @@ def linked(repository: Path, git: Git, place: Path) -> Path:
 
 
 @pytest.mark.parametrize("inside", ["", "hooks", "refs/heads"])
-def test_a_bare_repository_is_refused_with_the_way_out(tree: Path, git: Git, inside: str) -> None:
+def test_a_bare_repository_is_refused_with_a_hint(tree: Path, git: Git, inside: str) -> None:
     git(tree, "init", "--bare", "x.git")
     root = tree / "x.git" / inside
     with pytest.raises(InvalidInput, match="a bare git repository") as caught:
@@ -62,7 +62,7 @@ def test_a_bare_repository_is_refused_with_the_way_out(tree: Path, git: Git, ins
 
 
 @pytest.mark.parametrize("inside", ["", "hooks", "modules/lib"])
-def test_the_inside_of_a_git_directory_is_refused_with_the_way_out(
+def test_a_path_inside_a_git_directory_is_refused_with_a_hint(
     repository: Path, git: Git, inside: str
 ) -> None:
     git(repository, "init", "--bare", ".git/modules/lib")
@@ -102,7 +102,7 @@ def test_a_directory_that_looks_like_a_git_directory_is_not_listed(
     assert not any(place in directory for directory in seen.directories for place in places)
 
 
-def test_a_stranger_cannot_make_a_shared_folder_look_like_a_git_directory(tree: Path) -> None:
+def test_another_user_cannot_make_a_shared_folder_look_like_a_git_directory(tree: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     write(tree, "HEAD", "objects/x", "refs/x", "ours/a.py")
@@ -120,7 +120,7 @@ def test_a_work_tree_that_lies_in_a_bare_repository_is_listed(
     assert head_of(root) is not None
 
 
-def test_linked_work_trees_and_submodules_have_the_records_that_know_them(
+def test_linked_work_trees_and_submodules_use_their_own_git_directory(
     repository: Path, other: Path, git: Git, tmp_path: Path
 ) -> None:
     tree = linked(repository, git, tmp_path / "linked")
@@ -187,7 +187,7 @@ IMPOSTORS = [
 
 
 @pytest.mark.parametrize("impostor", IMPOSTORS)
-def test_another_repositorys_records_are_not_taken_for_our_own(
+def test_the_git_directory_of_another_repository_is_not_used(
     tree: Path, other: Path, impostor: Callable[[Path, Path], None]
 ) -> None:
     write(tree, "ours.py", "theirs.py", "shared.log")

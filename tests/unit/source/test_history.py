@@ -130,12 +130,12 @@ def test_the_newest_commits_come_first_and_no_more_than_asked_for(
         (b"-option", "-option"),
     ],
 )
-def test_any_path_is_told(repository: Path, path: bytes, escape_path: str) -> None:
+def test_any_path_is_reported(repository: Path, path: bytes, escape_path: str) -> None:
     imported(repository, committed(b"", added(path), added(b"zz")) + committed(b"next"))
     assert told(repository) == [("next", ()), ("", (escape_path, "zz"))]
 
 
-def test_a_message_in_another_encoding_is_told_as_text(
+def test_a_message_in_another_encoding_is_decoded(
     repository: Path, git: Git, tmp_path: Path
 ) -> None:
     text = tmp_path / "message"
@@ -147,7 +147,7 @@ def test_a_message_in_another_encoding_is_told_as_text(
     assert [message for message, _ in told(repository)] == ["not \\xff text", "größer"]
 
 
-def test_of_very_much_only_the_beginning_is_told(repository: Path) -> None:
+def test_very_long_messages_and_lists_of_paths_are_shortened(repository: Path) -> None:
     deep = b"/".join([b"d" * 200] * 12)
     imported(
         repository,
@@ -161,7 +161,7 @@ def test_of_very_much_only_the_beginning_is_told(repository: Path) -> None:
     assert large.paths_total == 2 * MAX_PATHS
 
 
-def test_a_date_that_no_calendar_has_is_brought_into_one(repository: Path) -> None:
+def test_an_impossible_date_is_clamped(repository: Path) -> None:
     imported(repository, committed(b"late", at="99999999999999 +0000"))
     [commit] = history(repository)
     assert commit.authored_at == 253_370_764_800
@@ -315,7 +315,7 @@ def hostile(repository: Path, git: Git, canary: Canary) -> Path:
     return repository
 
 
-def test_the_canary_sings_when_a_careless_git_reads_the_history(
+def test_the_canary_fires_if_git_reads_the_history_without_protection(
     hostile: Path, git: Git, canary: Canary
 ) -> None:
     git(hostile, "log", "-p")
@@ -401,7 +401,7 @@ def test_where_a_directorys_commits_are_hard_to_find_those_found_in_time_count(
     assert told(slow_git / "src") == [("one", ("a.py",))]
 
 
-def test_a_git_that_finds_no_end_is_ended(slow_git: Path) -> None:
+def test_a_git_process_that_does_not_end_is_stopped(slow_git: Path) -> None:
     tip = find_tip(slow_git)
     assert tip is not None
     with pytest.raises(IndexingFailed, match="git rev-list took over 2 s"):

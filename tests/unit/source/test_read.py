@@ -38,7 +38,7 @@ def test_a_file_is_read_with_its_text_and_gits_own_id(repository: Path, git: Git
     assert (said.language, said.kind) == ("python", FileKind.CODE)
 
 
-def test_the_id_of_the_empty_file_is_the_one_that_every_git_knows() -> None:
+def test_the_empty_file_has_gits_well_known_id() -> None:
     assert blob_hash(b"").hex() == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
@@ -78,7 +78,7 @@ def test_other_bytes_are_undecodable(content: bytes) -> None:
         ("wide\0text".encode("utf-16"), "Binary file not supported", "binary"),
     ],
 )
-def test_what_is_no_text_fails_if_the_name_promised_source_and_is_skipped_otherwise(
+def test_a_file_that_is_not_text_fails_if_its_name_promises_source_and_is_skipped_otherwise(
     tree: Path, content: bytes, reason: str, key: str
 ) -> None:
     assert read(tree, "a.py", content) == FileFailure("a.py", reason)

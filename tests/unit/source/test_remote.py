@@ -30,7 +30,7 @@ from codebase_mcp.source.root import resolve_root
         ("weird:name", False),
     ],
 )
-def test_a_url_is_told_from_a_path(text: str, expected: bool) -> None:
+def test_urls_are_distinguished_from_paths(text: str, expected: bool) -> None:
     assert is_remote(text) is expected
 
 
@@ -53,13 +53,13 @@ def test_a_url_is_told_from_a_path(text: str, expected: bool) -> None:
         ("https://host/ö/ä", "host/_/_~*", "ö/ä"),
     ],
 )
-def test_a_clone_lies_where_the_url_says(text: str, folder: str, name: str) -> None:
+def test_the_folder_of_a_clone_follows_from_its_url(text: str, folder: str, name: str) -> None:
     remote = parse_remote(text)
     assert remote.folder.match(folder)
     assert remote.name == name
 
 
-def test_no_two_repositories_share_a_folder_and_no_clone_lies_in_another() -> None:
+def test_repositories_never_share_or_nest_their_folders() -> None:
     texts = """
     https://h/a/b https://h/a/b/c https://h/a-b/c https://h/a/b-c https://h/a https://h/b/a/c
     http://h/a/b ssh://h/a/b ssh://git@h/a/b git@h:a/b https://h:444/a/b https://h/a~b/c
@@ -71,9 +71,7 @@ def test_no_two_repositories_share_a_folder_and_no_clone_lies_in_another() -> No
 
 
 @given(st.text(max_size=40), st.sampled_from(["https://h/", "ssh://h/", "file:///", "git@h:"]))
-def test_whatever_a_url_says_its_clone_lies_below_the_folder_of_clones(
-    path: str, start: str
-) -> None:
+def test_a_clone_is_below_the_folder_of_clones_for_any_url(path: str, start: str) -> None:
     try:
         folder = parse_remote(start + path).folder
     except InvalidInput:
@@ -125,7 +123,7 @@ def test_whatever_a_url_says_its_clone_lies_below_the_folder_of_clones(
         "https://host/" + "a" * 3000,
     ],
 )
-def test_what_git_should_not_fetch_is_refused(text: str) -> None:
+def test_unsafe_urls_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_remote(text)
     assert caught.value.details["field"] == "path"
@@ -154,7 +152,7 @@ def test_what_git_should_not_fetch_is_refused(text: str) -> None:
         "https//me:s3cret@host/org/repo",
     ],
 )
-def test_a_password_shows_up_nowhere(text: str) -> None:
+def test_a_password_is_never_shown(text: str) -> None:
     assert is_remote(text)
     assert "s3" not in masked(text)
     with pytest.raises(InvalidInput) as caught:

@@ -53,9 +53,7 @@ def with_submodule(repository: Path, git: Git, outside: Path) -> Selection:
     return Selection(include_submodules=True)
 
 
-def test_submodules_are_entered_where_that_is_wanted(
-    repository: Path, git: Git, tmp_path: Path
-) -> None:
+def test_submodules_are_entered_if_enabled(repository: Path, git: Git, tmp_path: Path) -> None:
     wanted = with_submodule(repository, git, tmp_path)
     git(repository, "submodule", "update", "--init", "--recursive")
     write(repository, "lib/untracked.py", "lib/noise.log")

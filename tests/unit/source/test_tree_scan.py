@@ -128,7 +128,7 @@ def test_a_rule_above_the_root_counts(work_tree: Path) -> None:
     assert scan.changes().has_new_rules
 
 
-def test_a_repository_inside_has_rules_of_its_own(work_tree: Path, git: Git) -> None:
+def test_a_nested_repository_has_its_own_rules(work_tree: Path, git: Git) -> None:
     inner = work_tree / "inner"
     inner.mkdir()
     git(inner, "init")

@@ -264,7 +264,7 @@ def test_what_package_managers_put_there_is_not_listed_unless_committed(
 
 
 @BOTH
-def test_other_version_controls_keep_their_records_to_themselves(
+def test_metadata_of_other_version_control_systems_is_not_listed(
     either: Path, inside_git: bool
 ) -> None:
     write(either, ".hg/store/a.py", "a/.svn/b.py", ".jj/c.py", "d.py")
@@ -401,7 +401,7 @@ def test_without_git_the_disk_is_walked(
     assert paths_in(repository / "sub") == ["b.py"]
 
 
-def test_a_broken_index_is_said_and_the_disk_is_walked(
+def test_a_broken_index_is_reported_and_the_disk_is_walked(
     repository: Path, git: Git, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(repository, "a.py", "b.log")
@@ -415,7 +415,7 @@ def test_a_broken_index_is_said_and_the_disk_is_walked(
 @BOTH
 @pytest.mark.parametrize("max_file_bytes", [1_000, 9 << 20])
 @pytest.mark.parametrize("name", [".mcpignore", "sub/.mcpignore", ".gitattributes"])
-def test_rules_that_are_too_long_to_be_applied_are_named(
+def test_rule_files_that_are_too_long_are_reported(
     either: Path, inside_git: bool, max_file_bytes: int, name: str
 ) -> None:
     write(either, "a.py", "sub/b.py")
@@ -429,7 +429,9 @@ def test_rules_that_are_too_long_to_be_applied_are_named(
     assert list_files(either, selection, [name]).failures == listing.failures
 
 
-def test_rules_of_git_that_are_too_long_for_a_walk_are_named(tree: Path, home: Path) -> None:
+def test_rule_files_of_git_that_are_too_long_for_a_walk_are_reported(
+    tree: Path, home: Path
+) -> None:
     excludes = home / ".config" / "git" / "ignore"
     for place in (tree / ".gitignore", excludes):
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,5 @@
-"""How does an agent come to know this server? ``codebase-mcp setup`` writes it into its files.
+"""How is this server added to an agent? ``codebase-mcp setup`` edits the configuration of clients.
 
-What is known about each client lies in `clients.py`; how a file is changed so that all the rest of
-it stays byte for byte in `jsonc.py`, `json_edit.py`, `toml_edit.py` and `block.py`; how it can be
-undone in `receipts.py`.
+`clients.py` describes the clients. `jsonc.py`, `json_edit.py`, `toml_edit.py` and `block.py` edit
+files without changing any other byte. `receipts.py` stores what is needed to undo it.
 """

@@ -1,4 +1,4 @@
-"""Make the planned changes: all of them, or none."""
+"""Applies the planned changes: all of them, or none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from codebase_mcp.cli.setup.receipts import Receipt, Receipts, write_file
 
 
 def apply(changes: list[Change], receipts: Receipts, *, mode: int) -> dict[Path, Path | None]:
-    """Write every change; where the copies of the files from before lie.
+    """Write every change; returns the backups of the files.
 
     Raises:
-        Unfit: a file has changed since it was looked at, or cannot be written. Nothing is changed.
+        Unfit: a file has changed since it was read, or cannot be written. Nothing is changed.
     """
     done: list[tuple[Change, Receipt | None]] = []
     copies: dict[Path, Path | None] = {}
@@ -26,7 +26,7 @@ def apply(changes: list[Change], receipts: Receipts, *, mode: int) -> dict[Path,
                     receipts.keep(change.receipt, None)
                 continue
             if _content(change.path) != change.before:
-                raise Unfit(f"{change.path} has changed meanwhile; look again")
+                raise Unfit(f"{change.path} has changed in the meantime; run setup again")
             done.append((change, receipts.of(change.path)))
             copies[change.path] = _write(change, receipts, mode)
     except (OSError, Unfit) as error:
@@ -66,7 +66,7 @@ def _make_folders(folder: Path) -> tuple[str, ...]:
 
 
 def _remove_folders(receipts: Iterable[Receipt | None]) -> None:
-    """Take away the folders that were made for files, if nothing else is in them now."""
+    """Delete the folders that were created for files, if they are empty now."""
     made = {Path(folder) for receipt in receipts if receipt for folder in receipt.folders}
     for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
         with suppress(OSError):

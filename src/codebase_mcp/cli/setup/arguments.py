@@ -1,4 +1,4 @@
-"""The arguments of ``codebase-mcp setup``; light, as every start of the program reads them."""
+"""The arguments of ``codebase-mcp setup``; fast to import, as every command parses them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ CLIENT_NAMES = (
 
 
 def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Let a parser take them."""
+    """Add the arguments to a parser."""
     parser.add_argument(
         "clients",
         nargs="*",
         metavar="CLIENT",
-        help=f"which: {', '.join(CLIENT_NAMES)}; without one, they are listed",
+        help=f"the client: {', '.join(CLIENT_NAMES)}; without one, they are listed",
     )
     parser.add_argument("--all", action="store_true", help="every client that is installed here")
     parser.add_argument("--remove", action="store_true", help="remove what was written")
@@ -24,7 +24,7 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         "--scope",
         choices=["user", "project"],
         default="user",
-        help="for all your projects, or for one (user)",
+        help="set up all your projects, or only one (user)",
     )
     parser.add_argument("--project-dir", help="the project's directory (the working directory)")
     parser.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
@@ -45,8 +45,8 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-instructions",
         dest="rules",
         action="store_false",
-        help="leave CLAUDE.md and the like alone, and write no skill",
+        help="do not write instructions (CLAUDE.md and similar files) or a skill",
     )
-    parser.add_argument("--force", action="store_true", help="replace another server of that name")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="replace a server of the same name")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written")

@@ -1,4 +1,4 @@
-"""Put our instructions into a file for agents, between two marks, and take them out again."""
+"""Adds our instructions to an agent's instruction file, between two markers, and removes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END = "<!-- codebase-mcp end -->"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions; ``header`` is what a file that is all ours begins with."""
+    """Instructions; ``header`` is the beginning of a file that contains nothing else."""
 
     instructions: str
     header: str = ""
@@ -37,7 +37,7 @@ class Block:
 
     def remove(self, text: str, created: Sequence[KeyPath]) -> str:
         """The text without our block."""
-        del created  # there is nothing around it
+        del created  # a block creates nothing around it
         while span := _span(text):
             text = cut_block(text, *span)
         return text
@@ -54,14 +54,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SkillFile(Block):
-    """A file of its own for what an agent reads when it needs it; ``header`` is its front matter.
+    """A skill file, which an agent reads on demand; ``header`` is its front matter.
 
-    All up to the end of our block is ours. A file of this name without the block is somebody
-    else's, and stays as it is.
+    Everything up to the end of our block is ours. A file of this name without the block belongs to
+    the user, and is not changed.
     """
 
     def add(self, text: str) -> Added:
-        """The file, brought up to date; what others wrote below it stays."""
+        """The updated file; text below our block is kept."""
         span = _span(text)
         if text and span is None:
             return Added(text)
@@ -70,7 +70,7 @@ class SkillFile(Block):
         return Added(ours.replace("\n", newline_of(text)) + rest)
 
     def remove(self, text: str, created: Sequence[KeyPath]) -> str:
-        """What others wrote below our block."""
+        """The text below our block."""
         del created
         span = _span(text)
         return text if span is None else text[span[1] :].lstrip("\r\n")
@@ -82,5 +82,5 @@ def _span(text: str) -> tuple[int, int] | None:
         return None
     end = text.find(END, start)
     if end < 0:
-        raise refused_at(text, start, f"the mark of our block's end is missing: {END}")
+        raise refused_at(text, start, f"the end marker of our block is missing: {END}")
     return start, end + len(END)

@@ -1,4 +1,4 @@
-"""Which clients are there, which files do they read, and in which words? The only list of them."""
+"""The supported clients, the files that they read, and the format of their entries."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program with an agent in it.
+    """An application with a coding agent.
 
-    ``user`` and ``project`` say where its configuration lies; of several names in a project the
-    first that exists counts, else the last. ``sections`` likewise, in the file. ``remote`` is None
-    where the file cannot name a server by its address. ``rules`` are the files with instructions,
-    ``skills`` the folders with skills.
+    ``user`` and ``project`` are the paths of its configuration. Of several names in a project the
+    first existing one is used, else the last; ``sections`` of the file are chosen the same way.
+    ``remote`` is None if the file cannot name a server by its URL. ``rules`` are instruction files,
+    ``skills`` folders of skills, ``marks`` paths that exist if the client is installed.
     """
 
     name: str
@@ -54,25 +54,25 @@ class Client:
     project_skills: str | None = None
 
     def is_installed(self, machine: Machine) -> bool:
-        """Whether there are traces of it on this machine."""
+        """Whether its program or one of its files is on this machine."""
         return any(map(machine.has, self.programs)) or any(
             mark(machine).exists() for mark in self.marks
         )
 
     def config_file(self, scope: Scope, machine: Machine, root: Path) -> Path | None:
-        """Its configuration; None where it has none of that scope."""
+        """Its configuration; None if it has none for this scope."""
         if scope == "user":
             return self.user(machine)
         return _in_project(root, self.project)
 
     def rules_file(self, scope: Scope, machine: Machine, root: Path) -> Path | None:
-        """Where it reads instructions; None where it reads none from a file."""
+        """Its instruction file; None if it reads none."""
         if scope == "user":
             return self.user_rules(machine) if self.user_rules else None
         return _in_project(root, self.project_rules)
 
     def skill_file(self, scope: Scope, machine: Machine, root: Path) -> Path | None:
-        """Where it reads our skill; None where it reads none."""
+        """The file of our skill; None if it reads no skills."""
         if scope == "user":
             folder = self.user_skills(machine) if self.user_skills else None
         else:
@@ -135,7 +135,7 @@ def _opencode_json(machine: Machine) -> Path:
 
 
 def _zed(*parts: str) -> Place:
-    """Zed uses the folder of command-line programs on macOS, not that of applications."""
+    """Zed uses the XDG configuration folder on macOS, not Application Support."""
     return lambda m: (
         m.applications / "Zed" if m.platform == "win32" else m.config / "zed"
     ).joinpath(*parts)

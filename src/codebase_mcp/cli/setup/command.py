@@ -1,4 +1,4 @@
-"""``codebase-mcp setup``: show what would be written, ask, write it; or take it out again."""
+"""``codebase-mcp setup``: show the changes, ask for confirmation, write them; or remove them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ console = Terminal(soft_wrap=True)
 
 
 async def setup(options: argparse.Namespace, settings: Settings) -> int:
-    """Add the server to clients, or remove it; 0 if all is as it was asked for."""
+    """Add the server to clients, or remove it; 1 if the user declines."""
     machine = Machine(Path.home(), sys.platform, environment_for_child())
     target = _target(options, settings)
     receipts = Receipts(_own_folder(settings))
@@ -63,8 +63,8 @@ async def setup(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def own_command() -> list[str]:
-    """How this installation is started from anywhere."""
-    # uv throws the environments away that it makes for uvx.
+    """The command that starts this installation from any directory."""
+    # uv deletes the environments that it makes for uvx.
     if any(part.startswith(("archive-v", "environments-v")) for part in Path(sys.prefix).parts):
         return ["uvx", f"codebase-mcp=={version('codebase-mcp')}"]
     name = "codebase-mcp.exe" if sys.platform == "win32" else "codebase-mcp"
@@ -76,7 +76,7 @@ def own_command() -> list[str]:
 def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
     problems = []
     if not _NAME.fullmatch(options.name):
-        problems.append("--name: letters, digits, - and _, 64 at most")
+        problems.append("--name: must be 1 to 64 letters, digits, - and _")
     env: dict[str, str] = {}
     for given in options.env or ():
         name, equals, value = given.partition("=")
@@ -84,7 +84,7 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
             problems.append(f"--env {name}: must be NAME=VALUE")
         env[name] = value
     if options.http and (options.command_line or options.env):
-        problems.append("--http: a server that runs already has its own command and environment")
+        problems.append("--http: cannot be combined with --command or --env")
     if options.http and not re.match(r"https?://\S+$", options.http):
         problems.append("--http: must begin with http:// or https://")
     root = settings.project_dir or Path.cwd()
@@ -94,7 +94,7 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
         raise _refusal(problems)
     command = shlex.split(options.command_line) if options.command_line else own_command()
     if options.scope == "project" and shutil.which("codebase-mcp") == command[0]:
-        command = ["codebase-mcp"]  # such files are shared, and paths differ
+        command = ["codebase-mcp"]  # these files are shared between machines with other paths
     args = ["serve", "--toolsets", options.toolsets] if options.toolsets else []
     return SetupTarget(
         scope=options.scope,
@@ -109,7 +109,7 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
 
 
 def _own_folder(settings: Settings) -> Path:
-    # The embedded database wants the folder above to be as it would have made it itself.
+    # The embedded database shares this folder, and requires these permissions.
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     settings.data_dir.mkdir(mode=0o755 if is_root else 0o700, parents=True, exist_ok=True)
     return settings.data_dir / "setup"
@@ -150,8 +150,8 @@ def _plan(planner: Planner, clients: list[Client], *, is_removal: bool) -> None:
 def _refusal(problems: list[str]) -> InvalidInput:
     fields = [{"field": "setup", "message": problem} for problem in problems]
     return InvalidInput(
-        "The setup cannot be done as it stands",
-        hint="Correct what is named, then call it again.",
+        "Setup is not possible",
+        hint="Correct the listed problems, then run it again.",
         details={"fields": fields},
     )
 
@@ -161,16 +161,17 @@ def _confirmed(options: argparse.Namespace) -> bool:
         return True
     if options.json or not sys.stdin.isatty():
         raise InvalidInput(
-            "Nobody is there to be asked", hint="Pass --yes to write, or --dry-run to look."
+            "Setup needs confirmation, and there is no terminal",
+            hint="Pass --yes to write the changes, or --dry-run to only show them.",
         )
     try:
-        return input("Write this? [y/N] ").strip().lower() in ("y", "yes")
+        return input("Write these changes? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
 
 def _state(planner: Planner, client: Client) -> str:
-    """Whether a client knows the server: yes, no, or what is wrong with its file."""
+    """Whether the server is configured in a client: yes, no, or the problem with its file."""
     try:
         path, edit = next(iter(planner.edits(client)))
         content = path.read_bytes().decode()
@@ -199,8 +200,9 @@ def _list(planner: Planner, machine: Machine, *, as_json: bool) -> int:
         state = {"yes": "set up", "no": "-"}.get(str(row["configured"]), str(row["configured"]))
         console.print(f"{row['client']:15} {seen:6} {state:7} {row['file']}")
     say(
-        "\ncodebase-mcp setup CLIENT… sets one up, --all those that were found; --remove undoes it."
+        "\nAdd the server to clients: codebase-mcp setup CLIENT…, or --all for every installed one."
     )
+    say("Remove it again: --remove.")
     return 0
 
 
@@ -210,7 +212,7 @@ def _show(changes: list[Change]) -> None:
         if change.is_needed and change.before is None:
             state = "new file"
         elif change.is_needed and change.after is None:
-            state = "file goes"
+            state = "file is deleted"
         console.print(f"{change.path}{f'  ({state})' if state else ''}", style="bold")
         for line in change.diff():
             style = {"+": "green", "-": "red"}.get(line[:1], "dim")
@@ -226,7 +228,7 @@ def _report(
 ) -> None:
     for change in needed:
         copy = copies.get(change.path)
-        kept = f"  (before: {copy})" if copy else ""
+        kept = f"  (backup: {copy})" if copy else ""
         console.print(f"{'removed from' if is_removal else 'written'} {change.path}{kept}")
     for client in clients if not is_removal else ():
         console.print(f"{client.title}: {client.afterwards}")

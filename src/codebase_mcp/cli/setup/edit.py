@@ -1,4 +1,4 @@
-"""What the ways to change a file of somebody else's have in common."""
+"""The interface of edits to a user's file, and the text operations that they share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KeyPath = tuple[str, ...]
 
 
 class Refused(Exception):
-    """The text cannot be changed without a guess; ``line`` says where."""
+    """The text cannot be edited safely; ``line`` and ``column`` say where."""
 
     def __init__(self, reason: str, line: int | None = None, column: int | None = None) -> None:
         place = "" if line is None else f"line {line}"
@@ -21,58 +21,58 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A text with our part in it; ``created`` are the tables made around it."""
+    """A text with our part in it; ``created`` are the sections created around it."""
 
     text: str
     created: tuple[KeyPath, ...] = ()
 
 
 class Edit(Protocol):
-    """Puts one thing of ours into a text and takes it out again; everything else stays."""
+    """Adds our part to a text and removes it; everything else stays unchanged."""
 
     def add(self, text: str) -> Added:
-        """The text with our part, added or brought up to date.
+        """The text with our part, added or updated.
 
         Raises:
-            Refused: the text is broken, or has no room for it.
+            Refused: the text is invalid, or our part cannot be added to it.
         """
 
     def remove(self, text: str, created: Sequence[KeyPath]) -> str:
-        """The text without our part, and without what was made around it if that is empty."""
+        """The text without our part, and without the sections created for it if they are empty."""
 
     def find(self, text: str) -> Any:
-        """What stands in our place; None where nothing does."""
+        """Our part, or what is in its place; None if nothing is."""
 
     def is_bare(self, text: str) -> bool:
-        """Whether nothing is left that anybody else could have written."""
+        """Whether the text has no content of others."""
 
 
 def refused_at(text: str, position: int, reason: str) -> Refused:
-    """A refusal with the place as editors count it."""
+    """A refusal with line and column, counted from 1."""
     before = text[:position]
     return Refused(reason, before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
 
 
 def newline_of(text: str) -> str:
-    """How this text ends its lines."""
+    """The line ending of a text."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
 def append_block(text: str, block: str) -> str:
-    """A block of lines after a text, an empty line between; `cut_block` takes it out exactly."""
+    """A text with a block after an empty line; `cut_block` restores the text exactly."""
     newline = newline_of(text)
     block = block.replace("\n", newline)
     if not text:
         return block + newline
     if text.endswith("\n"):
         return text + newline + block + newline
-    # The missing end of line marks, for the way back, that the text had none either.
+    # No line ending after the block, so that `cut_block` knows that the text had none.
     return text + newline + newline + block
 
 
 def cut_block(text: str, start: int, end: int) -> str:
-    """The text without a block, and without the lines' ends that came with it."""
+    """The text without a block, and without the line endings added with it."""
     newline = newline_of(text)
     before, after = text[:start], text[end:]
     has_line_after = after.startswith(newline)

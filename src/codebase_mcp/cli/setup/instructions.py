@@ -1,7 +1,7 @@
-"""What should an agent know about these tools before it has called one?
+"""The instructions for agents that ``setup`` writes.
 
-The server says how its tools work when a client connects. This is shorter, and stands where the
-agent decides whether to use them at all. The skill is read only when it is needed, so it says
+The server describes its tools when a client connects. These instructions are shorter, and are read
+when an agent decides whether to use the tools at all. The skill is read only on demand, so it says
 more: how to use the command, which works without the server.
 """
 

@@ -1,7 +1,7 @@
-"""Put a server's entry into a JSON configuration, and take it out again.
+"""Adds a server's entry to a JSON configuration, and removes it.
 
-The text is edited where it lies, in the style it has. It is not written anew from its content:
-comments, order, indentation and line ends belong to somebody else.
+The text is edited in place, in its own style. It is not parsed and rewritten, as that would change
+the user's comments, order, indentation and line endings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codebase_mcp.cli.setup.jsonc import Member, Node, parse, skip_on_line
 
 @dataclass(frozen=True, slots=True)
 class JsonEntry:
-    """A server under its name in a section; of several sections the first that the text has."""
+    """A server's entry in a section; of several sections, the first that the text has."""
 
     sections: tuple[KeyPath, ...]
     name: str
@@ -53,31 +53,31 @@ class JsonEntry:
         return None
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text holds nothing."""
+        """Whether the text has no content."""
         root = parse_or_blank(text)
         return root is None or text.strip() == "{}"
 
     def _section(self, root: Node) -> KeyPath:
         for section in self.sections[:-1]:
             node = _descend(root, section)
-            # A server may bear the name of a section; it has a type, a section has servers.
+            # A server may have the name of a section; a server has a type, a section does not.
             if node is not None and node.is_object and "type" not in node.value:
                 return section
         return self.sections[-1]
 
 
 def parse_or_blank(text: str) -> Node | None:
-    """The tree of a text that must be an object; None where there is nothing in it."""
+    """The tree of a text that must be an object; None if the text is blank."""
     if not text.strip(" \t\r\n\ufeff"):
         return None
     root = parse(text)
     if not root.is_object:
-        raise Refused("the file holds no JSON object", 1)
+        raise Refused("the file does not contain a JSON object", 1)
     return root
 
 
 def set_member(text: str, section: KeyPath, name: str, value: Any) -> Added:
-    """The text with a member at a path; what is missing on the way is made."""
+    """The text with a member at a path; missing objects on the path are created."""
     node, created = parse(text), []
     for depth, key in enumerate((*section, name)):
         if not node.is_object:
@@ -97,7 +97,7 @@ def set_member(text: str, section: KeyPath, name: str, value: Any) -> Added:
 
 
 def remove_member(text: str, section: KeyPath, name: str) -> str:
-    """The text without a member, however often it is there."""
+    """The text without a member, even if it occurs several times."""
     while True:
         node = _descend(parse(text), section)
         member = node.member(name) if node is not None else None
@@ -170,14 +170,14 @@ def _cut(text: str, node: Node, member: Member) -> str:
 
 
 def _indent_at(text: str, position: int) -> str | None:
-    """What stands before this place on its line, if that is only blanks and a line before it."""
+    """The indentation of a line up to a position; None if other text, or no line, precedes it."""
     line_start = text.rfind("\n", 0, position) + 1
     before = text[line_start:position]
     return before if line_start and not before.strip(" \t") else None
 
 
 def _unit(text: str) -> str:
-    """One step of indentation, as the text has it."""
+    """One level of indentation in the style of the text."""
     root = parse(text)
     found = _indent_at(text, root.members[0].start) if root.members else None
     return found if found and re.fullmatch(r"[ \t]+", found) else "  "

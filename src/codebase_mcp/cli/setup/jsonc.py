@@ -1,7 +1,4 @@
-"""Where does each member of this JSON text begin and end?
-
-JSON with what VS Code and Zed allow in theirs: comments and trailing commas.
-"""
+"""Parses JSON with comments and trailing commas, as VS Code and Zed use it, with text positions."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 
 from codebase_mcp.cli.setup.edit import refused_at
 
-# No client nests deeper, and Python's stack is not to be the limit.
+# No client nests deeper; without a limit, Python's recursion limit would be exceeded.
 MAX_DEPTH = 100
 
 _BLANK = re.compile(r"[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -22,7 +19,7 @@ _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|nu
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value with its place; ``members`` of an object, in order."""
+    """A value with its position, and the ``members`` of an object in order."""
 
     start: int
     end: int
@@ -35,13 +32,13 @@ class Node:
         return isinstance(self.value, dict)
 
     def member(self, key: str) -> Member | None:
-        """The member of this name that counts: of several the last."""
+        """The member of this name; of several, the last one."""
         return next((m for m in reversed(self.members) if m.key == key), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A key with its value; ``comma`` is where the comma after it stands."""
+    """A key with its value; ``comma`` is the position of the comma after it."""
 
     key: str
     start: int
@@ -53,18 +50,18 @@ def parse(text: str) -> Node:
     """The tree of a text.
 
     Raises:
-        Refused: it is no such text; the place is named.
+        Refused: the text is invalid; the message says where.
     """
     reader = _Reader(text)
     root = reader.value(reader.skip(0), 0)
     end = reader.skip(root.end)
     if end < len(text):
-        raise refused_at(text, end, "something follows the end of the JSON")
+        raise refused_at(text, end, "unexpected text after the end of the JSON value")
     return root
 
 
 def skip_on_line(text: str, position: int) -> int:
-    """Behind the blanks and comments that follow on the same line."""
+    """The position after the blanks and comments that follow on the same line."""
     while True:
         found = re.compile(r"[ \t]+|//[^\r\n]*|/\*[^\n]*?\*/").match(text, position)
         if found is None:
@@ -94,7 +91,7 @@ class _Reader:
                 return Node(position, end, value)
         scalar = _SCALAR.match(self._text, position)
         if scalar is None:
-            raise refused_at(self._text, position, "a value is missing or is not JSON")
+            raise refused_at(self._text, position, "a value is missing or invalid")
         return Node(position, scalar.end(), json.loads(scalar.group()))
 
     def _object(self, start: int, depth: int) -> Node:
@@ -122,7 +119,7 @@ class _Reader:
         return Node(start, position + 1, values)
 
     def _after(self, position: int, closing: str) -> tuple[int, int | None]:
-        """Where the next element or the end stands, and the comma before it."""
+        """The position of the next element or of the end, and of the comma before it."""
         position = self.skip(position)
         if self._text[position : position + 1] == ",":
             return self.skip(position + 1), position
@@ -137,4 +134,4 @@ class _Reader:
                 return json.loads(found.group()), found.end()
         except ValueError:
             pass
-        raise refused_at(self._text, position, "a text in double quotes is missing or broken")
+        raise refused_at(self._text, position, "a string in double quotes is missing or invalid")

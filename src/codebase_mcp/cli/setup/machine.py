@@ -1,4 +1,4 @@
-"""Where do programs keep their configuration on this machine?"""
+"""Where do programs store their configuration on this machine?"""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Machine:
     environment: Mapping[str, str]
 
     def folder(self, variable: str, *default: str) -> Path:
-        """What a variable names, else a folder below home."""
+        """The folder that a variable names, else one below the home directory."""
         given = self.environment.get(variable, "").strip()
         return Path(given) if given else self.home.joinpath(*default)
 
     @property
     def config(self) -> Path:
-        """Where programs that follow the XDG rules keep theirs, on every platform."""
+        """The configuration folder of programs that use XDG paths on every platform."""
         return self.folder("XDG_CONFIG_HOME", ".config")
 
     @property
     def applications(self) -> Path:
-        """Where desktop applications keep theirs."""
+        """The configuration folder of desktop applications."""
         match self.platform:
             case "darwin":
                 return self.home / "Library" / "Application Support"

@@ -1,4 +1,4 @@
-"""What would change in which file? Nothing is written here."""
+"""Plans the changes to each file; writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from codebase_mcp.cli.setup.toml_edit import TomlEntry
 
 @dataclass(frozen=True, slots=True)
 class SetupTarget:
-    """What the user asked for; ``launch`` or ``url`` say how the server is reached."""
+    """The requested setup; ``launch`` or ``url`` is how the server is started or reached."""
 
     scope: Scope
     root: Path
@@ -36,9 +36,9 @@ class SetupTarget:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file; contents are None where there is none.
+    """The change to one file; a content is None if the file does not exist.
 
-    ``receipt`` is what will be known about it afterwards, None where nothing has to be.
+    ``receipt`` is the file's receipt after the change, None if it needs none.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Change:
         return self.before != self.after
 
     def diff(self) -> list[str]:
-        """The change as lines, with one line around: what stands further off may be secret."""
+        """The change as a diff with one line of context, as more lines could contain secrets."""
         old, new = (
             (content or b"").decode("utf-8-sig").splitlines()
             for content in (self.before, self.after)
@@ -62,11 +62,11 @@ class Change:
 
 
 class Unfit(Exception):
-    """A file that cannot be changed, and why."""
+    """A file cannot be changed; the message says why."""
 
 
 class Planner:
-    """Collects what has to change, also where several clients read one file."""
+    """Collects the changes; several clients may share one file."""
 
     def __init__(self, target: SetupTarget, machine: Machine, receipts: Receipts) -> None:
         self._target = target
@@ -76,11 +76,11 @@ class Planner:
 
     @property
     def changes(self) -> list[Change]:
-        """A change for each file, needed or not."""
+        """One change per file, including files that are up to date."""
         return list(self._changes.values())
 
     def add(self, client: Client) -> None:
-        """Let a client know the server.
+        """Plan to add the server to a client.
 
         Raises:
             Unfit: one of its files cannot be changed.
@@ -107,7 +107,7 @@ class Planner:
             self._note(real, before, after, receipt)
 
     def remove(self, client: Client) -> None:
-        """Let a client forget the server.
+        """Plan to remove the server from a client.
 
         Raises:
             Unfit: one of its files cannot be changed.
@@ -116,17 +116,17 @@ class Planner:
             real, before, known = self._read(path)
             others = tuple(n for n in known.clients if n != client.name) if known else ()
             if known is not None and others and before is not None:
-                note = f"stays as it is for {', '.join(others)}"
+                note = f"kept, as {', '.join(others)} still uses it"
                 self._note(real, before, before, replace(known, clients=others), note)
             elif before is not None:
                 self._note(real, before, self._without(path, before, edit, known), None)
 
     def edits(self, client: Client) -> Iterator[tuple[Path, Edit]]:
-        """The files of a client, its configuration first, and how each is changed."""
+        """The files of a client, its configuration first, with the edit for each."""
         target = self._target
         config = client.config_file(target.scope, self._machine, target.root)
         if config is None:
-            raise Unfit(f"{client.title} has no configuration for a project; use --scope user")
+            raise Unfit(f"{client.title} has no project configuration; use --scope user")
         yield config, entry_edit(client, target)
         rules = client.rules_file(target.scope, self._machine, target.root)
         if rules is not None and target.with_rules:
@@ -139,7 +139,7 @@ class Planner:
     def _without(
         self, path: Path, before: bytes, edit: Edit, known: Receipt | None
     ) -> bytes | None:
-        """A file's content without our part; None where the file goes."""
+        """A file's content without our part; None if the file is to be deleted."""
         text = _decoded(path, before)
         try:
             there = edit.find(text)
@@ -153,17 +153,17 @@ class Planner:
             is_bare = edit.is_bare(after)
         except Refused as refusal:
             raise Unfit(f"{path}: {refusal}") from None
-        # Without a receipt nobody knows who made the file; with our block alone it was for us.
+        # Without a receipt it is unknown who created the file; one with only our block was ours.
         was_made_for_us = not known.was_there if known else isinstance(edit, Block)
         return None if is_bare and was_made_for_us else after.encode()
 
     def _check_owner(self, there: Any, known: Receipt | None, way: str) -> None:
         is_entry = isinstance(there, Mapping)
         if is_entry and known is None and not self._target.force and not is_ours(there):
-            raise Refused(f"{self._target.name} is the name of another server there; {way}")
+            raise Refused(f"another server is named {self._target.name}; {way}")
 
     def _read(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
-        """Where a file really lies, what it holds (None: it is not there), what we know of it."""
+        """A file's resolved path, its content (None if it does not exist) and its receipt."""
         real = _resolved(path, self._target)
         planned = self._changes.get(real)
         if planned is not None:
@@ -186,12 +186,12 @@ class Planner:
 
 
 def entry_edit(client: Client, target: SetupTarget) -> Edit:
-    """How a client's configuration is changed."""
+    """The edit of a client's configuration."""
     value = client.local(target.launch)
     if target.url is not None:
         if client.remote is None:
             raise Unfit(
-                f"{client.title} takes no address from its file; add {target.url} there itself"
+                f"{client.title} cannot read a URL from its file; add {target.url} in its settings"
             )
         value = client.remote(target.url)
     if client.is_toml:
@@ -200,7 +200,7 @@ def entry_edit(client: Client, target: SetupTarget) -> Edit:
 
 
 def is_ours(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry starts this program; one with an address cannot be told from others."""
+    """Whether an entry starts this program; an entry with a URL cannot be recognized."""
     command, args = entry.get("command"), entry.get("args")
     words = [*(command if isinstance(command, list) else [command])]
     words += args if isinstance(args, list) else []
@@ -213,10 +213,10 @@ def _resolved(path: Path, target: SetupTarget) -> Path:
         real = path.resolve()
         root = target.root.resolve()
     except (OSError, RuntimeError) as error:
-        raise Unfit(f"{path} leads nowhere ({error})") from None
-    # A repository is somebody else's: its links must not let it write elsewhere.
+        raise Unfit(f"{path} cannot be resolved ({error})") from None
+    # A repository is untrusted: its links must not redirect writes to other places.
     if target.scope == "project" and not real.is_relative_to(root):
-        raise Unfit(f"{path} leads out of the project, to {real}")
+        raise Unfit(f"{path} links to {real}, outside the project")
     return real
 
 
@@ -239,4 +239,4 @@ def _decoded(path: Path, content: bytes | None) -> str:
         return (content or b"").decode()
     except UnicodeDecodeError as error:
         line = (content or b"").count(b"\n", 0, error.start) + 1
-        raise Unfit(f"{path}: line {line}: it is not UTF-8") from None
+        raise Unfit(f"{path}: line {line}: the file is not UTF-8") from None

@@ -1,9 +1,8 @@
-"""What did we change, and how was it before?
+"""What did ``setup`` change, and what was there before?
 
-A receipt for each file lies in our own data folder: with it, a file that nobody has changed since
-is given back byte for byte, a file that was not there goes, and tables made around our entry go as
-well. Without it only our part is taken out. Beside it lies a copy of the file as it was before the
-last change.
+The data folder has a receipt for each changed file. With it, a file that was not changed since is
+restored byte for byte, a created file is deleted, and sections created for our entry are removed.
+Without it, only our entry is removed. It comes with a backup of the file before the last change.
 """
 
 from __future__ import annotations
@@ -21,10 +20,11 @@ from codebase_mcp.cli.setup.edit import KeyPath
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is known about one file.
+    """The state of one file before it was changed.
 
-    ``clients`` use what we wrote. ``was_there`` and ``folders`` tell what was made for it.
-    ``written`` is the hash of what we left, ``is_exact`` says that the original is kept.
+    ``clients`` are those that use the file. ``was_there`` says that it existed, ``folders`` and
+    ``created`` are the folders and sections that were created. ``written`` is the hash of the
+    content that we wrote. ``is_exact`` says that the original content is stored.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Receipts:
         self._folder = folder
 
     def of(self, path: Path) -> Receipt | None:
-        """The receipt for a file, if we changed it."""
+        """The receipt for a file; None if it was not changed."""
         try:
             kept = json.loads((self._place(path) / "receipt.json").read_text("utf-8"))
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class Receipts:
         return Receipt(**kept, clients=clients, folders=folders, created=created)
 
     def original(self, receipt: Receipt, now: bytes) -> tuple[bytes | None] | None:
-        """What the file held before us (nothing: it was not there), if it is as we left it."""
+        """The original content (None if there was no file), if the file is as we left it."""
         if not receipt.is_exact or receipt.written != fingerprint(now):
             return None
         if not receipt.was_there:
@@ -61,7 +61,7 @@ class Receipts:
         return ((self._place(Path(receipt.path)) / "original").read_bytes(),)
 
     def keep(self, receipt: Receipt, before: bytes | None) -> Path | None:
-        """Write down a change before it is made; where the copy of the file lies."""
+        """Store the receipt of a change before it is made; returns the path of the backup."""
         place = self._place(Path(receipt.path))
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if receipt.is_exact and before is not None and not (place / "original").exists():
@@ -75,14 +75,14 @@ class Receipts:
         return place / "before"
 
     def put_back(self, path: Path, known: Receipt | None) -> None:
-        """Know of a file what was known before a change that failed."""
+        """Restore the receipt of a file after a change that failed."""
         if known is None:
             self.forget(path)
         else:
             self.keep(known, None)
 
     def forget(self, path: Path) -> None:
-        """The file is as if we had never been there."""
+        """Delete the receipt of a file."""
         shutil.rmtree(self._place(path), ignore_errors=True)
 
     def _place(self, path: Path) -> Path:
@@ -98,9 +98,10 @@ def next_receipt(
     *,
     had_ours: bool,
 ) -> Receipt:
-    """The receipt for a change to a file that may have been changed by us before.
+    """The receipt for a change to a file, based on the receipt of earlier changes.
 
-    ``had_ours`` says that our part stands in it already: taking it out must not bring it back.
+    ``had_ours`` says that the file already contained our part, so this content is no original to
+    restore.
     """
     if known is None:
         was_there = before is not None
@@ -120,9 +121,9 @@ def fingerprint(content: bytes) -> str:
 
 
 def write_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Put content in a file's place at once: who reads it sees the old or the new.
+    """Replace a file atomically: readers see the old content or the new one.
 
-    A file that is there keeps its owner and permissions; ``mode`` is for a new one.
+    An existing file keeps its owner and permissions; ``mode`` is for a new one.
     """
     owner = None
     if path.exists():

@@ -1,7 +1,7 @@
-"""Put a server's table into a TOML configuration, and take it out again.
+"""Adds a server's table to a TOML configuration, and removes it.
 
-By text, checked by parsing: a library that writes TOML counts the comments before the next table
-to ours, and would take them along.
+The text is edited directly, and the result is checked by parsing it. Libraries that write TOML
+assign the comments before the next table to ours, and would delete them with it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class TomlEntry:
             new = append_block(text, self.block())
         if _parse_or_none(new) != wanted:
             raise Refused(
-                f"{self.section} is written in a way that leaves no place for a table; add this"
-                f" by hand:\n{self.block()}"
+                f"a table cannot be added to {self.section} as it is written; add this manually:"
+                f"\n{self.block()}"
             )
         return Added(new)
 
     def remove(self, text: str, created: Sequence[KeyPath]) -> str:
         """The text without our table."""
-        del created  # a table of ours makes none around it
+        del created  # a table needs no section around it
         content = _parse(text)
         if self.find(text) is None:
             return text
@@ -66,9 +66,7 @@ class TomlEntry:
         wanted = copy.deepcopy(content)
         del wanted[self.section][self.name]
         if _full(_parse_or_none(new)) != _full(wanted):
-            raise Refused(
-                f"{self.section}.{self.name} is not a table of its own; remove it by hand"
-            )
+            raise Refused(f"{self.section}.{self.name} is not a separate table; remove it manually")
         return new
 
     def find(self, text: str) -> Any:
@@ -77,7 +75,7 @@ class TomlEntry:
         return section.get(self.name) if isinstance(section, dict) else None
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text holds nothing."""
+        """Whether the text has no content."""
         return not text.strip()
 
     def block(self) -> str:
@@ -92,7 +90,7 @@ class TomlEntry:
         return text
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Where our table and those below it stand, up to their last line with something."""
+        """The ranges of our table and its subtables, each up to its last line with content."""
         spans: list[tuple[int, int]] = []
         is_ours = False
         for start, end in _statements(text):
@@ -106,7 +104,7 @@ class TomlEntry:
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """Where each header and each assignment of a valid text begins and ends."""
+    """The range of each header and each assignment in a valid text."""
     position = 0
     while position < len(text):
         if blank := _BLANK.match(text, position):
@@ -141,7 +139,7 @@ def _parse(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise Refused(f"it is not TOML: {error}") from None
+        raise Refused(f"the file is not valid TOML: {error}") from None
 
 
 def _parse_or_none(text: str) -> dict[str, Any] | None:
@@ -152,7 +150,7 @@ def _parse_or_none(text: str) -> dict[str, Any] | None:
 
 
 def _full(content: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Without tables in which nothing is: whether they are written down makes no difference."""
+    """The content without empty tables, as these make no difference."""
     return None if content is None else {k: v for k, v in content.items() if v != {}}
 
 
@@ -161,5 +159,5 @@ def _shown(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {_shown(v)}" for key, v in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_shown(v) for v in value) + "]"
-    # JSON's escapes are TOML's; only DEL, which JSON leaves as it is, must not stand in TOML.
+    # JSON's escapes are valid in TOML; only DEL must be escaped in TOML, and JSON does not do it.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

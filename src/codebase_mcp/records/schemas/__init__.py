@@ -1,8 +1,8 @@
-"""Schemas of the user's own: is this one that we accept, does this value fit it, what changed?
+"""Validates user-defined JSON Schemas and the values described by them, and compares versions.
 
-Our own, and not the library that checks the arguments of tools: that one recurses without end,
-compares lists item by item, runs regular expressions that never end and fetches what a schema
-refers to. Here every check is bounded, and nothing is fetched.
+The library that checks tool arguments is not safe for untrusted schemas: its recursion is
+unlimited, it compares lists item by item, its regular expressions may never finish, and it fetches
+external references. Here every check is bounded, and nothing is fetched.
 """
 
 from __future__ import annotations

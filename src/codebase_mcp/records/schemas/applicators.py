@@ -1,4 +1,4 @@
-"""What does a keyword that has schemas inside ask of a value?"""
+"""The rules of keywords with subschemas: ``properties``, ``anyOf``, ``items``, and so on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _one_of(node: Node, _: Any) -> Rule:
         problems = [list(islice(inner.check(value, place, run), _PROBLEMS)) for inner in nodes]
         fitting = problems.count([])
         if fitting > 1:
-            yield Problem(place, f"must fit exactly one of the alternatives, fits {fitting}")
+            yield Problem(place, f"must match exactly one alternative, matches {fitting}")
         elif not fitting:
             yield from _nearest(place, problems)
 
@@ -57,11 +57,11 @@ def _one_of(node: Node, _: Any) -> Rule:
 
 
 def _nearest(place: Place, problems: Sequence[list[Problem]]) -> Iterable[Problem]:
-    """What is wrong with the alternatives: of the only one of the value's type, if there is one."""
+    """The problems of the only alternative for the value's type, else one problem for all."""
     near = [some for some in problems if not any(p.of_type and p.place is place for p in some)]
     if len(near) == 1:
         return near[0]
-    return [Problem(place, f"fits none of the {len(problems)} alternatives")]
+    return [Problem(place, f"matches none of the {len(problems)} alternatives")]
 
 
 def _not(node: Node, _: Any) -> Rule:
@@ -69,7 +69,7 @@ def _not(node: Node, _: Any) -> Rule:
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
         if inner.fits(value, run):
-            yield Problem(place, "must not fit what the schema excludes")
+            yield Problem(place, 'must not match the schema under "not"')
 
     return rule
 
@@ -86,7 +86,7 @@ def _if(node: Node, _: Any) -> Rule:
 
 
 def _items(node: Node, _: Any) -> Rule:
-    """The schema of all items but those that have schemas of their own."""
+    """The schema of all items without a schema of their own in ``prefixItems``."""
     rest, first = node.one["items"], len(node.many.get("prefixItems", ()))
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
@@ -139,11 +139,11 @@ def _contains(node: Node, _: Any) -> Rule:
         count = sum(inner.fits(item, run) for item in value)
         if count < least:
             yield Problem(
-                place, f"must have {display_value(least)} or more items that fit, got {count}"
+                place, f"must have at least {display_value(least)} matching items, got {count}"
             )
         if most is not None and count > most:
             yield Problem(
-                place, f"must have at most {display_value(most)} items that fit, got {count}"
+                place, f"must have at most {display_value(most)} matching items, got {count}"
             )
 
     return rule
@@ -226,7 +226,7 @@ def _dependent_schemas(node: Node, _: Any) -> Rule:
 
 
 def _dependencies(node: Node, wanted: Mapping[str, Any]) -> Rule:
-    """Draft 7's: lists of names and schemas under one keyword."""
+    """Draft 7's keyword for both: lists of required names, and schemas."""
     names, nodes = required_beside(wanted), node.named["dependencies"]
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
@@ -267,7 +267,7 @@ def _unevaluated_items(node: Node, _: Any) -> Rule:
 
 
 def _seen_fields(node: Node, value: dict[str, Any], run: Run) -> set[str]:
-    """The fields that other keywords look at, here or in what applies to the same value."""
+    """The fields that other keywords evaluate, in this schema or in others for the same value."""
     run.spend(1 + len(value))
     if "additionalProperties" in node.one:
         return set(value)
@@ -283,7 +283,7 @@ def _seen_fields(node: Node, value: dict[str, Any], run: Run) -> set[str]:
 
 
 def _seen_items(node: Node, value: list[Any], run: Run) -> set[int]:
-    """The positions that other keywords look at, here or in what applies to the same value."""
+    """The items that other keywords evaluate, in this schema or in others for the same value."""
     run.spend(1 + len(value))
     if "items" in node.one:
         return set(range(len(value)))
@@ -298,16 +298,16 @@ def _seen_items(node: Node, value: list[Any], run: Run) -> set[int]:
 
 
 def _applied(node: Node, value: Any, run: Run) -> Iterator[Node]:
-    """The schemas that speak about the same value and that it fits."""
+    """The schemas that apply to the same value and that it matches."""
     yield from node.refs.values()
     yield from node.many.get("allOf", ())
     for keyword in ("anyOf", "oneOf"):
         yield from (inner for inner in node.many.get(keyword, ()) if inner.fits(value, run))
     if "if" in node.one:
-        is_so = node.one["if"].fits(value, run)
-        if is_so:
+        holds = node.one["if"].fits(value, run)
+        if holds:
             yield node.one["if"]
-        if (branch := node.one.get("then" if is_so else "else")) is not None:
+        if (branch := node.one.get("then" if holds else "else")) is not None:
             yield branch
     for name, inner in node.named.get("dependentSchemas", {}).items():
         run.spend(1)

@@ -1,4 +1,4 @@
-"""What does a keyword that has no schemas inside ask of a value?"""
+"""The rules of keywords without subschemas: ``type``, ``enum``, limits, ``pattern``, and so on."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _limit(
     fits: Callable[[Any, Any], bool],
     words: str,
 ) -> Maker:
-    """A keyword that bounds what can be measured of a value."""
+    """A keyword that limits a measure of a value, such as its length."""
 
     def make(_: Node, bound: float) -> Rule:
         def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
@@ -123,7 +123,7 @@ def _multiple_of(_: Node, divisor: float) -> Rule:
 
 
 def _as_written(number: float) -> Fraction:
-    """A number as its digits say: 0.3 is three times 0.1."""
+    """A number as its decimal digits say, so that 0.3 is exactly three times 0.1."""
     return Fraction(number if isinstance(number, int) else repr(number))
 
 
@@ -162,7 +162,7 @@ def _required(_: Node, names: Sequence[str]) -> Rule:
 
 
 def required_beside(wanted: Mapping[str, Any]) -> Rule:
-    """Which fields must be there where another one is; schemas among the wanted are passed over."""
+    """Which fields are required if another one is present; schemas in ``wanted`` are ignored."""
     lists = {name: names for name, names in wanted.items() if isinstance(names, list)}
 
     def rule(value: Any, place: Place, run: Run) -> Iterator[Problem]:
@@ -175,7 +175,7 @@ def required_beside(wanted: Mapping[str, Any]) -> Rule:
                 for needed in names:
                     if needed not in value:
                         yield Problem(
-                            (place, needed), f"is required where {display_value(name)} is given"
+                            (place, needed), f"is required if {display_value(name)} is present"
                         )
 
     return rule
@@ -187,16 +187,16 @@ ASSERTIONS: Mapping[str, Maker] = {
     "const": _const,
     "minimum": _limit(_is_number, _itself, operator.ge, "must be at least {}, got {}"),
     "maximum": _limit(_is_number, _itself, operator.le, "must be at most {}, got {}"),
-    "exclusiveMinimum": _limit(_is_number, _itself, operator.gt, "must be more than {}, got {}"),
+    "exclusiveMinimum": _limit(_is_number, _itself, operator.gt, "must be greater than {}, got {}"),
     "exclusiveMaximum": _limit(_is_number, _itself, operator.lt, "must be less than {}, got {}"),
     "multipleOf": _multiple_of,
-    "minLength": _limit(_is_text, len, operator.ge, "must have {} or more characters, got {}"),
+    "minLength": _limit(_is_text, len, operator.ge, "must have at least {} characters, got {}"),
     "maxLength": _limit(_is_text, len, operator.le, "must have at most {} characters, got {}"),
     "pattern": _pattern,
-    "minItems": _limit(_is_list, len, operator.ge, "must have {} or more items, got {}"),
+    "minItems": _limit(_is_list, len, operator.ge, "must have at least {} items, got {}"),
     "maxItems": _limit(_is_list, len, operator.le, "must have at most {} items, got {}"),
     "uniqueItems": _unique_items,
-    "minProperties": _limit(_is_object, len, operator.ge, "must have {} or more fields, got {}"),
+    "minProperties": _limit(_is_object, len, operator.ge, "must have at least {} fields, got {}"),
     "maxProperties": _limit(_is_object, len, operator.le, "must have at most {} fields, got {}"),
     "required": _required,
 }

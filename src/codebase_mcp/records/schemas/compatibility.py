@@ -1,9 +1,9 @@
-"""What does a new version of a schema change, and may data that fitted the old one not fit it?
+"""What does a new version of a schema change, and is it backward compatible?
 
-A change is breaking unless it is known to let everything through that came through before. Adding
-an optional field counts as harmless, although data may hold such a field already where the old
-schema allowed unknown ones. Where looser rules may refuse more (``not``, ``if``, ``oneOf``), and in
-whatever is referred to from there, every change is breaking.
+A change is breaking unless all data that was valid before is known to stay valid. Adding an
+optional field counts as compatible, although data may already contain such a field if the old
+schema allowed unknown fields. Inside ``not``, ``if`` and ``oneOf``, and in schemas referred to from
+there, a looser rule can reject more; every change there is breaking.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def changes_between(old: Schema, new: Schema) -> list[Change]:
     comparison = _Comparison(inverted, _has_unevaluated(new.root))
     comparison.compare(old.root, new.root)
     if not comparison.changes and key_of(old.root.schema) != key_of(new.root.schema):
-        comparison.note("", "the same rules, written otherwise", breaking=False)
+        comparison.note("", "the same rules, written differently", breaking=False)
     return comparison.changes
 
 
 def _nodes(start: Node) -> Iterator[Node]:
-    """A schema and all schemas inside."""
+    """A schema and all its subschemas."""
     waiting = [start]
     while waiting:
         node = waiting.pop()
@@ -58,7 +58,7 @@ def _nodes(start: Node) -> Iterator[Node]:
 
 
 def _has_unevaluated(root: Node) -> bool:
-    """Whether somewhere it counts which fields and items other keywords have looked at."""
+    """Whether any subschema depends on which fields and items other keywords evaluate."""
     return any(
         not node.one.keys().isdisjoint(("unevaluatedProperties", "unevaluatedItems"))
         for node in _nodes(root)
@@ -66,7 +66,7 @@ def _has_unevaluated(root: Node) -> bool:
 
 
 def _inverted(root: Node) -> frozenset[str]:
-    """The places of schemas that, if looser, may let less through; those that they refer to too."""
+    """The places of schemas that can reject more if they are looser, with their references."""
     waiting: list[Node] = []
     for node in _nodes(root):
         waiting += [node.one[keyword] for keyword in ("not", "if") if keyword in node.one]
@@ -114,20 +114,21 @@ class _Comparison:
                     _RULES.get(keyword, _unknown)(self, old, new, keyword)
 
     def compare_or_any(self, old: Node | None, new: Node | None, path: str) -> None:
-        """The same where a schema that is missing lets everything through."""
+        """The same for schemas that may be missing; a missing schema allows everything."""
         if old is not None and new is not None:
             self.compare(old, new)
         elif old is not None:
-            # what it looked at counts as looked at no more
+            # what it evaluated is now unevaluated
             self.note(path, "removed", breaking=self.has_unevaluated)
         elif new is not None:
             is_empty = not (_keywords(new).keys() - ANNOTATIONS) and new.schema is not False
             self.note(path, "added", breaking=not is_empty)
 
     def _compare_strictly(self, old: Node, new: Node) -> None:
-        only_words = key_of(_bare(old)) == key_of(_bare(new))
-        change = "annotations changed" if only_words else "changed where looser may refuse more"
-        self.note(new.pointer, change, breaking=not only_words)
+        is_annotation = key_of(_bare(old)) == key_of(_bare(new))
+        inverted = "changed in a schema used by not, if, oneOf or maxContains"
+        change = "annotations changed" if is_annotation else inverted
+        self.note(new.pointer, change, breaking=not is_annotation)
 
 
 _Rule = Callable[[_Comparison, Node, Node, str], None]
@@ -138,7 +139,7 @@ def _keywords(node: Node) -> Mapping[str, Any]:
 
 
 def _bare(node: Node) -> Any:
-    """A schema without annotations, also those of the schemas inside."""
+    """A schema without annotations, including those of its subschemas."""
     if not isinstance(node.schema, Mapping):
         return node.schema
     bare = {name: value for name, value in node.schema.items() if name not in ANNOTATIONS}
@@ -194,7 +195,7 @@ def _listed(value: Any) -> str:
 
 
 def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The only values that ``enum`` and ``const`` allow, by their keys; None for any."""
+    """The only values that ``enum`` and ``const`` allow, by key; None if any value is allowed."""
     lists = [schema["enum"]] if "enum" in schema else []
     lists += [[schema["const"]]] if "const" in schema else []
     if not lists:
@@ -204,7 +205,7 @@ def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _values(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """Of ``enum`` and ``const`` together; noted once where both differ."""
+    """Compare ``enum`` and ``const`` together; one change is noted if both differ."""
     before, after = _allowed(_keywords(old)), _allowed(_keywords(new))
     path = pointer(new.pointer, keyword)
     if keyword == "const" and _differ(old, new, "enum"):
@@ -265,7 +266,7 @@ def _multiple_of(comparison: _Comparison, old: Node, new: Node, keyword: str) ->
 def _unique_items(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
     is_unique = _keywords(new).get(keyword, False)
     was_unique = _keywords(old).get(keyword, False)
-    words = "items must differ" if is_unique else "items may be the same"
+    words = "items must be unique" if is_unique else "items no longer have to be unique"
     breaking = is_unique and not was_unique
     comparison.note(pointer(new.pointer, keyword), words, breaking=breaking)
 
@@ -303,7 +304,7 @@ def _path_of(node: Node, name: str) -> str:
 
 
 def _required_beside(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """Lists of names by the field beside which they are required; schemas are passed over."""
+    """Lists of fields that are required if a field is present; schemas are ignored."""
     before, after = _keywords(old).get(keyword, {}), _keywords(new).get(keyword, {})
     for trigger in dict.fromkeys([*before, *after]):
         was, is_now = before.get(trigger, []), after.get(trigger, [])
@@ -311,13 +312,14 @@ def _required_beside(comparison: _Comparison, old: Node, new: Node, keyword: str
         if isinstance(was, list) and isinstance(is_now, list):
             for name in _missing(is_now, was):
                 words = (
-                    f"field {display_value(name)} is now required beside {display_value(trigger)}"
+                    f"field {display_value(name)} is now required if {display_value(trigger)}"
+                    " is present"
                 )
                 comparison.note(path, words, breaking=True)
             for name in _missing(was, is_now):
                 words = (
-                    f"field {display_value(name)} is no longer required beside"
-                    f" {display_value(trigger)}"
+                    f"field {display_value(name)} is no longer required if"
+                    f" {display_value(trigger)} is present"
                 )
                 comparison.note(path, words, breaking=False)
         elif trigger in before and trigger in after and list in (type(was), type(is_now)):
@@ -354,12 +356,12 @@ def _pattern_properties(comparison: _Comparison, old: Node, new: Node, keyword: 
             change = "removed" if name in before else "added"
             path = pointer(new.pointer, keyword, name)
             comparison.note(
-                path, f"fields by the pattern {display_value(name)} {change}", breaking=True
+                path, f"pattern {display_value(name)} for fields {change}", breaking=True
             )
 
 
 def _contains(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """Even if anything will do, something must be there."""
+    """Adding it is breaking: even if any item matches, the array must not be empty."""
     if keyword in old.one:
         _one(comparison, old, new, keyword)
     else:
@@ -379,7 +381,7 @@ def _dependencies(comparison: _Comparison, old: Node, new: Node, keyword: str) -
 
 
 def _definitions(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """Whatever is referred to is there, so a definition comes and goes as it likes."""
+    """References are always resolved, so adding or removing a definition is compatible."""
     before, after = old.named.get(keyword, {}), new.named.get(keyword, {})
     for name in dict.fromkeys([*before, *after]):
         if name in before and name in after:
@@ -391,7 +393,7 @@ def _definitions(comparison: _Comparison, old: Node, new: Node, keyword: str) ->
 
 
 def _one(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """A schema that lets everything through where it is missing."""
+    """A keyword with one schema, which allows everything if it is missing."""
     if keyword in old.many or keyword in new.many:
         _in_turn(comparison, old, new, keyword)
     else:
@@ -400,7 +402,7 @@ def _one(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
 
 
 def _in_turn(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """A list of schemas, one with the other; ``anyOf`` may become longer."""
+    """A list of schemas, compared pairwise; ``anyOf`` may become longer."""
     before, after = old.many.get(keyword, []), new.many.get(keyword, [])
     may_grow = keyword == "anyOf" and before
     if len(before) == len(after) or (may_grow and len(after) > len(before)):
@@ -413,7 +415,7 @@ def _in_turn(comparison: _Comparison, old: Node, new: Node, keyword: str) -> Non
 
 
 def _strictly(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """A keyword whose schemas, if looser, may refuse more."""
+    """A keyword whose schemas can reject more if they are looser."""
     before, after = old.one.get(keyword), new.one.get(keyword)
     if before is not None and after is not None:
         comparison.compare(before, after)

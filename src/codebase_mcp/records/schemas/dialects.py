@@ -1,4 +1,4 @@
-"""Which versions of JSON Schema do we speak, and what is a schema in them?"""
+"""The supported versions of JSON Schema, and their meta-schemas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DRAFT_2020_12 = Dialect(
     is_draft_7=False,
 )
 
-# People write the identifiers with either scheme, with and without the empty fragment.
+# Identifiers are written with either scheme, with and without the empty fragment.
 _BY_URI = {
     f"{scheme}://{dialect.uri.partition('://')[2].rstrip('#')}": dialect
     for dialect in (DRAFT_7, DRAFT_2020_12)
@@ -52,18 +52,18 @@ _VOCABULARIES = (
 
 
 def dialect_of(uri: object) -> Dialect | None:
-    """The version that ``$schema`` names, if it is one of ours."""
+    """The version that ``$schema`` names, if it is supported."""
     return _BY_URI.get(uri.removesuffix("#")) if isinstance(uri, str) else None
 
 
 @cache
 def meta_schema(dialect: Dialect) -> Mapping[str, Any]:
-    """The schema of schemas, in one document."""
+    """The meta-schema, in one document."""
     return _of_draft_7() if dialect.is_draft_7 else _of_2020_12()
 
 
 def _of_draft_7() -> dict[str, Any]:
-    """The official one, and ``$defs``, which many write where Draft 7 says ``definitions``."""
+    """The official one plus ``$defs``, which is often used in place of ``definitions``."""
     from jsonschema import Draft7Validator  # noqa: PLC0415 - not for the handshake
 
     official = Draft7Validator.META_SCHEMA

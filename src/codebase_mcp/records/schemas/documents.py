@@ -1,7 +1,8 @@
 """Compiles an untrusted JSON Schema for the validation of entities.
 
-Accepted is what describes an object in Draft 7 or Draft 2020-12, refers to nothing outside itself,
-and ends: no circle of schemas about one value, no fan of references that doubles at every step.
+A schema is accepted if it describes an object in Draft 7 or Draft 2020-12, has no external
+references, and is bounded: no schema refers to itself for the same value, and the number of
+schemas for one value is limited, since references can double it at every step.
 """
 
 from __future__ import annotations
@@ -31,41 +32,41 @@ from codebase_mcp.records.schemas.patterns import PatternError, compile_pattern
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 32
 
-# Schemas that apply to one value at once, and how far one leads to the next.
+# How many schemas may apply to one value, and how long a chain of references may be.
 MAX_ON_ONE_VALUE = 10_000
 MAX_CHAIN = 64
 
 MAX_PATTERN_COST = 50_000
 
-# A second or so.
+# About a second.
 MAX_STEPS = 1_000_000
 
 MAX_PROBLEMS = 20
 
-# Python refuses to write longer numbers.
+# Python refuses to convert longer integers to text.
 _MAX_BITS = 14_000
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema that entities can be held against."""
+    """A compiled schema that entities are validated against."""
 
     root: Node
 
     def problems(self, value: Any) -> list[Problem]:
-        """What is wrong with a value: nothing, or the first twenty problems."""
+        """The first problems of a value, `MAX_PROBLEMS` at most; none if it is valid."""
         try:
             return list(islice(self.root.check(value, None, Run(MAX_STEPS)), MAX_PROBLEMS))
         except (TooCostly, RecursionError):
-            steps = f"more than {MAX_STEPS:,} steps"
-            return [Problem(None, f"cannot be checked: with this schema that takes {steps}")]
+            limit = f"with this schema it takes more than {MAX_STEPS:,} steps"
+            return [Problem(None, f"is too expensive to validate: {limit}")]
 
 
 def accept_schema(document: Mapping[str, Any], field: str = "schema") -> Schema:
-    """Make a schema ready.
+    """Compile a schema.
 
     Raises:
-        InvalidInput: naming ``field`` and, under ``path``, the place in the schema.
+        InvalidInput: the schema is not accepted; names ``field`` and the ``path`` in the schema.
     """
     require_size(field, "Schema", document, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH)
     dialect = DRAFT_7
@@ -73,8 +74,7 @@ def accept_schema(document: Mapping[str, Any], field: str = "schema") -> Schema:
         named = dialect_of(document["$schema"])
         if named is None:
             message = (
-                f"Schema names a version that is not supported:"
-                f" {display_value(document['$schema'])}"
+                f"Schema has an unsupported $schema version: {display_value(document['$schema'])}"
             )
             raise _refused(field, "/$schema", message, f"{DRAFT_7.uri} or {DRAFT_2020_12.uri}")
         dialect = named
@@ -90,22 +90,22 @@ def accept_schema(document: Mapping[str, Any], field: str = "schema") -> Schema:
     root = _Builder(dialect, document, field).finish()
     _require_end(root, field)
     if not _describes_object(root):
-        message = 'Schema must describe an object: its root needs "type": "object"'
+        message = 'Schema must describe an object: add "type": "object" at its root'
         raise _refused(field, "", message, "an object schema")
     return Schema(root)
 
 
 @lru_cache(maxsize=128)
 def stored_schema(text: str) -> Schema:
-    """A schema as it was stored, ready; the same texts come again and again."""
+    """Compile a stored schema; cached, as the same schemas are used repeatedly."""
     return accept_schema(json.loads(text))
 
 
 def require_size(field: str, label: str, value: Any, max_bytes: int, max_depth: int) -> None:
-    """Refuse what is too long as JSON, or nests too deeply.
+    """Check that a value is not too long as JSON, and not nested too deeply.
 
     Raises:
-        InvalidInput: saying how large it may be.
+        InvalidInput: it is; the message names the limit.
     """
     size = 0
     for part, depth in _walk(value):
@@ -122,7 +122,7 @@ def require_size(field: str, label: str, value: Any, max_bytes: int, max_depth: 
 
 
 def _walk(value: Any) -> Iterator[tuple[Any, int]]:
-    """Every part of a value with how deep it lies: a list of texts has two levels."""
+    """Every part of a value with its depth: a list of texts has depth 1."""
     waiting: list[tuple[Any, int]] = [(value, 0)]
     while waiting:
         part, above = waiting.pop()
@@ -134,9 +134,9 @@ def _walk(value: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _bytes_of(part: Any) -> int:
-    """The length of a part as JSON, what lies inside aside.
+    """The length of a part as JSON, without the parts inside it.
 
-    Numbers count as PostgreSQL writes them: 1e300 is three hundred digits there.
+    Numbers count as PostgreSQL writes them: 1e300 has 301 digits there.
     """
     if isinstance(part, dict | list):
         commas_and_colons = len(part) * (2 if isinstance(part, dict) else 1) - 1
@@ -147,12 +147,12 @@ def _bytes_of(part: Any) -> int:
 
 
 def as_details(problems: Sequence[Problem]) -> list[dict[str, str]]:
-    """Problems as errors show them."""
+    """Problems in the form of error details."""
     return [{"path": problem.path, "message": problem.message} for problem in problems]
 
 
 def and_more(problems: Sequence[Problem]) -> str:
-    """What to say after the first problem."""
+    """The number of further problems, to follow the first one in a message."""
     rest = len(problems) - 1
     return (
         f" (and {rest}{' or more' if len(problems) == MAX_PROBLEMS else ''} more)" if rest else ""
@@ -173,7 +173,7 @@ def _refused(
 
 
 class _Builder:
-    """Makes nodes of a document whose shape is that of a schema."""
+    """Builds the nodes of a document that is valid by its meta-schema."""
 
     def __init__(self, dialect: Dialect, document: Mapping[str, Any], field: str) -> None:
         self._dialect = dialect
@@ -185,7 +185,7 @@ class _Builder:
         self._id = urldefrag(document.get("$id", "")).url
 
     def finish(self) -> Node:
-        """The root, with everything in place.
+        """The root node, with all references resolved.
 
         Raises:
             InvalidInput: a reference cannot be resolved locally, or a pattern is invalid.
@@ -221,20 +221,20 @@ class _Builder:
         return node
 
     def _name(self, node: Node) -> None:
-        """Note the anchors; an identifier of its own would make a part a document of its own."""
+        """Register the anchors; refuse an inner ``$id``, as it would start another document."""
         schema = _keywords(node)
         names = [schema[k] for k in ("$anchor", "$dynamicAnchor") if k in schema]
         if self._dialect.is_draft_7:
             own = schema.get("$id", "")
             names = [own[1:]] if own.startswith("#") and own != "#" else []
         if node.pointer and (("$id" in schema and not names) or "$schema" in schema):
-            message = f"Schema has an $id or $schema inside, at {node.pointer}"
-            hint = "Leave it out and refer to the part by its place: #/definitions/NAME."
+            message = f"Schema has an $id or $schema below its root, at {node.pointer}"
+            hint = "Remove it, and refer to the subschema by its path: #/definitions/NAME."
             raise _refused(self._field, node.pointer, message, "only at the root", hint)
         for name in names:
             if self._anchors.setdefault(name, node) is not node:
-                message = f"Schema has two parts of the name {display_value(name)}"
-                raise _refused(self._field, node.pointer, message, "names that differ")
+                message = f"Schema uses the anchor {display_value(name)} twice"
+                raise _refused(self._field, node.pointer, message, "unique anchors")
 
     def _compile(self, node: Node) -> None:
         schema = _keywords(node)
@@ -247,9 +247,11 @@ class _Builder:
                 node.patterns[source] = compile_pattern(source)
             except PatternError as problem:
                 message = f"Schema has a pattern that {problem}: {display_value(source)} at {place}"
-                hint = "Patterns are ECMAScript's without look-around, back-references and flags."
+                hint = (
+                    "Use ECMAScript patterns without lookarounds, backreferences and inline flags."
+                )
                 raise _refused(
-                    self._field, place, message, "a pattern that ends in bounded time", hint
+                    self._field, place, message, "a pattern that matches in linear time", hint
                 ) from None
             self._pattern_cost += node.patterns[source].cost
             if self._pattern_cost > MAX_PATTERN_COST:
@@ -261,20 +263,21 @@ class _Builder:
         place = pointer(node.pointer, keyword)
         uri, fragment = urldefrag(reference)
         if uri and urljoin(self._id, uri) != self._id:
-            message = (
-                f"Schema refers to something outside itself: {display_value(reference)} at {place}"
+            message = f"Schema has an external reference: {display_value(reference)} at {place}"
+            hint = (
+                "External schemas are not fetched. Copy it into definitions, and refer to"
+                " #/definitions/NAME."
             )
-            hint = "Nothing is fetched. Copy it into definitions, and refer to #/definitions/NAME."
             raise _refused(self._field, place, message, "references within the schema", hint)
         name = unquote(fragment)
         known = self._nodes if name.startswith("/") or not name else self._anchors
         if name not in known:
             message = (
-                f"Schema refers to a schema that it does not have: {display_value(reference)}"
+                f"Schema has a reference that cannot be resolved: {display_value(reference)}"
                 f" at {place}"
             )
-            hint = "Put it into definitions or $defs, and refer to #/definitions/NAME."
-            raise _refused(self._field, place, message, "the place of a schema", hint)
+            hint = "Put the schema into definitions or $defs, and refer to #/definitions/NAME."
+            raise _refused(self._field, place, message, "a reference to a subschema", hint)
         return known[name]
 
 
@@ -283,24 +286,24 @@ def _keywords(node: Node) -> Mapping[str, Any]:
 
 
 def _require_end(root: Node, field: str) -> None:
-    """Refuse a document in which some schema, for one value, leads to itself or to too many."""
+    """Refuse a schema that, for one value, refers to itself or applies too many schemas."""
     known: dict[str, tuple[int, int]] = {}  # how many schemas, and how many in a row
 
     def extent(node: Node, chain: tuple[str, ...]) -> tuple[int, int]:
         if node.pointer in known:
             return known[node.pointer]
         if node.pointer in chain:
-            message = f"Schema leads to itself without end: {node.pointer or 'its root'}"
-            hint = "Let it refer to itself from properties or items."
-            raise _refused(field, node.pointer, message, "an end for every value", hint)
+            message = f"Schema refers to itself endlessly: {node.pointer or 'its root'}"
+            hint = "A schema may refer to itself only from properties or items."
+            raise _refused(field, node.pointer, message, "no endless recursion", hint)
         count, row = 1, 0
         if len(chain) <= MAX_CHAIN:
             inner = [extent(each, (*chain, node.pointer)) for each in node.about_same_value()]
             count += sum(each[0] for each in inner)
             row = 1 + max((each[1] for each in inner), default=0)
         if row > MAX_CHAIN or len(chain) > MAX_CHAIN:
-            message = f"Schema leads from one to the next for one value, over {MAX_CHAIN} times"
-            raise _refused(field, node.pointer, message, f"at most {MAX_CHAIN} in a row")
+            message = f"Schema chains more than {MAX_CHAIN} references for one value"
+            raise _refused(field, node.pointer, message, f"at most {MAX_CHAIN} in a chain")
         if count > MAX_ON_ONE_VALUE:
             message = f"Schema applies more than {MAX_ON_ONE_VALUE:,} schemas to one value"
             raise _refused(field, node.pointer, message, f"at most {MAX_ON_ONE_VALUE}")

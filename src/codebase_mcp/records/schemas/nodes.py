@@ -1,7 +1,7 @@
-"""A schema inside a document, ready to be held against values, and what comes of that.
+"""A compiled schema node, and the problems it finds in values.
 
-Schemas and values are strangers'. So every rule pays for its work in steps, of a microsecond or so,
-and a check that has spent its steps stops.
+Schemas and values are untrusted. Every rule counts its work in steps of about a microsecond, and a
+check that exceeds its step limit is aborted.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from typing import Any
 
 from codebase_mcp.records.schemas.patterns import Pattern
 
-# A field or position below another place; None is the whole value.
+# The path to a part of a value: a field or index below another place. None is the whole value.
 Place = tuple["Place", "str | int"] | None
 
 _SHOWN_CHARS = 60
 
 
 class TooCostly(Exception):
-    """The check has spent its steps."""
+    """The check has exceeded its step limit."""
 
 
 @dataclass(slots=True)
 class Run:
-    """One check of one value: how many steps it may still take."""
+    """One check of one value, with the steps that it may still take."""
 
     steps: int
 
     def spend(self, steps: int) -> None:
-        """Pay for work that is about to be done.
+        """Count steps before doing the work.
 
         Raises:
-            TooCostly: there is nothing left.
+            TooCostly: the step limit is exceeded.
         """
         self.steps -= steps
         if self.steps < 0:
             raise TooCostly
 
     def finds(self, pattern: Pattern, text: str) -> bool:
-        """Whether a pattern occurs in a text."""
+        """Whether a pattern matches anywhere in a text."""
         self.spend(pattern.steps(text))
         return pattern.occurs_in(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with the value at a place; ``of_type``: it is of another kind altogether."""
+    """What is wrong with the value at a place; ``of_type`` says that it has the wrong type."""
 
     place: Place
     message: str
@@ -64,19 +64,20 @@ class Problem:
         return pointer("", *reversed(steps))
 
     def __str__(self) -> str:
-        return f"{self.path or 'it'} {self.message}"
+        return f"{self.path or 'the value'} {self.message}"
 
 
 Rule = Callable[[Any, Place, Run], Iterator[Problem]]
 Maker = Callable[["Node", Any], Rule]
-"""Makes the rule of a keyword from the schema that it stands in and its value there."""
+"""Makes the rule of a keyword from the schema that contains it and the keyword's value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """A version of JSON Schema: what its keywords ask, and which have schemas inside.
+    """A version of JSON Schema: the rules of its keywords, and which contain subschemas.
 
-    Under ``one`` stands a schema, under ``many`` a list of them, under ``named`` an object of them.
+    Keywords in ``one`` hold a schema, those in ``many`` a list of schemas, those in ``named`` an
+    object of schemas.
     """
 
     name: str
@@ -90,9 +91,9 @@ class Dialect:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A schema at its place in a document, with the schemas inside it by keyword.
+    """A schema at its place in a document, with its subschemas by keyword.
 
-    ``refs`` are the schemas that it refers to, ``patterns`` the regular expressions it names.
+    ``refs`` are the schemas that it refers to, ``patterns`` its regular expressions.
     """
 
     pointer: str
@@ -107,34 +108,34 @@ class Node:
 
     @property
     def is_only_reference(self) -> bool:
-        """In Draft 7 whatever stands beside ``$ref`` says nothing."""
+        """In Draft 7, keywords beside ``$ref`` are ignored."""
         return self.dialect.is_draft_7 and "$ref" in self.refs
 
     def make_rules(self) -> None:
-        """Make ready what the keywords ask, once all that is inside and referred to is known."""
+        """Make the rules of the keywords, once all subschemas and references are resolved."""
         if self.schema is False:
             self.rules = [_never]
         elif self.schema is not True:
             makers = self.dialect.makers
-            asking = ["$ref"] if self.is_only_reference else self.schema.keys() & makers.keys()
+            active = ["$ref"] if self.is_only_reference else self.schema.keys() & makers.keys()
             self.rules = [
-                makers[keyword](self, asked)
-                for keyword, asked in self.schema.items()
-                if keyword in asking
+                makers[keyword](self, value)
+                for keyword, value in self.schema.items()
+                if keyword in active
             ]
 
     def check(self, value: Any, place: Place, run: Run) -> Iterator[Problem]:
-        """What is wrong with a value."""
+        """The problems of a value."""
         run.spend(1 + len(self.rules))
         for rule in self.rules:
             yield from rule(value, place, run)
 
     def fits(self, value: Any, run: Run) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether a value has no problems."""
         return next(self.check(value, None, run), None) is None
 
     def about_same_value(self) -> Iterator[Node]:
-        """The schemas inside, or referred to, that speak about the very value that it is about."""
+        """The subschemas and references that apply to the same value as this schema."""
         yield from self.refs.values()
         if not self.is_only_reference:
             for keyword in _ABOUT_SAME_VALUE:
@@ -144,7 +145,7 @@ class Node:
                 yield from self.named.get(keyword, {}).values()
 
     def parts(self) -> Iterator[Node]:
-        """All schemas inside."""
+        """All direct subschemas."""
         yield from self.one.values()
         for nodes in self.many.values():
             yield from nodes
@@ -162,12 +163,12 @@ def _never(value: Any, place: Place, run: Run) -> Iterator[Problem]:
 
 
 def pointer(start: str, *steps: str | int) -> str:
-    """A JSON pointer, from one that is there already and further steps."""
+    """A JSON pointer, extended by further steps."""
     return "/".join([start, *(str(s).replace("~", "~0").replace("/", "~1") for s in steps)])
 
 
 def key_of(value: Any, spend: Callable[[int], None] = lambda _: None) -> str:
-    """A text that two values share if, and only if, they are equal as JSON: 1 and 1.0 are."""
+    """A text that is the same for two values exactly if they are equal as JSON, as 1 and 1.0."""
     if isinstance(value, str):
         spend(len(value) // 1_000)
         return repr(value)

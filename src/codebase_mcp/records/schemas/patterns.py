@@ -1,9 +1,9 @@
 r"""Matches untrusted regular expressions in bounded time.
 
-JSON Schema's patterns are ECMAScript's. Python's engine backtracks, so ``(a+)+$`` on a long text
-would never end; pydantic's, which is Rust's, takes time in proportion to text and pattern, and in
-return knows neither look-around nor back-references. Where its syntax means something else than
-ECMAScript's (``\d`` in any script, ``&&`` in a class) the pattern is translated.
+JSON Schema uses ECMAScript's patterns. Python's engine backtracks, so ``(a+)+$`` may take
+exponential time. Rust's engine, used by pydantic, takes linear time, but has neither lookarounds
+nor backreferences. Where its syntax has another meaning than ECMAScript's (``\d`` in any script,
+``&&`` in a class), the pattern is translated.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 MAX_CHARS = 1_000
 
-# Of a pattern whose counted repetitions are written out: [a-z]{500} costs 500.
+# With counted repetitions expanded: [a-z]{500} costs 500.
 MAX_COST = 5_000
 
-# Characters per microsecond of the engine, at a cost of one.
+# Characters that the engine reads in a microsecond, for a pattern with a cost of 1.
 _CHARS_PER_STEP = 100
 
-_BEYOND_ASCII = 6  # the cost of a character of several bytes, or of a set of such
-_PROPERTY = 60  # and of \p{L} and its like, which are hundreds of ranges
+_BEYOND_ASCII = 6  # the cost of a character of several bytes, or of a set of them
+_PROPERTY = 60  # the cost of \p{L} and similar classes, which have hundreds of ranges
 
 
 class PatternError(ValueError):
-    """The pattern is invalid, or cannot be matched in bounded time."""
+    """The pattern is invalid or unsupported; the message completes "a pattern that …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern, ready to be looked for in texts."""
+    """A compiled pattern."""
 
     source: str
     cost: int
     engine: SchemaValidator = field(repr=False, compare=False)
 
     def steps(self, text: str) -> int:
-        """How much work it is to look through a text, in microseconds or so."""
+        """The cost of searching a text, in microseconds approximately."""
         return 1 + len(text) * self.cost // _CHARS_PER_STEP
 
     def occurs_in(self, text: str) -> bool:
@@ -48,10 +48,10 @@ class Pattern:
 
 
 def compile_pattern(source: str) -> Pattern:
-    """Make a pattern ready.
+    """Compile a pattern.
 
     Raises:
-        PatternError: saying what is wrong with it.
+        PatternError: the pattern is invalid or not supported.
     """
     if len(source) > MAX_CHARS:
         raise PatternError(f"is longer than {MAX_CHARS:,} characters")
@@ -63,7 +63,7 @@ def compile_pattern(source: str) -> Pattern:
         )
     except SchemaError as error:
         reason = str(error).rpartition("error: ")[2].strip()
-        raise PatternError(f"is not a regular expression: {reason}") from None
+        raise PatternError(f"is not a valid regular expression: {reason}") from None
     return Pattern(source, translation.cost, engine)
 
 
@@ -91,25 +91,25 @@ _NO_LINE_END = r"[^\n\r\x{2028}\x{2029}]"
 
 
 class _Translation:
-    """Reads a pattern from left to right, and counts what it costs."""
+    """Translates a pattern from left to right, and computes its cost."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0
-        self._groups = [0]  # the cost of each open group so far, the whole pattern's first
-        self._last = 0  # the cost of what a repetition would repeat
+        self._groups = [0]  # the cost of each open group so far; the first is the whole pattern
+        self._last = 0  # the cost of the part that a following repetition repeats
 
     @property
     def cost(self) -> int:
         return max(1, sum(self._groups))
 
     def whole(self) -> str:
-        """The pattern in the engine's syntax, which tells what is wrong with it."""
+        """The pattern in the engine's syntax; the engine reports other syntax errors."""
         parts = []
         while self._at < len(self._source):
             parts.append(self._next())
             if self.cost > MAX_COST:
-                message = f"is too large: repetitions written out, it has over {MAX_COST:,} parts"
+                message = f"is too large: with repetitions expanded it has over {MAX_COST:,} parts"
                 raise PatternError(message)
         return "".join(parts)
 
@@ -125,7 +125,7 @@ class _Translation:
         return self._atom(*self._single(char))
 
     def _single(self, char: str) -> tuple[str, int]:
-        """What a repetition repeats: a character, a set, a place, the end of a group."""
+        """One item that a repetition can follow: a character, a set, an anchor, a group's end."""
         if char == "\\":
             return self._escape(_OUTSIDE_CLASS)
         if char == "[":
@@ -147,9 +147,9 @@ class _Translation:
         assert group is not None
         self._at = group.end()
         if self._source.startswith(("?=", "?!", "?<=", "?<!"), self._at):
-            raise PatternError("looks around, which is not supported")
+            raise PatternError("contains a lookaround, which is not supported")
         if self._source.startswith("?", self._at):
-            raise PatternError("has a flag or an unknown kind of group, which is not supported")
+            raise PatternError("contains a flag or an unknown group type, which is not supported")
         self._groups.append(0)
         return "(?:"
 
@@ -171,13 +171,13 @@ class _Translation:
         if len(text) > 2:
             return text, _PROPERTY if char in "pP" else _BEYOND_ASCII
         if char in "123456789k":
-            raise PatternError("refers back to a group, which is not supported")
+            raise PatternError("contains a backreference, which is not supported")
         if char.isascii() and char.isalnum():
-            raise PatternError(f"has an unknown escape: {text}")
+            raise PatternError(f"contains an unknown escape: {text}")
         return _literal(char)
 
     def _class(self) -> tuple[str, int]:
-        """A set of characters in brackets; empty, it is nothing, and negated anything."""
+        """A set of characters in brackets; an empty one matches nothing, ``[^]`` anything."""
         is_negated = self._source.startswith("^", self._at + 1)
         self._at += 2 if is_negated else 1
         members, cost = [], _BEYOND_ASCII if is_negated else 0
@@ -199,13 +199,13 @@ class _Translation:
         self._at += 1
         last, of_last = self._char_in_class()
         if "[" in (first[0], last[0]):
-            raise PatternError("has a range that ends in a set of characters")
+            raise PatternError("contains a range between sets of characters")
         return f"{first}-{last}", max(cost, of_last)
 
     def _char_in_class(self) -> tuple[str, int]:
         char = self._source[self._at : self._at + 1]
         if not char:
-            raise PatternError("is not a regular expression: unclosed character class")
+            raise PatternError("is not a valid regular expression: unclosed character class")
         if char == "\\":
             return self._escape(_INSIDE_CLASS)
         self._at += 1
@@ -213,6 +213,6 @@ class _Translation:
 
 
 def _literal(char: str) -> tuple[str, int]:
-    """A character that stands for itself."""
+    """A literal character."""
     escaped = f"\\{char}" if char in _SPECIAL else char
     return escaped, 1 if char.isascii() else _BEYOND_ASCII

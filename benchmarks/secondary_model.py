@@ -1,13 +1,13 @@
-"""What does a second tier add, what does it cost, and does anybody wait for it?
+"""What does a secondary model add, what does it cost, and does it delay the first answer?
 
     python benchmarks/bert_onnx.py FOLDER MODEL      (all-MiniLM-L6-v2, of eight bits)
-    python benchmarks/second_tier.py --model MODEL --everyday-dir TREES
+    python benchmarks/secondary_model.py --model MODEL --everyday-dir TREES
 
-For each tree of the everyday questions: indexed by a server with the second tier and by one without
-it, in turns, until the first question is answered; then the second tier grows to its end; then
-every question is asked of the first tier alone and of both. Questions that have to do with no code
-are asked too, as a stronger model must not find more of nothing. Times are processor time, as
-others may use the machine.
+Each tree of the everyday questions is indexed alternately with and without a secondary model, until
+the first question is answered. Then the vectors of the secondary model are backfilled completely.
+Then every question is asked of the primary model alone and of both. Unrelated questions are
+included, as a stronger model must not answer more of them. Times are processor time, as the machine
+may be shared.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from quality_run import ask, bring_up_to_date
 
 QUESTION = "where is the configuration read"
 
-# Each way of indexing is tried so often, in turns.
+# How often each configuration is measured, alternately.
 ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer:
-    """How long it took from nothing to the first answer: on the clock, and of processors."""
+    """The time from no index to the first answer, in wall-clock and processor time."""
 
     seconds: float
     core_seconds: float
 
 
 def settings_of(data_dir: Path, model: Path | None) -> Settings:
-    """Ours, with or without a second tier; the trees stand still, so nothing is looked at."""
+    """With or without a secondary model; file checks are off, as the trees do not change."""
     ours = {"CODEBASE_MCP_DATA_DIR": str(data_dir), "CODEBASE_MCP_CHECK_MS": "0"}
     if model is not None:
         ours["CODEBASE_MCP_EMBEDDING_MODEL"] = str(model)
@@ -67,7 +67,7 @@ async def first_answer(settings: Settings, root: Path) -> FirstAnswer:
 
 
 def core_seconds() -> float:
-    """The processor time of this process and of those of its workers that have ended."""
+    """The processor time of this process and of its workers that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)
 
@@ -75,7 +75,7 @@ def core_seconds() -> float:
 async def measure(
     data_dir: Path, model: Path, repositories: Sequence[Repository], rounds: int
 ) -> dict[str, Any]:
-    """Everything, of every tree."""
+    """All figures, for all trees."""
     alone, both = settings_of(data_dir, None), settings_of(data_dir, model)
     waited: dict[str, list[FirstAnswer]] = {"without": [], "with": []}
     for repository in repositories:
@@ -83,7 +83,7 @@ async def measure(
             waited["without"].append(await first_answer(alone, repository.root))
             waited["with"].append(await first_answer(both, repository.root))
     chunks, used = 0, 0.0
-    records: dict[str, list[dict[str, Any]]] = {"first tier": [], "both tiers": []}
+    records: dict[str, list[dict[str, Any]]] = {"primary model": [], "both models": []}
 
     def count(added: int) -> None:
         nonlocal chunks
@@ -97,7 +97,7 @@ async def measure(
             await app.backfill.run(project, progress=count)
             used += time.process_time() - before
             print(f"{repository.name}: {chunks} chunks", flush=True)
-    for name, settings in (("first tier", alone), ("both tiers", both)):
+    for name, settings in (("primary model", alone), ("both models", both)):
         async with await App.open(settings) as app:
             for repository in repositories:
                 for one in repository.asked:
@@ -111,7 +111,7 @@ async def measure(
             for name, some in waited.items()
             if some
         },
-        "growth": {"chunks": chunks, "core_seconds": used},
+        "backfill": {"chunks": chunks, "core_seconds": used},
         "questions": records,
         "figures": {name: figures_of(some) for name, some in records.items()},
     }
@@ -141,13 +141,13 @@ def main() -> None:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for name, waited in found["first answer"].items():
         print(
-            f"first answer {name} a second tier: {waited['median_seconds']:.2f} s,"
+            f"first answer {name} a secondary model: {waited['median_seconds']:.2f} s,"
             f" {waited['median_core_seconds']:.2f} core-seconds (median)"
         )
-    growth = found["growth"]
-    if growth["chunks"]:
-        rate = growth["chunks"] / growth["core_seconds"]
-        print(f"growth: {growth['chunks']} chunks, {rate:.1f} a core-second")
+    backfill = found["backfill"]
+    if backfill["chunks"]:
+        rate = backfill["chunks"] / backfill["core_seconds"]
+        print(f"backfill: {backfill['chunks']} chunks, {rate:.1f} per core-second")
     for name, figures in found["figures"].items():
         print("\n".join([f"\n{name}:", *page(figures)]))
     print("\n" + "\n".join(comparison(*found["questions"].values())))
