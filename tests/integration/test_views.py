@@ -222,3 +222,21 @@ async def test_branches_that_match_a_setting_are_indexed_with_the_working_tree(
         commit = git(branches, "rev-parse", "main")
         assert await rows(app, project_id, f"{snapshots} AND view = '{commit}'") == 1
         await app.drop_project(project_id)
+
+
+async def test_a_branch_stays_as_it_is_while_the_working_tree_that_it_differs_from_changes(
+    by_database: App, branches: Path, project_id: str
+) -> None:
+    app = by_database
+    await app.index(branches, project_id)
+    before = await answers(app, project_id, "main feature")
+    based_on_files = (
+        "SELECT count(*) FROM snapshot AS s JOIN snapshot AS b ON b.id = s.base_id WHERE b.active"
+    )
+    assert await rows(app, project_id, based_on_files) == 2
+    (branches / "search/query.py").write_text("def parse_query():\n    pass\n")
+    (branches / "search/scope.py").unlink()
+    (branches / "search/zebra.py").write_text("def quuxify_zebra():\n    pass\n")
+    (branches / "index/store.py").rename(branches / "index/shop.py")
+    await app.index(branches, project_id)
+    assert await answers(app, project_id, "main feature") == before

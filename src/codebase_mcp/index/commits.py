@@ -48,6 +48,9 @@ _SQL = load_queries("codebase_mcp.index", "commits.sql")
 # How many snapshots are compared to find the base of a new one.
 _MAX_BASES = 3
 
+# How many snapshots may differ from that of the working tree.
+_MAX_HEIRS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class CommitRun:
@@ -207,7 +210,9 @@ async def _prepare(
         base_id = row[1]
         base = {} if base_id is None else await _hashes(tx, base_id)
     snapshot = Snapshot(row[0], request.view, active.generation, active.profile, active=False)
-    others = {active.id: await _hashes(tx, active.id)} if active.is_source else {}
+    others = {}
+    if active.is_source and active.id != base_id:
+        others = {active.id: await _hashes(tx, active.id)}
     plan = plan_commit(listing, own, base, others)
     if plan.removed:
         await store.forget_files(tx, snapshot, plan.removed)
@@ -221,7 +226,7 @@ async def _prepare(
 async def _choose_base(
     tx: Transaction, request: _Request, listing: CommitListing, active: _Active
 ) -> tuple[int | None, Hashes]:
-    """The stored commit with the most files in common, unless too few are."""
+    """The snapshot with the most files in common, unless too few are."""
     rows = await tx.fetch_all(
         _SQL["possible_bases"],
         repository_id=request.repository_id,
@@ -229,6 +234,7 @@ async def _choose_base(
         profile_id=active.profile.id,
         classifier=CLASSIFY_VERSION,
         most=_MAX_BASES,
+        most_heirs=_MAX_HEIRS,
     )
     best: tuple[int | None, Hashes] = (None, {})
     best_share = 1 - MAX_DIFFERENT_SHARE

@@ -13,14 +13,22 @@ FROM snapshot
 WHERE repository_id = %(repository_id)s AND view = %(view)s;
 
 -- name: possible_bases
--- Complete snapshots of commits that have no base themselves, the newest first.
+-- Complete snapshots that have no base themselves: of commits the newest ones, then that of the working
+-- tree, unless many differ from it already, as each of them is written to when a file changes.
+(
+    SELECT id
+    FROM snapshot
+    WHERE repository_id = %(repository_id)s AND view <> 'worktree' AND base_id IS NULL
+      AND generation = %(generation)s AND profile_id = %(profile_id)s AND classifier = %(classifier)s
+      AND indexed_at IS NOT NULL
+    ORDER BY id DESC
+    LIMIT %(most)s
+)
+UNION ALL
 SELECT id
-FROM snapshot
-WHERE repository_id = %(repository_id)s AND view <> 'worktree' AND base_id IS NULL
-  AND generation = %(generation)s AND profile_id = %(profile_id)s AND classifier = %(classifier)s
-  AND indexed_at IS NOT NULL
-ORDER BY id DESC
-LIMIT %(most)s;
+FROM snapshot AS s
+WHERE repository_id = %(repository_id)s AND active AND classifier = %(classifier)s
+  AND (SELECT count(*) FROM snapshot AS heir WHERE heir.base_id = s.id) < %(most_heirs)s;
 
 -- name: hashes
 -- The hash of each file's content in one snapshot, without what it takes over from a base.

@@ -208,14 +208,12 @@ async def write_batch(
     else:
         await tx.execute(_SQL["hide_blobs"], ids=[blob.blob_id for blob in new])
     await copy_vectors(tx, rows.payload(blob.vector_rows for blob in fresh))
-    released = await tx.fetch_all(
-        _SQL["delete_files"], snapshot_id=snapshot.id, paths=[f.source.path for f in kept]
-    )
+    released = await _delete_files(tx, snapshot, [f.source.path for f in kept])
     await tx.copy(_SQL["copy_files"], rows.payload(_file_row(snapshot.id, file) for file in kept))
     await tx.execute(_SQL["claim_blobs"], ids=list(stored))
     if snapshot.active and stored:
         await tx.execute(_SQL["show_blobs"], ids=list(stored))
-    await _release(tx, [row[0] for row in released])
+    await _release(tx, released)
     await tx.execute(_SQL["advance_run"], id=snapshot.id, done=len(kept))
     missing = [file for file in files if file.blob_id not in known]
     return sum(blob.chunk_count for blob in fresh), missing
@@ -237,9 +235,16 @@ async def copy_vectors(tx: Transaction, payload: bytes) -> None:
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
     """Remove paths from the snapshot."""
     await tx.lock(WRITE_LOCK)
-    released = await tx.fetch_all(_SQL["delete_files"], snapshot_id=snapshot.id, paths=list(paths))
+    released = await _delete_files(tx, snapshot, paths)
     await tx.execute(_SQL["advance_run"], id=snapshot.id, done=0)
-    await _release(tx, [row[0] for row in released])
+    await _release(tx, released)
+
+
+async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> list[int]:
+    """Delete paths of the snapshot; returns the blobs that may be without a file now."""
+    bound = {"snapshot_id": snapshot.id, "paths": list(paths)}
+    await tx.execute(_SQL["hand_down"], **bound)
+    return [row[0] for row in await tx.fetch_all(_SQL["delete_files"], **bound)]
 
 
 async def _release(tx: Transaction, ids: Sequence[int]) -> None:

@@ -150,6 +150,24 @@ SELECT b.id, b.chunk_count, b.chunk_count = 0 OR EXISTS (
 FROM blob AS b
 WHERE b.id = ANY(%(ids)s);
 
+-- name: hand_down
+-- Before paths of a snapshot change: those that differ from it keep the files as they are now.
+WITH heirs AS (
+    SELECT s.id, changed.path
+    FROM snapshot AS s, unnest(%(paths)s::text[]) AS changed (path)
+    WHERE s.base_id = %(snapshot_id)s
+), replaced AS (
+    INSERT INTO replaced_file (snapshot_id, path)
+    SELECT id, path
+    FROM heirs
+    ON CONFLICT DO NOTHING
+    RETURNING snapshot_id, path
+)
+INSERT INTO file (snapshot_id, path, blob_id, size, mtime_ns, ctime_ns, language, extension, kind, name_terms)
+SELECT r.snapshot_id, f.path, f.blob_id, f.size, 0, 0, f.language, f.extension, f.kind, f.name_terms
+FROM replaced AS r
+JOIN file AS f ON f.snapshot_id = %(snapshot_id)s AND f.path = r.path;
+
 -- name: delete_files
 -- Forget some paths of a snapshot; their blobs may be without a file now.
 DELETE FROM file

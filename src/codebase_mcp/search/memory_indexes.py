@@ -116,11 +116,14 @@ class MemoryIndexes:
             slot.loading = asyncio.create_task(self._load(project, snapshot_ids, slot))
 
     async def forget(self, project: Project) -> None:
-        """Drop the copy of a project that was dropped, and give up loading it."""
-        slot = self._slots.pop(project.schema_name, None)
-        if slot is not None and slot.loading is not None:
-            slot.loading.cancel()
-            await asyncio.wait([slot.loading])
+        """Drop the copies of a project that was dropped, and give up loading more."""
+        keys = [key for key in self._slots if key[0] == project.schema_name]
+        dropped = [self._slots.pop(key) for key in keys]
+        loading = [slot.loading for slot in dropped if slot.loading is not None]
+        for task in loading:
+            task.cancel()
+        if loading:
+            await asyncio.wait(loading)
 
     async def wait_idle(self) -> None:
         """Wait until nothing is being loaded."""

@@ -444,7 +444,7 @@ SETTINGS = (
         "CODEBASE_MCP_GIT_BRANCHES",
         lambda: (),
         BRANCHES,
-        "Branches that an index run makes searchable, and keeps so; others when they are asked for.",
+        "Branches that index runs keep searchable; others are indexed when a search asks.",
         section="Repository",
         keys=("git.branches",),
         default_words="none",

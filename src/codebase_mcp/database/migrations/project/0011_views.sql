@@ -1,7 +1,7 @@
 -- A commit can be searched too. Its snapshot is named by the commit and is not active: a search
--- without a ref does not look at it. A commit never changes, so a snapshot may differ from a base: it
--- stores the files that are not the same there, and names those that it does not take over. A base
--- has no base of its own.
+-- without a ref does not look at it. A snapshot may differ from a base: it stores the files that are
+-- not the same there, and names those that it does not take over. A base has no base of its own. Most
+-- are commits, which never change; before a working tree changes, it hands its files down.
 ALTER TABLE snapshot ADD COLUMN base_id bigint;
 ALTER TABLE snapshot ADD CONSTRAINT snapshot_base FOREIGN KEY (base_id) REFERENCES snapshot;
 CREATE INDEX snapshot_base ON snapshot (base_id) WHERE base_id IS NOT NULL;
