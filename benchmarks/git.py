@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from codebase_mcp.app.app import App
+from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
@@ -56,7 +57,10 @@ def main() -> None:
         root = Path(folder) / "repo"
         count = make_repository(root, options.source, options.files)
         print(f"files: {count}")
-        asyncio.run(measure(Path(folder), root, options))
+        try:
+            asyncio.run(measure(Path(folder), root, options))
+        finally:
+            EmbeddedServer(Embedded(Path(folder) / "data")).stop()
 
 
 async def measure(folder: Path, root: Path, options: argparse.Namespace) -> None:
@@ -75,8 +79,6 @@ async def measure(folder: Path, root: Path, options: argparse.Namespace) -> None
         if options.branches:
             await many_branches(app, root, options.branches)
             await compare_with_fresh(app, folder, root, options.rounds, "with all branches")
-        await app.drop_project(PROJECT)
-        await app.drop_project(FRESH)
 
 
 async def branch_of_few_changes(app: App, root: Path, whole: int) -> None:
