@@ -86,6 +86,9 @@ _SUBMODULE = b"160000"
 # The size of one read, and how much of an error message is shown.
 _PIECE_BYTES = 1 << 16
 _COMPLAINT_BYTES = 500
+# A small object may be stored as a difference from one of many gigabytes, which git holds in
+# memory. Git fails instead.
+_MAX_ALLOCATION_BYTES = 1 << 30
 
 
 class GitTimeout(IndexingFailed):
@@ -246,7 +249,7 @@ def _start(
         return subprocess.Popen(
             [program, *_SAFE_OPTIONS, *_place(repository), *arguments],
             cwd=repository.root,
-            env=_environment(),
+            env=_environment() | {"GIT_ALLOC_LIMIT": str(_MAX_ALLOCATION_BYTES)},
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,

@@ -64,8 +64,10 @@ def git_repository_at(root: Path) -> GitRepository | None:
     if top is not None:
         return GitRepository(root, top / ".git", top)
     location = os.fsencode(root)
-    is_bare = is_git_directory(location) and not any(
-        is_pipe_or_device(root / name) for name in _ALWAYS_OPENED
+    is_bare = (
+        is_git_directory(location)
+        and not os.path.lexists(root / "commondir")  # it would share another repository's records
+        and not any(is_pipe_or_device(root / name) for name in _ALWAYS_OPENED)
     )
     return GitRepository(root, root, None) if is_bare and root.name != ".git" else None
 

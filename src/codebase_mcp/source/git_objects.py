@@ -257,13 +257,13 @@ def _blobs_in(output: Iterator[bytes]) -> Iterator[bytes]:
         rest += piece
         while True:
             if end < 0:
-                header, newline, _ = rest.partition(b"\n")
-                if not newline:
+                newline = rest.find(b"\n")
+                if newline < 0:
                     break
-                if not header.isdigit():
+                if not rest[:newline].isdigit():
                     raise IndexingFailed("An object vanished while it was read", hint=_HINT)
-                end = int(header)
-                del rest[: len(header) + 1]
+                end = int(rest[:newline])
+                del rest[: newline + 1]
             if len(rest) <= end:  # a line break follows
                 break
             yield bytes(rest[:end])

@@ -209,4 +209,7 @@ def _hint(repository: GitRepository, base: bytes) -> str:
 
 
 def _nearest(name: str, names: Sequence[str]) -> list[str]:
-    return get_close_matches(name[:_MAX_COMPARED_CHARS], list(dict.fromkeys(names)), n=3)
+    """The branch of that name elsewhere, such as ``origin/name``, then those of similar names."""
+    elsewhere = [other for other in names if other.endswith(f"/{name}")]
+    similar = get_close_matches(name[:_MAX_COMPARED_CHARS], list(dict.fromkeys(names)), n=3)
+    return list(dict.fromkeys(elsewhere + similar))[:3]

@@ -143,7 +143,7 @@ IGNORING: Files = {
     "src/deep/d.secret": b"x\n",
     "src/gone/e.py": b"x\n",
     "src/gone/.mcpignore": b"!e.py\n",
-    "linked/.mcpignore": Path("../src/.mcpignore"),
+    "linked/.mcpignore": Path("local"),  # not followed, and its text is no rule
     "linked/local/f.py": b"x\n",
     "directory/.mcpignore/g.py": b"x\n",
     "other/not.mcpignore": b"*\n",

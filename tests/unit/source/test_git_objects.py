@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -292,29 +291,50 @@ def test_the_objects_of_an_alternate_are_found_as_in_git(
     assert all_blobs(tmp_path / "shared", entry.object_id) == [(entry.object_id, b"x\n")]
 
 
-def test_a_huge_blob_is_never_in_memory(repository: Path, git: Git) -> None:
+def test_git_is_stopped_where_a_blob_takes_too_much_memory(
+    repository: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 24 << 20
+    committed(git, repository, {"large": b"\0" * size, "small": b"x\n"})
+    git(repository, "repack", "-adq")
+    large, small = (
+        git(repository, "rev-parse", f"HEAD:{name}").decode().strip() for name in ("large", "small")
+    )
+    assert [len(content) for _, content in all_blobs(repository, large, max_bytes=size)] == [size]
+    monkeypatch.setattr("codebase_mcp.source.git._MAX_ALLOCATION_BYTES", 16 << 20)
+    found = all_blobs(repository, large, small, max_bytes=size)
+    assert found == [(large, Unread.DAMAGED), (small, b"x\n")]
+
+
+def test_a_bare_repository_that_shares_anothers_records_is_none(
+    tree: Path, git: Git, tmp_path: Path
+) -> None:
+    git(tree, "init", "--bare", "ours.git")
+    ours = tree / "ours.git"
+    assert git_repository_at(ours) is not None
+    (tmp_path / "other").mkdir()
+    git(tmp_path / "other", "init")
+    (ours / "commondir").write_text(f"{tmp_path / 'other' / '.git'}\n")
+    assert git_repository_at(ours) is None
+
+
+def test_a_huge_blob_is_never_in_memory(
+    repository: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
     size = 200 << 20
     huge = repository / "huge.txt"
     with huge.open("wb") as file:
         file.truncate(size)
     git(repository, "-c", "core.bigFileThreshold=1m", "-c", "core.compression=1", "add", "-A")
     commit = committed(git, repository, {"a.py": b"x\n"})
-    huge.unlink()
-    script = f"""
-import resource
-from pathlib import Path
-from codebase_mcp.source.git_directory import git_repository_at
-from codebase_mcp.source.git_objects import list_tree, read_blobs
-repository = git_repository_at(Path({str(repository)!r}))
-entries = list_tree(repository, {commit!r})
-found = list(read_blobs(repository, [entry.object_id for entry in entries], 1 << 20))
-print([entry.size for entry in entries], [content for _, content in found])
-for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-    assert resource.getrusage(who).ru_maxrss < 150 << 10
-"""
-    environment = os.environ | {"PYTHONPATH": str(Path(git_objects.__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"[2, {size}] [b'x\\n', <Unread.TOO_LARGE: 'too_large'>]\n"
+    monkeypatch.setattr("codebase_mcp.source.git._MAX_ALLOCATION_BYTES", 16 << 20)
+    tracemalloc.start()
+    try:
+        entries = list_tree(opened(repository), commit)
+        found = all_blobs(repository, *(entry.object_id for entry in entries))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [entry.size for entry in entries] == [2, size]
+    assert [content for _, content in found] == [b"x\n", Unread.TOO_LARGE]
+    assert peak < 16 << 20

@@ -248,11 +248,15 @@ def test_what_is_refused_for_its_dash_can_be_named_otherwise(history: Path) -> N
     assert caught.value.hint == "Write heads/--exec for a branch of this name."
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_ones(history: Path) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_ones(history: Path, git: Git) -> None:
     repository = opened(history)
     with pytest.raises(InvalidInput, match="'sidr' is neither a branch nor a tag") as caught:
         resolve_commit(repository, "sidr~1")
     assert caught.value.hint == "Did you mean side?"
+    git(history, "update-ref", "refs/remotes/origin/dev", "main")
+    with pytest.raises(InvalidInput) as caught:
+        resolve_commit(repository, "dev")
+    assert caught.value.hint == "Did you mean origin/dev?"
     with pytest.raises(InvalidInput) as caught:
         resolve_commit(repository, "zzz")
     assert caught.value.hint is not None
