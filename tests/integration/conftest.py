@@ -11,6 +11,7 @@ from tests.embedding_server import EmbeddingServer
 from tests.integration.secondary_models import UNHEARD_OF
 
 from codebase_mcp.app.app import App
+from codebase_mcp.search import secondary
 from codebase_mcp.settings.loading import Settings
 
 
@@ -18,6 +19,8 @@ from codebase_mcp.settings.loading import Settings
 async def server(
     anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[EmbeddingServer]:
+    """A service that a busy machine has time to ask during a search."""
+    monkeypatch.setattr(secondary, "WAIT_S", 60.0)
     monkeypatch.setitem(embedding_server.SYNONYMS, UNHEARD_OF, "authenticate")
     async with EmbeddingServer(dimension=768) as server:
         yield server
