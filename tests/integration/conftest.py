@@ -26,15 +26,19 @@ Shell = Callable[..., "CompletedProcess[str]"]
 
 @pytest.fixture
 def shell(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """Run commands of the product in this process, which saves a second each, in `tmp_path`.
+    """Run commands of the product in this process, which saves a second each.
 
-    What is true of a process alone is tested in `test_start.py` and `test_processes.py`.
+    They run in `tmp_path` unless told where; with None, in the working directory of the moment.
+    What only a process can show is tested in `test_start.py` and `test_processes.py`.
     """
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CODEBASE_MCP_DATA_DIR", str(settings.data_dir))
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run_command(*arguments: str, text: str = "") -> CompletedProcess[str]:
+    def run_command(
+        *arguments: str, text: str = "", cwd: Path | None = tmp_path
+    ) -> CompletedProcess[str]:
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
         streams = [TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2)]
         monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text.encode()), "utf-8"))
         with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
