@@ -34,7 +34,7 @@ Start = Callable[..., subprocess.Popen[str]]
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 
 # Enough for several batches: what stops a run finds it in the middle.
-FILES = 3000
+FILES = 2000
 # Nothing here takes a tenth of it.
 LIMIT_S = 90
 
