@@ -94,7 +94,7 @@ def serving(root: Path) -> Iterator[GitServer]:
     state = GitServer(root)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
     state.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield state

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fastmcp import Client
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.reply import output_schema
 from codebase_mcp.tools.server import build_server
 
 
@@ -36,6 +38,14 @@ async def client(
     server = build_server(lambda: App.open(settings), toolsets, directory=tmp_path)
     async with Client(server, mode=mode) as client:
         yield client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def output_schemas() -> Iterator[None]:
+    """Make the schema of each reply once for all servers, which took most of their start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codebase_mcp.tools.server.output_schema", cache(output_schema))
+        yield
 
 
 class Caller:

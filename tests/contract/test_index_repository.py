@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
+from codebase_mcp.index.batches import BATCH_FILES
+
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
+FILES = 2 * BATCH_FILES + 1
 
 
 async def test_a_first_run_answers_with_the_documented_fields(
@@ -200,7 +203,7 @@ async def test_text_and_structured_content_are_the_same_compact_json(
 async def test_a_cancelled_call_keeps_what_was_stored_and_the_next_finishes(
     client: Client[Any], make_repo: MakeRepo, project_id: str
 ) -> None:
-    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(3000)}
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(FILES)}
     arguments = {"repo_path": str(make_repo(files)), "project_id": project_id}
     stored = asyncio.Event()
 
@@ -219,5 +222,5 @@ async def test_a_cancelled_call_keeps_what_was_stored_and_the_next_finishes(
     assert finished.structured_content is not None
     reply = finished.structured_content
     assert reply["status"] == "success"
-    assert reply["files_indexed"] + reply["files_unchanged"] == 3000
+    assert reply["files_indexed"] + reply["files_unchanged"] == FILES
     assert reply["files_unchanged"] > 0

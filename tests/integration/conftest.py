@@ -1,9 +1,15 @@
-"""An embedding service, and processes that use it as their secondary model."""
+"""Commands of the product, an embedding service, and apps that use it as secondary model."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from tests import embedding_server
@@ -11,13 +17,52 @@ from tests.embedding_server import EmbeddingServer
 from tests.integration.secondary_models import UNHEARD_OF
 
 from codebase_mcp.app.app import App
+from codebase_mcp.cli.main import run
+from codebase_mcp.search import secondary
 from codebase_mcp.settings.loading import Settings
+
+Shell = Callable[..., "CompletedProcess[str]"]
+
+
+@pytest.fixture
+def shell(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    """Run commands of the product in this process, which saves a second each.
+
+    They run in `tmp_path` unless told where; with None, in the working directory of the moment.
+    What only a process can show is tested in `test_start.py` and `test_processes.py`.
+    """
+    monkeypatch.setenv("CODEBASE_MCP_DATA_DIR", str(settings.data_dir))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run_command(
+        *arguments: str, text: str = "", cwd: Path | None = tmp_path
+    ) -> CompletedProcess[str]:
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        streams = [TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text.encode()), "utf-8"))
+        with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+            try:
+                status = run(arguments)
+            except SystemExit as end:  # help and wrong usage
+                status = int(end.code or 0)
+        printed = [stream.buffer.getvalue().decode() for stream in streams]
+        return CompletedProcess(arguments, status, *printed)
+
+    yield run_command
+    logging.captureWarnings(False)
+    root = logging.getLogger()
+    root.setLevel(logging.WARNING)
+    for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture
 async def server(
     anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[EmbeddingServer]:
+    """A service that a busy machine has time to ask during a search."""
+    monkeypatch.setattr(secondary, "WAIT_S", 60.0)
     monkeypatch.setitem(embedding_server.SYNONYMS, UNHEARD_OF, "authenticate")
     async with EmbeddingServer(dimension=768) as server:
         yield server

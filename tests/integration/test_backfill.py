@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedding_server import EmbeddingServer
+from tests.integration.indexes import found_paths, later, rows
 from tests.integration.secondary_models import (
     OLLAMA,
     OPENAI,
@@ -26,7 +27,6 @@ from tests.integration.secondary_models import (
     state_of,
     until_complete,
 )
-from tests.integration.test_indexing import found_paths, later, rows
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background

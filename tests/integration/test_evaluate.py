@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from codebase_mcp.settings.loading import Settings
+from tests.integration.conftest import Shell
 
 MakeRepo = Callable[..., Path]
-Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 QUERIES = """\
 authenticate a user by password\tsrc/auth.py:5-10
 wait longer after each failed attempt\tlib/retry.ts
@@ -26,19 +23,12 @@ check the password of the user\tREADME.md
 
 
 @pytest.fixture
-def shell(settings: Settings, tmp_path: Path) -> Shell:
+def evaluate(shell: Shell) -> Shell:
     """Run ``eval`` in a project of the test's own, beside the repository."""
-    environment = {
-        **os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir), "COLUMNS": "120",
-    }  # fmt: skip
     project = f"test-{uuid.uuid4().hex[:12]}"
 
-    def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "codebase_mcp.cli.main", "eval", "--repo", "repo"]
-        return subprocess.run(
-            [*command, "--project", project, *arguments],
-            env=environment, cwd=tmp_path, input=text, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+    def run(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        return shell("eval", "--repo", "repo", "--project", project, *arguments, text=text)
 
     return run
 
@@ -81,10 +71,10 @@ def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def test_a_file_of_queries_is_measured_beside_grep(
-    shell: Shell, make_repo: MakeRepo, queries: str
+    evaluate: Shell, make_repo: MakeRepo, queries: str
 ) -> None:
     make_repo()
-    found = told(shell(queries, "--json"))
+    found = told(evaluate(queries, "--json"))
     assert (found["queries"], found["files"], found["is_rough"]) == (4, 8, True)
     first, second, third, last = found["results"]
     assert first["query"] == "authenticate a user by password"
@@ -106,10 +96,10 @@ def test_a_file_of_queries_is_measured_beside_grep(
 
 
 def test_people_get_a_table_and_the_worst_queries(
-    shell: Shell, make_repo: MakeRepo, queries: str
+    evaluate: Shell, make_repo: MakeRepo, queries: str
 ) -> None:
     make_repo()
-    done = shell(queries, "--worst", "1")
+    done = evaluate(queries, "--worst", "1")
     assert done.returncode == 0, done.stderr
     assert "repo  4 queries on 8 files" in done.stdout
     for row in ("recall@10", "MRR", "NDCG@10, 95 % interval", "tokens to the answer, median"):
@@ -122,17 +112,21 @@ def test_people_get_a_table_and_the_worst_queries(
     assert first.endswith("(grep missed it too)")
 
 
-def test_changed_files_are_indexed_first(shell: Shell, make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_changed_files_are_indexed_first(
+    evaluate: Shell, make_repo: MakeRepo, tmp_path: Path
+) -> None:
     root = make_repo()
-    told(shell("-", "--json", text="retry\tlib/retry.ts\n"))
+    told(evaluate("-", "--json", text="retry\tlib/retry.ts\n"))
     (root / "src/ledger.py").write_text("def book_entry(ledger):\n    ledger.append(1)\n")
-    found = told(shell("-", "--json", text="book an entry into the ledger\tsrc/ledger.py:1-2\n"))
+    found = told(evaluate("-", "--json", text="book an entry into the ledger\tsrc/ledger.py:1-2\n"))
     assert found["results"][0]["search_code"]["rank"] == 1
     assert found["files"] == 9
 
 
-def test_a_history_and_its_docstrings_are_mined_and_measured(shell: Shell, history: Path) -> None:
-    found = told(shell("--mine", "--json"))
+def test_a_history_and_its_docstrings_are_mined_and_measured(
+    evaluate: Shell, history: Path
+) -> None:
+    found = told(evaluate("--mine", "--json"))
     asked = {one["query"]: [t["path"] for t in one["targets"]] for one in found["results"]}
     assert asked == {
         "sort invoices by due date": ["src/invoices.py"],
@@ -144,47 +138,47 @@ def test_a_history_and_its_docstrings_are_mined_and_measured(shell: Shell, histo
         "docstrings": 1,
     }
     assert all(one["search_code"]["rank"] for one in found["results"])
-    table = shell("--mine", "all").stdout
+    table = evaluate("--mine", "all").stdout
     assert "an upper bound" in table
-    commits = told(shell("--mine", "commits", "--json"))
+    commits = told(evaluate("--mine", "commits", "--json"))
     assert [one["group"] for one in commits["results"]] == ["commits"] * 2
     assert commits["groups"] == {}
 
 
 def test_mined_queries_are_saved_edited_and_asked(
-    shell: Shell, history: Path, tmp_path: Path
+    evaluate: Shell, history: Path, tmp_path: Path
 ) -> None:
-    done = shell("--mine", "commits", "--save", "mined.jsonl")
+    done = evaluate("--mine", "commits", "--save", "mined.jsonl")
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "2 queries in mined.jsonl")
     lines = (tmp_path / "mined.jsonl").read_text().splitlines()
     (tmp_path / "mined.jsonl").write_text(lines[0] + "\n")
-    assert told(shell("mined.jsonl", "--json"))["queries"] == 1
-    again = shell("--mine", "commits", "--save", "mined.jsonl")
+    assert told(evaluate("mined.jsonl", "--json"))["queries"] == 1
+    again = evaluate("--mine", "commits", "--save", "mined.jsonl")
     assert again.returncode == 1
     assert "mined.jsonl already exists" in again.stderr
     assert (tmp_path / "mined.jsonl").read_text().splitlines() == lines[:1]
 
 
-def test_the_same_seed_mines_the_same(shell: Shell, history: Path, tmp_path: Path) -> None:
+def test_the_same_seed_mines_the_same(evaluate: Shell, history: Path, tmp_path: Path) -> None:
     for name, seed in (("a", "3"), ("b", "3")):
-        assert shell("--mine", "--count", "2", "--seed", seed, "--save", name).returncode == 0
+        assert evaluate("--mine", "--count", "2", "--seed", seed, "--save", name).returncode == 0
     assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
     assert len((tmp_path / "a").read_text().splitlines()) == 2
 
 
 def test_a_wrong_file_is_refused_before_anything_is_indexed(
-    shell: Shell, make_repo: MakeRepo, tmp_path: Path
+    evaluate: Shell, make_repo: MakeRepo, tmp_path: Path
 ) -> None:
     make_repo()
     (tmp_path / "bad.tsv").write_text(
         "no target\nlogin\tsrc/login.py\nlogs\tdebug.log\nusers\tsrc/auth.py:12-99\n"
     )
-    done = shell("bad.tsv")
+    done = evaluate("bad.tsv")
     assert (done.returncode, done.stdout) == (1, "")
     assert "bad.tsv: one thing to correct; nothing was done" in done.stderr
     assert "line 1, target: is missing: add a TAB and a path after the query" in done.stderr
     (tmp_path / "bad.tsv").write_text((tmp_path / "bad.tsv").read_text().split("\n", 1)[1])
-    done = shell("bad.tsv", "--json")
+    done = evaluate("bad.tsv", "--json")
     assert done.returncode == 1
     error = json.loads(done.stdout)["error"]
     assert error["code"] == "VALIDATION_ERROR"
@@ -211,25 +205,25 @@ def test_a_wrong_file_is_refused_before_anything_is_indexed(
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    shell: Shell, make_repo: MakeRepo, tmp_path: Path, arguments: list[str], message: str
+    evaluate: Shell, make_repo: MakeRepo, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     make_repo()
     (tmp_path / "q.tsv").write_text("retry\tlib/retry.ts\n")
-    done = shell(*arguments)
+    done = evaluate(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert message in done.stderr
 
 
 def test_what_is_wrong_with_the_standard_input_is_told_as_of_a_file(
-    shell: Shell, make_repo: MakeRepo
+    evaluate: Shell, make_repo: MakeRepo
 ) -> None:
     make_repo()
-    done = shell("-", text="retry\tlib/retry.ts\nno target\n")
+    done = evaluate("-", text="retry\tlib/retry.ts\nno target\n")
     assert done.returncode == 1
     assert "standard input: one thing to correct; nothing was done" in done.stderr
     assert "line 2, target" in done.stderr
 
 
-def test_a_source_that_there_is_not_is_wrong_usage(shell: Shell, make_repo: MakeRepo) -> None:
+def test_a_source_that_there_is_not_is_wrong_usage(evaluate: Shell, make_repo: MakeRepo) -> None:
     make_repo()
-    assert shell("--mine", "issues").returncode == 2
+    assert evaluate("--mine", "issues").returncode == 2

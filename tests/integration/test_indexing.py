@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.integration.indexes import found_paths, later, rows
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.search.filters import FileFilters
@@ -23,36 +23,6 @@ from codebase_mcp.settings.loading import Settings
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
-
-# Every table of a project that the content of a repository reaches.
-TABLES = ("repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol")
-
-
-async def found_paths(app: App, project_id: str, query: str) -> list[str]:
-    report = await app.search(query, project_id)
-    return [hit.file_path for hit in report.answer.hits]
-
-
-async def rows(database: Database, project_id: str) -> dict[str, int]:
-    """How many rows each table of the project has; term_frequency as the sum of its counts."""
-    project = await find_project(database, project_id)
-    counts = {}
-    async with database.transaction(project) as tx:
-        for table in TABLES:
-            row = await tx.fetch_one(f"SELECT count(*) FROM {table}")
-            assert row is not None
-            counts[table] = row[0]
-        row = await tx.fetch_one("SELECT coalesce(sum(chunks), 0)::bigint FROM term_frequency")
-        assert row is not None
-        counts["frequencies"] = row[0]
-    return counts
-
-
-def later(file: Path, content: str) -> None:
-    """Change a file as an editor would, with a time that cannot be mistaken for the last one."""
-    stat = file.stat()
-    file.write_text(content)
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
 
 
 async def test_an_unchanged_tree_is_not_read_again(
@@ -242,7 +212,7 @@ async def test_two_repositories_at_once_keep_the_counts_right(
 async def test_a_cancelled_run_keeps_its_batches_and_the_next_finishes(
     app: App, make_repo: MakeRepo, project_id: str
 ) -> None:
-    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(3000)}
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(2000)}
     root = make_repo(files)
     done = asyncio.Event()
 
@@ -260,13 +230,13 @@ async def test_a_cancelled_run_keeps_its_batches_and_the_next_finishes(
     assert facts.repositories[0].files_pending > 0
     report = await app.index(root, project_id)
     assert report.run.files_unchanged > 0
-    assert report.run.files_indexed + report.run.files_unchanged == 3000
+    assert report.run.files_indexed + report.run.files_unchanged == 2000
 
 
 async def test_a_killed_run_loses_a_batch_at_most_and_leaves_no_process(
     app: App, settings: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
-    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(3000)}
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(2000)}
     root = make_repo(files)
     indexer = subprocess.Popen(
         [sys.executable, "-c", INDEXER, str(root), project_id],
@@ -288,7 +258,7 @@ async def test_a_killed_run_loses_a_batch_at_most_and_leaves_no_process(
     report = await app.index(root, project_id)
     assert report.run.status == "success"
     assert report.run.files_unchanged >= int(first)
-    assert report.run.files_indexed + report.run.files_unchanged == 3000
+    assert report.run.files_indexed + report.run.files_unchanged == 2000
 
 
 INDEXER = """

@@ -17,6 +17,7 @@ from uuid import UUID
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from tests.integration.conftest import Shell
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.indexing import Started, indexing_state, start_indexing
@@ -33,7 +34,7 @@ Start = Callable[..., subprocess.Popen[str]]
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 
 # Enough for several batches: what stops a run finds it in the middle.
-FILES = 3000
+FILES = 2000
 # Nothing here takes a tenth of it.
 LIMIT_S = 90
 
@@ -250,19 +251,21 @@ async def test_a_stdio_server_runs_jobs_while_it_answers_calls(
 
 
 async def test_the_shell_asks_for_jobs_lists_and_cancels_them(
-    app: App, start: Start, make_repo: MakeRepo, project_id: str
+    app: App, shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
-    def ask(*arguments: str) -> Any:
-        process = start(*arguments, "--project", project_id, "--json")
-        return json.loads(process.communicate()[0])
+    async def told(*arguments: str) -> str:
+        return (await asyncio.to_thread(shell, *arguments, "--project", project_id)).stdout
 
-    asked = ask("index", str(make_repo()), "--background", "--jobs", "0")
+    async def ask(*arguments: str) -> Any:
+        return json.loads(await told(*arguments, "--json"))
+
+    asked = await ask("index", str(make_repo()), "--background", "--jobs", "0")
     assert asked["status"] == "waiting"
-    [job] = ask("jobs", "cancel", asked["operation_id"][:13])["jobs"]
+    [job] = (await ask("jobs", "cancel", asked["operation_id"][:13]))["jobs"]
     assert (job["operation_id"], job["root"]) == (asked["operation_id"], str(make_repo()))
     assert job["status"] == "cancelled"
-    assert ask("jobs", "cancel", str(asked["job"]))["error"]["code"] == "NOT_FOUND"
-    people = start("jobs", "--project", project_id).communicate()[0]
+    assert (await ask("jobs", "cancel", str(asked["job"])))["error"]["code"] == "NOT_FOUND"
+    people = await told("jobs")
     assert str(make_repo()) in people
     assert "cancelled" in people
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.integration.test_indexing import found_paths, later, rows
+from tests.integration.indexes import found_paths, later, rows
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database

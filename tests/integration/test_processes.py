@@ -17,8 +17,9 @@ import httpx2
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+from tests.integration.conftest import Shell
 
-from codebase_mcp.settings.loading import Settings
+from codebase_mcp.database.connection import Embedded
 
 pytestmark = pytest.mark.anyio
 
@@ -26,24 +27,9 @@ MakeRepo = Callable[..., Path]
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 
 
-@pytest.fixture
-def environment(settings: Settings) -> dict[str, str]:
-    return {**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir), "COLUMNS": "200"}
-
-
-@pytest.fixture
-def shell(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run one command of the product."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False
-        )
-
-    return run
-
-
-Shell = Callable[..., subprocess.CompletedProcess[str]]
+@pytest.fixture(scope="module")
+def environment(embedded: Embedded) -> dict[str, str]:
+    return {**os.environ, "CODEBASE_MCP_DATA_DIR": str(embedded.data_dir), "COLUMNS": "200"}
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -127,7 +113,7 @@ async def test_standard_output_carries_the_protocol_alone_and_eof_ends_the_proce
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http_server(environment: dict[str, str]) -> Iterator[str]:
     """The address of an HTTP server process."""
     server = subprocess.Popen(

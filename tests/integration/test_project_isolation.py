@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +19,7 @@ from fastmcp.server.auth import AccessToken
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.utilities.tests import ASGIServer, asgi_server
 from mcp import MCPError
+from tests.integration.conftest import Shell
 
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import ProjectNotFound
@@ -260,38 +260,31 @@ async def test_over_http_the_files_of_the_server_steer_nobody(
 
 
 def test_a_single_command_cannot_switch_and_the_shell_confirms_files(
-    environment: dict[str, str], make_repo: MakeRepo, new_id: Callable[[], str]
+    shell: Shell, make_repo: MakeRepo, new_id: Callable[[], str]
 ) -> None:
-    def shell(*arguments: str, cwd: Path) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            env=environment,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def told(*arguments: str, cwd: Path) -> tuple[int, str, str]:
+        done = shell(*arguments, cwd=cwd)
         return done.returncode, done.stdout, done.stderr
 
     name = new_id()
     home, clone = make_repo(), make_repo(name="clone")
-    code, out, _ = shell("trust", cwd=home)
+    code, out, _ = told("trust", cwd=home)
     assert (code, out) == (1, "")
     for root in (home, clone):
         (root / FILE_NAME).write_text(f'project = "{name}"\n')
-    code, out, _ = shell("trust", str(home), cwd=clone)
+    code, out, _ = told("trust", str(home), cwd=clone)
     assert (code, "does not exist yet" in out) == (0, True)
-    assert shell("index", ".", cwd=home)[0] == 0
-    assert shell("search", "user", "login", cwd=home)[0] == 0
-    assert "9 files" in shell("status", cwd=home)[1]
-    code, out, err = shell("index", ".", cwd=clone)
+    assert told("index", ".", cwd=home)[0] == 0
+    assert told("search", "user", "login", cwd=home)[0] == 0
+    assert "9 files" in told("status", cwd=home)[1]
+    code, out, err = told("index", ".", cwd=clone)
     assert (code, out) == (1, "")
     assert f"{clone / FILE_NAME} names the project {name}, which it did not create" in err
-    code, out, _ = shell("switch_project", "--project_id", name, cwd=clone)
+    code, out, _ = told("switch_project", "--project_id", name, cwd=clone)
     assert (code, json.loads(out)["error"]["code"]) == (1, "PERMISSION_DENIED")
-    code, out, _ = shell("trust", "--json", cwd=clone)
+    code, out, _ = told("trust", "--json", cwd=clone)
     confirmed = {"file": str(clone / FILE_NAME), "project_id": name, "trusted": True}
     assert (code, json.loads(out)) == (0, confirmed)
-    code, out, _ = shell("index", ".", "--json", cwd=clone)
+    code, out, _ = told("index", ".", "--json", cwd=clone)
     assert (json.loads(out)["project_id"], json.loads(out)["project_source"]) == (name, "config")
-    assert shell("remove", str(clone), cwd=clone)[0] == 0
+    assert told("remove", str(clone), cwd=clone)[0] == 0

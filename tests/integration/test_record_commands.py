@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-
-from codebase_mcp.settings.loading import Settings
-
-Shell = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def shell(settings: Settings, tmp_path: Path) -> Shell:
-    """Run one command of the product, in a folder of the test's own."""
-    environment = {
-        **os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir), "COLUMNS": "120",
-    }  # fmt: skip
-
-    def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "codebase_mcp.cli.main", *arguments],
-            env=environment, cwd=tmp_path, input=text, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
-    return run
+from tests.integration.conftest import Shell
 
 
 @pytest.fixture

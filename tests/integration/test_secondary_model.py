@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedding_server import EmbeddingServer
+from tests.integration.indexes import found_paths
 from tests.integration.secondary_models import (
     OLLAMA,
     UNHEARD_OF,
@@ -20,13 +21,13 @@ from tests.integration.secondary_models import (
     state_of,
     until_complete,
 )
-from tests.integration.test_indexing import found_paths
 from tests.onnx_models import make_folder
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background
 from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.search import secondary
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
@@ -107,8 +108,13 @@ async def test_while_the_service_is_unavailable_the_backfill_waits_and_searches_
 
 
 async def test_a_search_does_not_wait_for_a_slow_service(
-    both_models: App, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+    both_models: App,
+    server: EmbeddingServer,
+    make_repo: MakeRepo,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(secondary, "WAIT_S", 0.05)
     await both_models.index(make_repo(), project_id)
     await both_models.backfill.run(await project_of(both_models, project_id))
     server.released.clear()

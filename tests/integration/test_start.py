@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import SAMPLE
+from tests.integration.conftest import Shell
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.lifespan import has_database, warm_start, warm_up_search
@@ -219,45 +220,44 @@ def test_a_server_on_stdio_makes_no_database_that_nobody_asked_for(
     assert not new.data_dir.exists()
 
 
-def searched(data_dir: Path, directory: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+Search = Callable[..., Awaitable[tuple[int, dict[str, Any], str]]]
+
+
+@pytest.fixture
+def search(shell: Shell) -> Search:
     """Exit status, reply and what was said beside it of a search from a directory."""
-    command = [sys.executable, "-m", "codebase_mcp.cli.main", "search", "who signs in", "--json"]
-    done = subprocess.run(
-        [*command, *arguments],
-        check=False,
-        cwd=directory,
-        env=os.environ | {"CODEBASE_MCP_DATA_DIR": str(data_dir)},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, json.loads(done.stdout), done.stderr
+
+    async def run(directory: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+        asked = ("search", "who signs in", "--json", *arguments)
+        done = await asyncio.to_thread(shell, *asked, cwd=directory)
+        return done.returncode, json.loads(done.stdout), done.stderr
+
+    return run
 
 
 @pytest.mark.anyio
 async def test_search_finds_the_project_of_the_repository_that_it_is_called_in(
-    app: App, project_id: str, make_repo: Callable[..., Path]
+    app: App, search: Search, project_id: str, make_repo: Callable[..., Path]
 ) -> None:
     root = make_repo(SAMPLE)
     await app.index(root, project_id)
-    status, reply, said = await asyncio.to_thread(
-        searched, app.settings.data_dir, root / "src" / "parsers"
-    )
+    status, reply, said = await search(root / "src" / "parsers")
     assert (status, reply["project_id"], said) == (0, project_id, "")
 
 
 @pytest.mark.anyio
 async def test_of_several_projects_that_have_the_repository_the_last_indexed_is_searched(
-    app: App, project_id: str, make_repo: Callable[..., Path]
+    app: App, search: Search, project_id: str, make_repo: Callable[..., Path]
 ) -> None:
     root = make_repo(SAMPLE)
     await app.index(root, f"{project_id}-new")
     try:
         await app.index(root, project_id)
-        _, reply, said = await asyncio.to_thread(searched, app.settings.data_dir, root)
+        _, reply, said = await search(root)
         assert reply["project_id"] == project_id
         assert f"{project_id}, which was indexed last; also in {project_id}-new" in said
         named = ("--project", f"{project_id}-new")
-        _, reply, said = await asyncio.to_thread(searched, app.settings.data_dir, root, *named)
+        _, reply, said = await search(root, *named)
         assert (reply["project_id"], said) == (f"{project_id}-new", "")
     finally:
         await app.drop_project(f"{project_id}-new")
@@ -265,13 +265,13 @@ async def test_of_several_projects_that_have_the_repository_the_last_indexed_is_
 
 @pytest.mark.anyio
 async def test_search_indexes_what_is_not_indexed_yet_if_told_to(
-    app: App, project_id: str, make_repo: Callable[..., Path]
+    app: App, search: Search, project_id: str, make_repo: Callable[..., Path]
 ) -> None:
-    root, data_dir = make_repo(SAMPLE), app.settings.data_dir
+    root = make_repo(SAMPLE)
     named = ("--project", project_id)
-    status, reply, _ = await asyncio.to_thread(searched, data_dir, root, *named)
+    status, reply, _ = await search(root, *named)
     assert (status, reply["error"]["code"]) == (1, "PROJECT_NOT_FOUND")
-    status, reply, _ = await asyncio.to_thread(searched, data_dir, root, *named, "--index")
+    status, reply, _ = await search(root, *named, "--index")
     assert status == 0
     assert reply["results"]
 

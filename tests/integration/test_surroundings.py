@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import Shell
 
 from codebase_mcp.settings.loading import Settings
 
@@ -21,13 +22,25 @@ LIMIT_S = 90
 
 @pytest.mark.parametrize(
     "arguments",
-    [["search", "x"], ["serve"], [], ["index", "."], ["settings"], ["tasks", "list"], ["trust"]],
+    [["search", "x"], ["serve"], ["index", "."], ["settings"], ["tasks", "list"], ["trust"]],
     ids=" ".join,
 )
 def test_a_working_directory_that_is_gone_is_told_in_words(
-    settings: Settings, tmp_path: Path, arguments: list[str]
+    shell: Shell, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = in_a_directory_that_is_gone(settings, tmp_path, *arguments)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    ended = shell(*arguments, cwd=None)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: The working directory no longer exists\nHint: ")
+
+
+def test_a_process_whose_working_directory_is_gone_tells_so_in_words(
+    settings: Settings, tmp_path: Path
+) -> None:
+    ended = in_a_directory_that_is_gone(settings, tmp_path)
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: The working directory no longer exists\nHint: ")
     assert "Traceback" not in ended.stderr

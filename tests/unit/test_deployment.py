@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -223,6 +224,7 @@ def test_messages_in_the_other_pages_are_ones_of_the_program() -> None:
         assert [m for m in quoted if not any(m in text for text in said)] == []
 
 
+@cache
 def _messages() -> set[str]:
     """Every text in the program, with … where it differs from case to case."""
     found = set()

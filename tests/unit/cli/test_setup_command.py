@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import stat
 import sys
 import tomllib
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.cli.conftest import files_below, machine, setup
 
-from codebase_mcp.cli.main import build_parser, run
 from codebase_mcp.cli.setup.apply import apply
 from codebase_mcp.cli.setup.arguments import CLIENT_NAMES
-from codebase_mcp.cli.setup.block import BEGIN, SkillFile
+from codebase_mcp.cli.setup.block import BEGIN
 from codebase_mcp.cli.setup.clients import CLIENTS, Client
 from codebase_mcp.cli.setup.command import own_command
-from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, SKILL_NAME
 from codebase_mcp.cli.setup.jsonc import parse
 from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.plan import Change, Unfit
@@ -30,45 +26,8 @@ from codebase_mcp.cli.setup.receipts import Receipt, Receipts
 
 BY_NAME = {client.name: client for client in CLIENTS}
 DESKTOP = "Claude/claude_desktop_config.json"
-BARE = ("--index", "--json")  # flags of `search` without a value
 COMMENTED = ("vscode", "zed", "opencode")
 WITH_PROJECT = [client.name for client in CLIENTS if client.project]
-VARIABLES = (
-    "XDG_CONFIG_HOME", "APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME",
-    "CLAUDE_PROJECT_DIR", "CODEBASE_MCP_PROJECT_DIR", "CODEBASE_MCP_TOOLSETS",
-)  # fmt: skip
-
-Setup = Callable[..., int]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory of one's own, and nothing of this machine in the environment."""
-    for variable in VARIABLES:
-        monkeypatch.delenv(variable, raising=False)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
-    monkeypatch.setenv("CODEBASE_MCP_DATA_DIR", str(tmp_path / "data"))
-    return home
-
-
-@pytest.fixture
-def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository, in which the user works."""
-    project = tmp_path / "project"
-    project.mkdir()
-    monkeypatch.chdir(project)
-    return project
-
-
-def setup(*arguments: str) -> int:
-    return run(["setup", *arguments])
-
-
-def machine(home: Path) -> Machine:
-    return Machine(home, sys.platform, {})
 
 
 def config_of(client: Client, home: Path) -> Path:
@@ -95,10 +54,6 @@ def entry_in(client: Client, path: Path) -> Any:
     text = path.read_text("utf-8")
     content = tomllib.loads(text) if client.is_toml else parse(text).value
     return content[client.sections[-1][0]]["codebase"]
-
-
-def files_below(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_the_command_line_names_every_client() -> None:
@@ -353,55 +308,6 @@ def test_zed_gets_its_instructions_where_it_reads_them(project: Path) -> None:
 def test_instructions_are_left_out_when_they_are_not_wanted(home: Path) -> None:
     assert setup("claude-code", "--yes", "--no-instructions") == 0
     assert [p.name for p in home.iterdir()] == [".claude.json"]
-
-
-def test_a_users_own_skill_is_not_changed(home: Path) -> None:
-    own = home / ".claude" / "skills" / "codebase-mcp" / "SKILL.md"
-    own.parent.mkdir(parents=True)
-    own.write_text("---\nname: codebase-mcp\ndescription: mine\n---\nMine.\n")
-    before = files_below(home)
-    assert setup("claude-code", "--yes") == 0
-    assert files_below(home)[str(own.relative_to(home))] == own.read_bytes()
-    assert "Mine." in own.read_text()
-    assert BEGIN not in own.read_text()
-    assert setup("claude-code", "--remove", "--yes") == 0
-    assert files_below(home) == before
-
-
-def test_a_shared_skill_stays_until_the_last_client_is_removed(home: Path) -> None:
-    skill = home / ".copilot" / "skills" / "codebase-mcp" / "SKILL.md"
-    assert setup("vscode", "copilot-cli", "--yes") == 0
-    assert setup("vscode", "--remove", "--yes") == 0
-    assert BEGIN in skill.read_text()
-    assert setup("copilot-cli", "--remove", "--yes") == 0
-    assert not skill.exists()
-
-
-def test_a_skill_is_updated_and_removed_without_a_receipt(home: Path, tmp_path: Path) -> None:
-    skill = home / ".claude" / "skills" / "codebase-mcp" / "SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text(SkillFile("Older.", "---\nname: older\n---\n").add("").text)
-    assert setup("claude-code", "--yes") == 0
-    assert skill.read_text() == SkillFile(SKILL, SKILL_HEADER).add("").text
-    shutil.rmtree(tmp_path / "data")
-    assert setup("claude-code", "--remove", "--yes") == 0
-    assert not skill.exists()
-
-
-def test_the_skill_follows_the_standard_and_names_existing_flags() -> None:
-    assert BY_NAME["codex"].skill_file("project", machine(Path("/h")), Path("/p")) == Path(
-        "/p/.agents/skills", SKILL_NAME, "SKILL.md"
-    )
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", SKILL_NAME)
-    name, description = SKILL_HEADER.splitlines()[1:3]
-    assert name == f"name: {SKILL_NAME}"
-    assert len(description) < 1024
-    assert ": " not in description.removeprefix("description: ")
-    assert len(f"{SKILL_HEADER}{SKILL}".splitlines()) < 40
-    flags = sorted(set(re.findall(r"--[a-z-]+", SKILL)))
-    given = [part for flag in flags for part in (flag, *(() if flag in BARE else ("3",)))]
-    options = build_parser().parse_args(["search", "x", *given])
-    assert options.limit == "3"
 
 
 def test_all_selects_the_installed_clients(

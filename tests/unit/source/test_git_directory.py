@@ -258,6 +258,7 @@ def test_a_pipe_posing_as_an_ignore_file_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("codebase_mcp.source.git.TIME_LIMIT_S", 1_000.0)
+    monkeypatch.setattr("codebase_mcp.source.git._PIPE_CHECK_AFTER_S", 0.01)
     write(repository, "a.py", "sub/b.py")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
