@@ -240,3 +240,54 @@ async def test_a_branch_stays_as_it_is_while_the_working_tree_that_it_differs_fr
     (branches / "index/store.py").rename(branches / "index/shop.py")
     await app.index(branches, project_id)
     assert await answers(app, project_id, "main feature") == before
+
+
+async def found_changes(app: App, project_id: str, query: str, ref: str) -> dict[str, str | None]:
+    request = Request(limit=20, by_definition=True)
+    report = await app.search(query, project_id, request, ref=ref)
+    return {hit.file_path: hit.change for hit in report.answer.hits}
+
+
+async def test_a_range_is_searched_for_what_changed_alone(
+    app: App, branches: Path, project_id: str
+) -> None:
+    await app.index(branches, project_id)
+    found = await found_changes(app, project_id, "quuxify zebra stripes", "main...feature")
+    assert found["search/zebra.py"] == "added"
+    assert found["search/query.py"] == "added"
+    assert "search/words.py" not in found
+    removed = await found_changes(
+        app, project_id, "reciprocal rank fusion of models", "main...feature"
+    )
+    assert removed["search/fusion.py"] == "removed"
+    assert set(removed.values()) <= {"added", "changed", "removed"}
+    back = await found_changes(app, project_id, "reciprocal rank fusion of models", "feature..main")
+    assert back["search/fusion.py"] == "added"
+
+
+async def test_three_dots_begin_where_the_branch_left(
+    app: App, branches: Path, project_id: str
+) -> None:
+    (branches / "later.py").write_text("def count_giraffes():\n    return 7\n")
+    commit_all(branches, "giraffes on main")
+    await app.index(branches, project_id)
+    assert "later.py" not in await found_changes(
+        app, project_id, "count giraffes", "main...feature"
+    )
+    gone = await found_changes(app, project_id, "count giraffes", "main..feature")
+    assert gone["later.py"] == "removed"
+
+
+async def test_uncommitted_work_is_searched_alone(
+    app: App, branches: Path, project_id: str
+) -> None:
+    await app.index(branches, project_id)
+    file = branches / "search/query.py"
+    lines = file.read_text().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if line.startswith("def parse_query"))
+    lines.insert(place + 1, "    leopards = 3  # spots of leopards are counted\n")
+    file.write_text("".join(lines))
+    report = await app.search("where are leopards counted", project_id, ref="uncommitted")
+    [hit] = report.answer.hits
+    assert (hit.file_path, hit.change, hit.view) == ("search/query.py", "changed", "worktree")
+    assert hit.start_line <= place + 2 <= hit.end_line

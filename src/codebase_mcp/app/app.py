@@ -340,7 +340,7 @@ class App:
             if ref is not None and ref != WORKTREE:
                 chosen = await self.views.choose(project, ref, request.filters.repository_id)
                 names = chosen.names
-                request = replace(request, snapshot_ids=chosen.snapshot_ids)
+                request = replace(request, snapshot_ids=chosen.snapshot_ids, ranges=chosen.ranges)
             answer, truth = await self.freshness.search(project, query, request)
             help_ = None
             if with_help and is_weak(answer.hits):

@@ -1,17 +1,19 @@
 """Which snapshots does a ref mean? Commits become searchable when they are asked for.
 
-A ref is a branch, a tag, a commit, or ``worktree``, the files on disk. Git says which commit it
-means, at most once a second. A commit that is not indexed yet is indexed first, as far as a time
-budget allows; the rest follows in the background.
+A ref is a branch, a tag, a commit, or ``worktree``, the files on disk. A range leads from one to
+another: ``A..B``, or ``A...B`` from where B left A. Git says which commit a ref means, at most once
+a second. A commit that is not indexed yet is indexed first, as far as a time budget allows; the
+rest follows in the background.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +31,9 @@ from codebase_mcp.index.refs import (
 )
 from codebase_mcp.index.trees import Tree, load_trees
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.search.changes import Range
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
-from codebase_mcp.source.git_refs import Ref, list_refs, resolve_commit
+from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
 
 if TYPE_CHECKING:
@@ -50,15 +53,26 @@ MAX_KEPT = 1_000
 # How many refs one search may name.
 MAX_REFS = 8
 
-_RULE = f"worktree, a branch, a tag or a commit; up to {MAX_REFS}, separated by spaces"
+# What is not committed yet.
+UNCOMMITTED = "uncommitted"
+
+_RULE = (
+    f"worktree, a branch, a tag or a commit; up to {MAX_REFS}, separated by spaces;"
+    f" or a range A...B, or {UNCOMMITTED}"
+)
+_RANGE = re.compile(r"(?P<old>\S*?)(?P<dots>\.{2,3})(?P<new>\S*)")
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenViews:
-    """The snapshots that refs mean; ``names`` maps commits to the refs that led to them."""
+    """The snapshots that refs mean; ``names`` maps commits to the refs that led to them.
+
+    ``ranges`` are the changes to search in, if a range was asked for.
+    """
 
     snapshot_ids: tuple[int, ...]
     names: Mapping[str, str]
+    ranges: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +138,15 @@ class Views:
         if cached is not None and time.monotonic() - cached.at < FRESH_S:
             return cached.views
         names = list(dict.fromkeys(ref.split()))
+        bounds = _RANGE.fullmatch("HEAD..worktree" if ref == UNCOMMITTED else ref)
+        if bounds is not None:
+            views = await self._choose_range(project, bounds, repository_id)
+            self._cache[key] = _Cached(views)
+            return views
         if not 0 < len(names) <= MAX_REFS:
             message = f"ref names {len(names)} states"
             raise InvalidInput.of("ref", ref, message, rule=_RULE)
-        async with self._database.transaction(project, readonly=True) as tx:
-            trees = [
-                tree
-                for tree in await load_trees(tx)
-                if repository_id is None or tree.repository_id == repository_id
-            ]
+        trees = await self._trees(project, repository_id)
         with_files = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
         meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
         ids, is_complete = await self._snapshots(project, meant)
@@ -145,6 +159,56 @@ class Views:
             }
             self._cache[key] = _Cached(views)
         return views
+
+    async def _trees(self, project: Project, repository_id: UUID | None) -> list[Tree]:
+        async with self._database.transaction(project, readonly=True) as tx:
+            trees = await load_trees(tx)
+        return [one for one in trees if repository_id in (None, one.repository_id)]
+
+    async def _choose_range(
+        self, project: Project, bounds: re.Match[str], repository_id: UUID | None
+    ) -> ChosenViews:
+        """The snapshots before and after a change, in each repository that has both."""
+        old, dots, new = (bounds[part] for part in ("old", "dots", "new"))
+        ids: list[int] = []
+        ranges: list[Range] = []
+        names: dict[str, str] = {}
+        error: InvalidInput | None = None
+        for tree in await self._trees(project, repository_id):
+            try:
+                before, after = await self._bounds(
+                    project, tree, old or "HEAD", new or "HEAD", dots
+                )
+            except InvalidInput as refused:
+                error = refused
+                continue
+            found, _ = await self._snapshots(project, [b for b in (before, after) if b is not None])
+            if after is None:
+                found.append(tree.snapshot_id)
+            if len(found) == 2:  # else they are still being made
+                ranges.append(Range(*found))
+            ids += found
+            names |= {one.commit: one.name for one in (before, after) if one is not None}
+        if error is not None and not names:
+            raise error
+        return ChosenViews(tuple(dict.fromkeys(ids)), names, tuple(ranges))
+
+    async def _bounds(
+        self, project: Project, tree: Tree, old: str, new: str, dots: str
+    ) -> tuple[_Meant, _Meant | None]:
+        """The commits before and after a change; None stands for the files on disk."""
+        before = await self._resolved(project, tree, old)
+        after = None if new == WORKTREE else await self._resolved(project, tree, new)
+        if dots == "..." and before.repository is not None:
+            tip = await self._resolved(project, tree, "HEAD") if after is None else after
+            base = await asyncio.to_thread(merge_base, before.repository, before.commit, tip.commit)
+            if base is None:
+                message = f"{old!r} and {new!r} have no commit in common"
+                raise InvalidInput.of(
+                    "ref", f"{old}...{new}", message, rule=_RULE, hint=f"Try {old}..{new}."
+                )
+            before = replace(before, commit=base)
+        return before, after
 
     async def index(
         self,

@@ -68,6 +68,7 @@ class Block:
         """``N. PATH:FIRST-LAST  SCORE  SYMBOL``."""
         hit = self.hit
         symbol = f"  {printable_line(hit.symbol)}" if hit.symbol else ""
+        symbol += f"  {hit.change}" if hit.change else ""
         lines = f"{hit.start_line}-{hit.end_line}"
         return f"{self.number}. {self.path}:{lines}  {hit.similarity_score:.2f}{symbol}"
 

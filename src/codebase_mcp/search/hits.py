@@ -13,6 +13,7 @@ from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.search.line_changes import Change
 from codebase_mcp.search.ranking import RankedFile
 
 # The weights that decide which chunk of a file is its best: the words, as far as the file holds
@@ -73,7 +74,7 @@ class Hit:
     """One answer: a chunk of a file with the lines around it, or a definition.
 
     ``matching_lines`` are line numbers of a definition, the best first. ``view`` is ``worktree`` or
-    the commit that has the file.
+    the commit that has the file; ``change`` says how it came about, in a search within changes.
     """
 
     chunk_id: UUID
@@ -94,6 +95,7 @@ class Hit:
     signals: Mapping[str, float] = field(default_factory=dict)
     matching_lines: tuple[int, ...] = ()
     view: str = WORKTREE
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)

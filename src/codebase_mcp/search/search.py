@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.transaction import Row
 from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
@@ -23,6 +19,13 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
 from codebase_mcp.search.candidates import FoundCandidates, find_candidates
+from codebase_mcp.search.changes import (
+    ChangeLists,
+    Range,
+    Touched,
+    load_touched,
+    mark_changes,
+)
 from codebase_mcp.search.confidence import (
     FLOOR,
     FULL_COVERAGE,
@@ -34,25 +37,19 @@ from codebase_mcp.search.confidence import (
 )
 from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.definition_hits import (
-    ReadText,
     distinct_files,
     make_definition_hits,
-    strongest_chunks,
 )
-from codebase_mcp.search.definitions import Enclosing, Weights, WordCounter
+from codebase_mcp.search.definitions import Weights, WordCounter
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.hits import (
-    ChosenChunk,
     Hit,
     ScoredFile,
-    StoredChunk,
-    StoredText,
     choose,
     count_chunks,
-    first_lines,
     make_hits,
-    other_chunks,
 )
+from codebase_mcp.search.lists import ListSource
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
@@ -69,6 +66,7 @@ from codebase_mcp.search.secondary import SecondaryModel
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.search.terms import inverse_frequencies
+from codebase_mcp.search.texts import load_definitions, load_texts
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.stopwatch import step, stopwatch
 from codebase_mcp.text.tokens import ALL_CHUNKS
@@ -86,13 +84,15 @@ MAX_DOUBTFUL_WORDS = 3
 class Request:
     """What to search, and how much to show.
 
-    ``snapshot_ids`` are searched, those of commits, or without them what is searched by default.
+    ``snapshot_ids`` are searched, or without them what is searched by default; with ``ranges``
+    only what changed from one of them to another.
     With ``by_definition`` each file is shown once, as the whole definition that answers best,
     instead of as chunks with lines around them.
     """
 
     filters: FileFilters = field(default_factory=FileFilters)
     snapshot_ids: tuple[int, ...] | None = None
+    ranges: tuple[Range, ...] = ()
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
@@ -129,7 +129,8 @@ class Ranking:
 class _SearchContext:
     """A transaction, and what a search needs in it.
 
-    ``topic`` says how much the question is about software. ``respelt`` are corrected words.
+    ``topic`` says how much the question is about software. ``respelt`` are corrected words,
+    ``touched`` the chunks that are searched alone, if the search is within changes.
     """
 
     tx: Transaction
@@ -138,6 +139,14 @@ class _SearchContext:
     vectors: list[QueryVector]
     topic: float
     respelt: dict[str, str]
+    touched: Touched | None
+
+    def lists(self) -> ListSource:
+        """Where candidates come from."""
+        if self.touched is not None:
+            return ChangeLists(self.tx, self.scope, self.touched)
+        memory = self.scope.memory
+        return MemoryLists(memory, self.scope) if memory else DatabaseLists(self.tx, self.scope)
 
 
 class Searcher:
@@ -197,9 +206,11 @@ class Searcher:
                 hits = await _definition_hits(tx, files[: request.limit], weights, request)
             else:
                 hits = await _chunk_hits(tx, scored, request)
+            if context.touched is not None:
+                hits = mark_changes(hits, context.touched, scope.snapshots)
         total = count_chunks(scored)
         if not self._only_once:
-            self._maintain_indexes(project, scope, request.snapshot_ids)
+            self._maintain_indexes(project, scope, request)
         return Answer(
             hits=hits,
             file_count=len(files),
@@ -224,9 +235,7 @@ class Searcher:
             None if primary is None else primary.vector,
         )
 
-    def _maintain_indexes(
-        self, project: Project, scope: Scope, snapshot_ids: tuple[int, ...] | None
-    ) -> None:
+    def _maintain_indexes(self, project: Project, scope: Scope, request: Request) -> None:
         """Have the vector indexes and the memory index brought up to date in the background.
 
         Vector indexes wait for the end of an index run.
@@ -235,8 +244,8 @@ class Searcher:
         if is_large and not any(snapshot.files_pending for snapshot in scope.snapshots):
             state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
             self._nearest.schedule(project, state)
-        if scope.version and scope.secondary is None:
-            self._memory.schedule(project, scope.version, snapshot_ids)
+        if scope.version and scope.secondary is None and not request.ranges:
+            self._memory.schedule(project, scope.version, request.snapshot_ids)
 
     async def rank(self, project: Project, text: str, filters: FileFilters) -> Ranking:
         """All candidates in order, with their signals, for benchmarks."""
@@ -260,7 +269,8 @@ class Searcher:
         expansion = self._expansion(query)
         with_secondary = self._models.has_secondary
         chosen = request.snapshot_ids
-        memory = None if with_secondary else self._memory.get(project, chosen)
+        in_database = with_secondary or request.ranges
+        memory = None if in_database else self._memory.get(project, chosen)
         secondary = self._secondary_profiles.get(project.schema_name)
         if secondary is not None:
             vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
@@ -293,7 +303,8 @@ class Searcher:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
                     topic = embedder.software_log_odds(query.plain)
                     by_model = _query_vectors(scope, vectors)
-                    yield _SearchContext(tx, query, scope, by_model, topic, respelt)
+                    touched = await load_touched(tx, request.ranges) if request.ranges else None
+                    yield _SearchContext(tx, query, scope, by_model, topic, respelt, touched)
                     return
             for profile in not_loaded:
                 vectors[profile.fingerprint] = await self._embed(profile, query)
@@ -369,9 +380,7 @@ class Searcher:
 async def _rank(context: _SearchContext) -> tuple[Ranking, FoundCandidates]:
     query, scope = context.query, context.scope
     with step("candidates"):
-        memory = scope.memory
-        source = MemoryLists(memory, scope) if memory else DatabaseLists(context.tx, scope)
-        found = await find_candidates(source, query, context.vectors, scope)
+        found = await find_candidates(context.lists(), query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     least = found.least_meaning
     with step("ranking"):
@@ -424,7 +433,7 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
 async def _chunk_hits(tx: Transaction, files: Sequence[ScoredFile], request: Request) -> list[Hit]:
     chosen = choose(files, request.limit)
     with step("texts"):
-        texts = await _load_texts(tx, chosen, request.context_lines)
+        texts = await load_texts(tx, chosen, request.context_lines)
     return make_hits(chosen, texts, context_lines=request.context_lines, explain=request.explain)
 
 
@@ -432,71 +441,5 @@ async def _definition_hits(
     tx: Transaction, copies: Sequence[Sequence[ScoredFile]], weights: Weights, request: Request
 ) -> list[Hit]:
     with step("texts"):
-        texts = await _load_definitions(tx, [files[0] for files in copies])
+        texts = await load_definitions(tx, [files[0] for files in copies])
     return make_definition_hits(copies, texts, weights, explain=request.explain)
-
-
-async def _load_definitions(tx: Transaction, files: Sequence[ScoredFile]) -> dict[int, ReadText]:
-    """The texts of some files, with the strongest chunks of each and the definitions there."""
-    wanted = [(f.ranked.candidate.blob_id, n) for f in files for n in strongest_chunks(f)]
-    if not wanted:
-        return {}
-    parameters = _chunk_parameters(wanted)
-    blobs = array_literal({blob_id for blob_id, _ in wanted})
-    chunks, definitions, texts = await tx.fetch_last(
-        [
-            (_SQL["chunks"], parameters),
-            (_SQL["enclosing"], parameters),
-            (_SQL["texts"], {"blobs": blobs}),
-        ]
-    )
-    chunks_of = _chunks_by_text(chunks)
-    defined: dict[int, list[Enclosing]] = defaultdict(list)
-    for blob_id, *definition in definitions:
-        defined[blob_id].append(Enclosing(*definition))
-    return {
-        blob_id: ReadText(split_lines(text), chunks_of[blob_id], tuple(defined[blob_id]))
-        for blob_id, text in texts
-    }
-
-
-async def _load_texts(
-    tx: Transaction, chosen: Sequence[ChosenChunk], context_lines: int
-) -> dict[int, StoredText]:
-    """The texts of some chunks, with these chunks and the other good ones of their files.
-
-    A text is cut after the last line that may be shown.
-    """
-    wanted = {chunk.key for chunk in chosen}
-    for file in {chunk.key[0]: chunk.file for chunk in chosen}.values():
-        wanted.update(other.key for other in other_chunks(file))
-    if not wanted:
-        return {}
-    parameters = _chunk_parameters(wanted)
-    blobs = array_literal({blob_id for blob_id, _ in wanted})
-    chunks, texts = await tx.fetch_last(
-        [(_SQL["chunks"], parameters), (_SQL["texts"], {"blobs": blobs})]
-    )
-    by_blob = _chunks_by_text(chunks)
-    loaded = {}
-    for blob_id, text in texts:
-        shown = by_blob[blob_id]
-        last = max(chunk.end_line for chunk in shown.values())
-        loaded[blob_id] = StoredText(first_lines(text, last + context_lines), shown)
-    return loaded
-
-
-def _chunk_parameters(chunks: Collection[tuple[int, int]]) -> dict[str, str]:
-    """Chunks as parameters of the statements."""
-    return {
-        "blobs": array_literal(blob_id for blob_id, _ in chunks),
-        "ordinals": array_literal(ordinal for _, ordinal in chunks),
-    }
-
-
-def _chunks_by_text(rows: Iterable[Row]) -> dict[int, dict[int, StoredChunk]]:
-    """The rows of the statement ``chunks``, by text and ordinal."""
-    found: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
-    for blob_id, ordinal, *chunk in rows:
-        found[blob_id][ordinal] = StoredChunk(*chunk)
-    return found

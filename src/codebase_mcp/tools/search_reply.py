@@ -60,6 +60,9 @@ class CodeResult(BaseModel):
     more_in_file: list[OtherPlace] = Field(default=[])
     also_at: list[SameText] = Field(default=[])
     commit: str | None = Field(default=None, description="With ref: the commit that has it.")
+    change: Literal["added", "changed", "removed"] | None = Field(
+        default=None, description="With a range as ref: how it came about."
+    )
     signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
 
@@ -269,6 +272,7 @@ def _result(hit: Hit) -> CodeResult:
         ]
     if hit.view != WORKTREE:
         result.commit = hit.view
+    result.change = hit.change
     if hit.signals:
         result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
     return result

@@ -39,7 +39,18 @@ HIT = Hit(
 def shown(*, is_terminal: bool) -> str:
     profile = Profile(1, "1.1.1-a", "builtin", 256)
     snapshot = ScopedSnapshot(
-        profile, 1, REPOSITORY, "/home/me/shop", "shop", 0.0, 0, 0, "{}", None
+        profile,
+        uuid.UUID(int=1),
+        "worktree",
+        1,
+        REPOSITORY,
+        "/home/me/shop",
+        "shop",
+        0.0,
+        0,
+        0,
+        "{}",
+        None,
     )
     report = SearchReport(
         Answer([HIT], 3, 5, False, (snapshot,)),
