@@ -115,7 +115,7 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
         root = f"{roots[hit.repository_id]}/" if len(roots) > 1 else ""
-        path = printable_line(root + hit.file_path + _at(report, hit.view))
+        path = printable_line(root + hit.file_path + _at(report, hit))
         notes = report.notes[number - 1] if report.notes else ()
         blocks.append(Block(number, hit, path, _code(hit, share), _details(hit, share, notes)))
     tail = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
@@ -127,10 +127,12 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     return SearchText(tuple(head), tuple(blocks[:shown]), tuple(tail))
 
 
-def _at(report: SearchReport, view: str) -> str:
-    """Which of several states a file is of; nothing for the files on disk."""
+def _at(report: SearchReport, hit: Hit) -> str:
+    """Which of several states a file is of; nothing for the files on disk and for new ones."""
     is_only = len({one.view for one in report.answer.snapshots}) == 1
-    return "" if is_only or view == WORKTREE else f"@{report.refs.get(view, view[:12])}"
+    if is_only or hit.view == WORKTREE or hit.change in {"added", "changed"}:
+        return ""
+    return f"@{report.refs.get(hit.view, hit.view[:12])}"
 
 
 def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
@@ -225,7 +227,8 @@ def _head(report: SearchReport) -> list[str]:
     head = [f'Read "{word}" as "{meant}".' for word, meant in report.answer.respelt.items()]
     if report.refs:
         commits = (f"{printable_line(name)} ({of[:7]})" for of, name in report.refs.items())
-        head.append(f"In {', '.join(commits)}.")
+        is_range = any(hit.change for hit in report.answer.hits)
+        head.append(f"{'Changed between' if is_range else 'In'} {', '.join(commits)}.")
     note = state_note(truth.state, truth.files_pending)
     # The next search may be able to check the files; that is not worth a line in each reply.
     if note and truth.state != "unchecked":
