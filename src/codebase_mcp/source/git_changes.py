@@ -13,8 +13,9 @@ from itertools import islice
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import ask_git, stream_git
+from codebase_mcp.source.git import stream_git
 from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_objects import SUBMODULE
 from codebase_mcp.source.listing_builder import escape_path
 
 # Of more files only the number is known …
@@ -29,7 +30,6 @@ _RENAME_LIMIT = 1_000
 MAX_COMMITS = 10_000
 
 _REGULAR = frozenset({"100644", "100755", "100664"})
-SUBMODULE = "160000"
 _NOTHING = "000000"
 # The empty tree has no commit, but git knows it in every repository, by this hash.
 _EMPTY_TREES = {
@@ -122,12 +122,6 @@ def ahead_behind(repository: GitRepository, a: str, b: str) -> tuple[int, int]:
     pieces = stream_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
     behind, ahead = b"".join(pieces).split()
     return int(ahead), int(behind)
-
-
-def merge_base(repository: GitRepository, a: str, b: str) -> str | None:
-    """The commit at which two histories parted; None if they have nothing in common."""
-    answer = ask_git(repository, "merge-base", a, b)
-    return answer.split()[0].decode() if answer else None
 
 
 def parents_of(repository: GitRepository, commit: str) -> list[str]:

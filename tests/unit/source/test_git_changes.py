@@ -17,10 +17,10 @@ from codebase_mcp.source.git_changes import (
     changed_files,
     commits_between,
     empty_tree,
-    merge_base,
     parents_of,
 )
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
+from codebase_mcp.source.git_refs import merge_base
 
 NUMBERS = "".join(f"{number}\n" for number in range(30))
 
