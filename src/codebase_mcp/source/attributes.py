@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codebase_mcp.source.ignore import Rules, parse_rules, read_ignore_file
+from codebase_mcp.source.ignore import ReadRules, Rules, parse_rules, read_ignore_file
 
 FILE_NAME = ".gitattributes"
 
@@ -46,18 +46,16 @@ class _File:
 class Attributes:
     """The attribute files in some directories of a tree; each is read once.
 
-    Paths are relative to ``top``, with forward slashes; ``top`` itself is ``b""``. ``too_large``
-    collects the locations of files that are too large to be applied.
+    Paths are relative to ``top``, with forward slashes; ``top`` itself is ``b""``.
     """
 
     def __init__(
-        self, top: bytes, directories: Iterable[bytes], too_large: list[bytes] | None = None
+        self, top: bytes, directories: Iterable[bytes], read: ReadRules = read_ignore_file
     ) -> None:
         self._files: dict[bytes, _File] = {}
         for directory in directories:
             lead = directory + b"/" if directory else b""
-            location = b"%s/%s%s" % (top, lead, FILE_NAME.encode())
-            text = read_ignore_file(location, too_large=too_large)
+            text = read(b"%s/%s%s" % (top, lead, FILE_NAME.encode()))
             if text and _MENTION.search(text):
                 generated, vendored = (
                     parse_rules(_lines(text, n)) for n in (_GENERATED, _VENDORED)

@@ -151,7 +151,7 @@ def list_with_git(
         if not tag:
             continue
         details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
-        if path == previous or _OUTSIDE_TREE.search(path.removesuffix(b"/")):
+        if path == previous or is_outside_tree(path.removesuffix(b"/")):
             continue
         previous = path
         if details.startswith(_SUBMODULE):
@@ -163,6 +163,11 @@ def list_with_git(
         else:
             files.untracked.append(path)
     return files
+
+
+def is_outside_tree(path: bytes) -> bool:
+    """Whether a path leads out of its tree or into a git directory, or has an empty part."""
+    return _OUTSIDE_TREE.search(path) is not None
 
 
 def head_of(root: Path) -> Head | None:

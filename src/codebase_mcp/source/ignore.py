@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -77,6 +78,9 @@ class Rules:
         return None
 
 
+# How the content of an ignore or attribute file is read, by its location; None if there is none.
+ReadRules = Callable[[bytes], bytes | None]
+
 # From the outermost ignore file to the deepest: how many bytes of a path lead to the directory
 # that its patterns are relative to, and its rules.
 Chain = tuple[tuple[int, Rules], ...]
@@ -119,10 +123,11 @@ def read_ignore_file(
         handle = os.open(location, flags)
     except OSError:
         return None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        return None
     with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            return None
         if status.st_size > MAX_IGNORE_BYTES:
             if too_large is None:
                 log.warning("%s is too large to be applied", os.fsdecode(location))
@@ -145,7 +150,6 @@ class IgnoreFiles:
     """All ignore files of one name below ``top``; each is read once, on first use.
 
     Paths are relative to ``top``, with forward slashes; the directory ``top`` itself is ``b""``.
-    ``too_large`` collects the locations of files that are too large to be applied.
     """
 
     def __init__(
@@ -154,9 +158,9 @@ class IgnoreFiles:
         name: bytes,
         *,
         outermost: Chain = (),
-        too_large: list[bytes] | None = None,
+        read: ReadRules = read_ignore_file,
     ) -> None:
-        self._too_large = too_large
+        self._read = read
         self._top = top
         self._name = name
         self._chains: dict[bytes, Chain] = {}
@@ -177,8 +181,7 @@ class IgnoreFiles:
             directory = directory[: max(directory.rfind(b"/"), 0)]
         for below in reversed(unknown):
             prefix = below + b"/" if below else b""
-            location = b"%s/%s%s" % (self._top, prefix, self._name)
-            text = read_ignore_file(location, too_large=self._too_large)
+            text = self._read(b"%s/%s%s" % (self._top, prefix, self._name))
             if text:
                 chain = (*chain, (len(prefix), parse_rules(text)))
             self._chains[below] = chain

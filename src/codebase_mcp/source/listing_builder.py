@@ -1,7 +1,7 @@
 """Collects the files of a listing, and why other entries were left out.
 
 Every entry that git's ignore rules do not exclude becomes a file, a failure or a count.
-``walk.py`` finds the entries.
+``walk.py`` finds the entries on disk, ``commit_listing.py`` those of a commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from pathlib import Path
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.source.attributes import FILE_NAME, UNSET, Attributes
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.ignore import MAX_IGNORE_BYTES, IgnoreFiles, Rules, parse_rules
+from codebase_mcp.source.ignore import (
+    MAX_IGNORE_BYTES,
+    IgnoreFiles,
+    ReadRules,
+    Rules,
+    parse_rules,
+    read_ignore_file,
+)
 from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Selection
@@ -29,8 +36,9 @@ class ListingBuilder:
 
     ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the path from the
     top of the work tree to the root. ``path_filter`` selects paths. ``pending`` are the directories
-    still to be listed, each by its own rules: the root and nested repositories. ``not_applied`` are
-    the locations of ignore and attribute files that are too large.
+    still to be listed, each by its own rules: the root and nested repositories. ``read_rules``
+    reads attribute files; ``not_applied`` are the locations of those, and of ignore files, that are
+    too large.
     """
 
     root: Path
@@ -43,9 +51,11 @@ class ListingBuilder:
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
     not_applied: list[bytes] = field(default_factory=list)
+    read_rules: ReadRules = read_ignore_file
     _start: bytes = field(init=False)
     _with_attributes: set[bytes] = field(default_factory=set)
     _patterns: list[tuple[bytes, Rules]] = field(default_factory=list)
+    _raw_paths: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
@@ -75,15 +85,28 @@ class ListingBuilder:
         self.failures.append(FileFailure(escape_path(path), words))
 
     def add(self, path: bytes, status: os.stat_result) -> None:
+        """Add one entry on disk that is not a directory and not ignored."""
+        location = os.fsdecode(self._start + path)
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        self.add_entry(path, status.st_mode, status.st_size, location, times)
+
+    def add_entry(
+        self,
+        path: bytes,
+        mode: int,
+        size: int,
+        location: str = "",
+        times: tuple[int, int] = (0, 0),
+    ) -> None:
         """Add one entry that is not a directory and not ignored."""
-        if stat.S_ISLNK(status.st_mode):
+        if stat.S_ISLNK(mode):
             self.count_skipped("symlink")
-        elif not stat.S_ISREG(status.st_mode):
+        elif not stat.S_ISREG(mode):
             self.count_skipped("special")
         else:
-            self._add_file(path, status)
+            self._add_file(path, size, location, times)
 
-    def _add_file(self, raw: bytes, status: os.stat_result) -> None:
+    def _add_file(self, raw: bytes, size: int, location: str, times: tuple[int, int]) -> None:
         path = escape_path(raw)
         traits = classify(path)
         folder, _, name = raw.rpartition(b"/")
@@ -93,13 +116,14 @@ class ListingBuilder:
             self.count_skipped("binary")
         elif path in self.files:
             self.count_skipped("name_clash")  # names that differ only in undecodable bytes
-        elif status.st_size <= self.selection.max_file_bytes:
+        elif size <= self.selection.max_file_bytes:
+            if "\\" in path:
+                self._raw_paths[path] = raw
             self.files[path] = SourceFile(
                 path,
-                os.fsdecode(self._start + raw),
-                status.st_size,
-                status.st_mtime_ns,
-                status.st_ctime_ns,
+                location,
+                size,
+                *times,
                 traits.language,
                 traits.kind,
                 traits.named_as_source,
@@ -117,7 +141,7 @@ class ListingBuilder:
         above = set(parents(self.prefix)) if self.prefix else set()
         top = self._start[: len(self._start) - len(self.prefix)].rstrip(b"/")
         inside = {(self.prefix + folder).rstrip(b"/") for folder in found}
-        attributes = Attributes(top, above | inside, self.not_applied)
+        attributes = Attributes(top, above | inside, self.read_rules)
         if not attributes:
             return
         for path, file in self.files.items():
@@ -141,7 +165,7 @@ class ListingBuilder:
                 self.count_skipped("too_large")
 
     def _raw(self, path: str) -> bytes:
-        return os.fsencode(self.files[path].location)[len(self._start) :]
+        return self._raw_paths.get(path) or path.encode()
 
     def _add_not_applied(self) -> None:
         """Report rule files that were not applied, each once; below the root by relative path."""

@@ -15,12 +15,13 @@ from pathlib import Path
 
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.classify import classify
+from codebase_mcp.source.directory_states import VERSION_CONTROL
 from codebase_mcp.source.git import external_rule_files, standard_excludes
 from codebase_mcp.source.git_directory import is_git_directory, work_tree_of
 from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
 from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.walk import INSTALLED, VERSION_CONTROL, is_repository
+from codebase_mcp.source.walk import INSTALLED, is_repository
 
 # These files affect other files, so they are scanned even if they are ignored.
 _RULES = frozenset(

@@ -11,25 +11,29 @@ import logging
 import os
 import stat
 from collections.abc import Iterable
-from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 
 from codebase_mcp.model import Listing
+from codebase_mcp.source.directory_states import (
+    VERSION_CONTROL,
+    DirectoryState,
+    DirectoryStates,
+    parent_of,
+)
 from codebase_mcp.source.git import GitFiles, list_with_git, standard_excludes
 from codebase_mcp.source.git_directory import (
     git_directory_around,
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
+from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
 from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
 from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.selection import EVERYTHING, Selection
 
 log = logging.getLogger(__name__)
 
-# Metadata of version control is never source, ignored or not.
-VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
 # Directories of package managers and interpreters. Committed files in them are listed (as
 # vendored); others are not this project's source, even without an ignore file.
 INSTALLED = frozenset(
@@ -51,9 +55,17 @@ def list_files(
     outer = work_tree_of(root) or root
     prefix = path_prefix(outer, root)
     too_large: list[bytes] = []
-    own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore", too_large=too_large)
-    path_filter = PathFilter() if paths is None else PathFilter(map(os.fsencode, paths))
-    builder = ListingBuilder(root, selection, own_rules, prefix, path_filter, not_applied=too_large)
+    read_rules = partial(read_ignore_file, too_large=too_large)
+    own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore", read=read_rules)
+    builder = ListingBuilder(
+        root,
+        selection,
+        own_rules,
+        prefix,
+        PathFilter() if paths is None else PathFilter(map(os.fsencode, paths)),
+        not_applied=too_large,
+        read_rules=read_rules,
+    )
     while builder.pending:
         _list_tree(builder, builder.pending.pop())
     return builder.listing()
@@ -101,7 +113,11 @@ def _is_left_out(directory: Path, top: Path, paths: list[bytes] | None) -> bool:
 def _add_listed(builder: ListingBuilder, tree: bytes, found: GitFiles) -> None:
     """Add the files that git lists, if they are on disk."""
     lead = tree + b"/" if tree else b""
-    state = _DirectoryStates(builder)
+    state = DirectoryStates(
+        builder,
+        is_link=lambda path: os.path.islink(builder.location(path)),  # noqa: PTH114 - no bytes
+        is_git_directory=lambda path: is_git_directory(builder.location(path)),
+    )
     for path in found.tracked:
         _add_path(builder, lead + path, state)
     for path in found.untracked:
@@ -117,30 +133,30 @@ def _add_listed(builder: ListingBuilder, tree: bytes, found: GitFiles) -> None:
         builder.add_failure(lead + path, PermissionError())
 
 
-def _add_nested(builder: ListingBuilder, path: bytes, directory: _DirectoryState) -> None:
-    if directory is _DirectoryState.IGNORED:
+def _add_nested(builder: ListingBuilder, path: bytes, directory: DirectoryState) -> None:
+    if directory is DirectoryState.IGNORED:
         builder.count_skipped("ignored")
     elif _is_installed(path + b"/"):
         builder.count_skipped("installed")
-    elif directory is _DirectoryState.OPEN and builder.path_filter.may_contain(path):
+    elif directory is DirectoryState.OPEN and builder.path_filter.may_contain(path):
         builder.pending.append(path)
 
 
-def _add_submodule(builder: ListingBuilder, path: bytes, directory: _DirectoryState) -> None:
+def _add_submodule(builder: ListingBuilder, path: bytes, directory: DirectoryState) -> None:
     is_wanted = builder.selection.include_submodules
-    if directory is _DirectoryState.IGNORED:
+    if directory is DirectoryState.IGNORED:
         builder.count_skipped("ignored")
-    elif is_wanted and directory is _DirectoryState.OPEN and is_repository(builder.location(path)):
+    elif is_wanted and directory is DirectoryState.OPEN and is_repository(builder.location(path)):
         builder.pending.append(path)
     else:
         builder.count_skipped("submodule")
 
 
-def _add_path(builder: ListingBuilder, path: bytes, state: _DirectoryStates) -> None:
-    directory = state.of(_parent(path))
-    if directory is _DirectoryState.ABSENT or not builder.path_filter.covers(path):
+def _add_path(builder: ListingBuilder, path: bytes, state: DirectoryStates) -> None:
+    directory = state.of(parent_of(path))
+    if directory is DirectoryState.ABSENT or not builder.path_filter.covers(path):
         return
-    if directory is _DirectoryState.IGNORED or builder.ignores(path, is_dir=False):
+    if directory is DirectoryState.IGNORED or builder.ignores(path, is_dir=False):
         builder.count_skipped("ignored")
         return
     try:
@@ -154,45 +170,6 @@ def _add_path(builder: ListingBuilder, path: bytes, state: _DirectoryStates) -> 
         builder.add(path, status)
 
 
-class _DirectoryState(Enum):
-    """The state on disk of a directory that git lists."""
-
-    OPEN = auto()
-    IGNORED = auto()  # by .mcpignore
-    ABSENT = auto()  # replaced by a link, or metadata of version control
-
-
-class _DirectoryStates:
-    """The state of each directory, determined once from the root down."""
-
-    def __init__(self, builder: ListingBuilder) -> None:
-        self._builder = builder
-        self._known = {b"": _DirectoryState.OPEN}
-
-    def of(self, directory: bytes) -> _DirectoryState:
-        unknown = []
-        while (state := self._known.get(directory)) is None:
-            unknown.append(directory)
-            directory = _parent(directory)
-        for below in reversed(unknown):
-            if state is _DirectoryState.OPEN:
-                state = self._look_at(below)
-            self._known[below] = state
-        return state
-
-    def _look_at(self, directory: bytes) -> _DirectoryState:
-        if directory[directory.rfind(b"/") + 1 :] in VERSION_CONTROL:
-            return _DirectoryState.ABSENT
-        if os.path.islink(self._builder.location(directory)):  # noqa: PTH114 - Path has no bytes
-            return _DirectoryState.ABSENT
-        if self._builder.ignores(directory, is_dir=True):
-            return _DirectoryState.IGNORED
-        if is_git_directory(self._builder.location(directory)):
-            self._builder.count_skipped("git_directory")
-            return _DirectoryState.ABSENT
-        return _DirectoryState.OPEN
-
-
 def _walk(builder: ListingBuilder, tree: bytes, directory: Path, top: Path | None) -> None:
     """Walk a directory with the ignore files that git would apply.
 
@@ -203,7 +180,9 @@ def _walk(builder: ListingBuilder, tree: bytes, directory: Path, top: Path | Non
     too_large = builder.not_applied
     texts = standard_excludes(directory, top, too_large)
     excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
-    rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes, too_large=too_large)
+    rules = IgnoreFiles(
+        os.fsencode(outer), b".gitignore", outermost=excludes, read=builder.read_rules
+    )
     lead = len(tree) + 1 if tree else 0
     waiting = [tree]
     while waiting:
@@ -259,7 +238,3 @@ def is_repository(location: bytes) -> bool:
 
 def _is_installed(path: bytes) -> bool:
     return not INSTALLED.isdisjoint(path.split(b"/")[:-1])
-
-
-def _parent(path: bytes) -> bytes:
-    return path[: max(path.rfind(b"/"), 0)]

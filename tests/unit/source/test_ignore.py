@@ -94,14 +94,14 @@ def test_the_deepest_ignore_file_that_mentions_a_path_wins(tree: Path) -> None:
 
 
 def test_an_ignore_file_that_is_no_plain_file_is_not_read(tree: Path) -> None:
-    for folder in ("pipe", "link", "huge"):
-        (tree / folder).mkdir()
+    for folder in ("pipe", "link", "huge", "directory/.gitignore"):
+        (tree / folder).mkdir(parents=True)
     (tree / "rules").write_text("*\n")
     os.mkfifo(tree / "pipe" / ".gitignore")
     (tree / "link" / ".gitignore").symlink_to(tree / "rules")
     (tree / "huge" / ".gitignore").write_bytes(b"*\n" * MAX_IGNORE_BYTES)
     files = IgnoreFiles(os.fsencode(tree), b".gitignore")
-    for path in (b"pipe/a", b"link/a", b"huge/a"):
+    for path in (b"pipe/a", b"link/a", b"huge/a", b"directory/a"):
         assert not files.ignores(path, is_dir=False)
 
 
