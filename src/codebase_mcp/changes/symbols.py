@@ -122,11 +122,13 @@ def compare_symbols(pairs: Sequence[TextPair]) -> list[SymbolChanges]:
         changes = SymbolChanges()
         old, new = definitions(pair.old), definitions(pair.new)
         gone, fresh = _match(old, new, pair.path, changes)
-        for one in _outermost(old, gone):
-            listed = _symbol(one, pair.old_path or pair.path)
-            removed.append(_Unmatched(one, listed, changes))
-        for one in _outermost(new, fresh):
-            added.append(_Unmatched(one, _symbol(one, pair.path), changes))
+        old_path = pair.old_path or pair.path
+        removed += [
+            _Unmatched(one, _symbol(one, old_path), changes) for one in _outermost(old, gone)
+        ]
+        added += [
+            _Unmatched(one, _symbol(one, pair.path), changes) for one in _outermost(new, fresh)
+        ]
         results.append(changes)
     _sort_out_moved(removed, added)
     return results
@@ -240,6 +242,4 @@ def _fingerprint(definition: _Definition) -> str:
 
 def _symbol(one: _Definition, path: str) -> ChangedSymbol:
     symbol = one.symbol
-    return ChangedSymbol(
-        symbol.qualified, symbol.kind, path, symbol.start_line, symbol.end_line
-    )
+    return ChangedSymbol(symbol.qualified, symbol.kind, path, symbol.start_line, symbol.end_line)

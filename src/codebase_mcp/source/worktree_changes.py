@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from io import BytesIO
+from itertools import takewhile
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
@@ -97,9 +98,9 @@ def read_location(location: bytes, max_bytes: int) -> bytes | None:
 def count_lines(old: bytes, new: bytes) -> tuple[int, int]:
     """How many lines were added and removed."""
     before, after = BytesIO(old).readlines(), BytesIO(new).readlines()
-    first = len(os.path.commonprefix([before, after]))
+    first = _equal_lines(before, after)
     before, after = before[first:], after[first:]
-    last = len(os.path.commonprefix([before[::-1], after[::-1]]))
+    last = _equal_lines(before[::-1], after[::-1])
     before, after = before[: len(before) - last], after[: len(after) - last]
     if len(before) * len(after) > _MAX_LINE_PAIRS:
         kept = (Counter(before) & Counter(after)).total()
@@ -107,6 +108,11 @@ def count_lines(old: bytes, new: bytes) -> tuple[int, int]:
         matcher = SequenceMatcher(None, before, after, autojunk=False)
         kept = sum(block.size for block in matcher.get_matching_blocks())
     return len(after) - kept, len(before) - kept
+
+
+def _equal_lines(old: Sequence[bytes], new: Sequence[bytes]) -> int:
+    """How many lines are equal from the first on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 class _Disk:
