@@ -46,13 +46,13 @@ def read_texts(
         sides = [side for side in (one.old, one.new) if side is not None]
         if one.old and one.new and one.old.object_id == one.new.object_id:
             continue
-        kind = classify(one.path).kind
+        traits = classify(one.path)
         if not all(side.is_regular for side in sides):
             left_out["special"] += 1
-        elif kind not in _ORDER:
-            left_out[kind.value] += 1
+        elif traits.is_binary or traits.kind not in _ORDER:
+            left_out["binary" if traits.is_binary else traits.kind.value] += 1
         else:
-            chosen.append((_ORDER.index(kind), one.path, one))
+            chosen.append((_ORDER.index(traits.kind), one.path, one))
     chosen.sort(key=lambda entry: entry[:2])
     left_out["beyond_limit"] += len(chosen[MAX_FILES:])
     wanted = [one for _, _, one in chosen[:MAX_FILES]]

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import stream_git
+from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import SUBMODULE
 from codebase_mcp.source.listing_builder import escape_path
@@ -122,6 +122,23 @@ def ahead_behind(repository: GitRepository, a: str, b: str) -> tuple[int, int]:
     pieces = stream_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
     behind, ahead = b"".join(pieces).split()
     return int(ahead), int(behind)
+
+
+def ahead_behind_of_refs(repository: GitRepository, base: str) -> dict[str, tuple[int, int]]:
+    """By full name of each branch and tag: how many commits it has that ``base`` lacks, and lacks.
+
+    Empty where git is older than 2.41, which would take a process for each.
+    """
+    answer = ask_git(
+        repository, "for-each-ref", f"--format=%(ahead-behind:{base}) %(refname)", "refs/"
+    )
+    found = {}
+    for line in (answer or b"").splitlines():
+        ahead, _, rest = line.partition(b" ")
+        behind, _, name = rest.partition(b" ")
+        if ahead.isdigit() and behind.isdigit():
+            found[escape_path(name)] = int(ahead), int(behind)
+    return found
 
 
 def parents_of(repository: GitRepository, commit: str) -> list[str]:
