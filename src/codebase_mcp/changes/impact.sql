@@ -7,7 +7,7 @@ WITH touching AS (
     WHERE c.repository_id = %(repository_id)s
       AND c.paths && %(paths)s::text[]
       AND c.paths_total <= %(max_paths)s
-      AND encode(c.hash, 'hex') <> ALL (%(excluded)s::text[])
+      AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
     ORDER BY c.position DESC
     LIMIT %(max_commits)s
 ),
@@ -38,6 +38,6 @@ FROM unnest(%(paths)s::text[]) AS changed (path)
 LEFT JOIN commit_entry AS c
   ON c.repository_id = %(repository_id)s
  AND c.paths @> ARRAY[changed.path]
- AND encode(c.hash, 'hex') <> ALL (%(excluded)s::text[])
+ AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
 GROUP BY changed.path
 ORDER BY count(c.hash) DESC, changed.path;

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.git_changes import ahead_behind_of_refs
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
@@ -101,7 +102,9 @@ def _show_table(found: Comparison, console: Terminal) -> None:
     table = Table("status", Column("file", overflow="fold"), *numbers, box=None)
     for one in found.differences.files:
         file = one.file
-        path = file.path if file.old_path is None else f"{file.old_path} → {file.path}"
+        path = printable_line(file.path)
+        if file.old_path is not None:
+            path = f"{printable_line(file.old_path)} → {path}"
         lines = (
             "" if count is None else str(count) for count in (file.lines_added, file.lines_removed)
         )
