@@ -25,7 +25,7 @@ async def test_the_default_toolset_shows_exactly_the_two_tools(client: Client[An
 async def test_every_tool_has_a_title_all_hints_and_a_short_description(mode: Any) -> None:
     async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
         tools = await client.list_tools()
-    assert len(tools) == 27
+    assert len(tools) == 28
     for tool in tools:
         assert tool.title
         assert tool.description

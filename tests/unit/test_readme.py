@@ -21,6 +21,7 @@ PURPOSES = {
     "projects": "separate workspaces ([docs/projects.md](docs/projects.md))",
     "tasks": "what is to be done, with branches, commits and history",
     "memory": "what was decided, done and learned, by session",
+    "vcs": "branches compared, and what a change touches",
     "agents": "what other agents do, and how it went",
     "entities": "records of your own types, checked against JSON Schemas",
     "work_items": "work in five levels",

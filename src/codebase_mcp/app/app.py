@@ -58,6 +58,7 @@ from codebase_mcp.settings.repository import RepositorySettings, choice_of, repo
 from codebase_mcp.source.root import resolve_root
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.changes import Changes
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
     from codebase_mcp.app.transfers import Transfers
@@ -153,6 +154,13 @@ class App:
         from codebase_mcp.index.backfill import Backfill  # noqa: PLC0415
 
         return Backfill(self.database, self.models)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """Compares branches and commits."""
+        from codebase_mcp.app.changes import Changes  # noqa: PLC0415
+
+        return Changes(self.database, self.resolver)
 
     @cached_property
     def erasure(self) -> Erasure:

@@ -65,6 +65,20 @@ def _search_options(parser: SettingsParser) -> None:
     parser.add_argument("--explain", action="store_true", help="show the ranking signals")
 
 
+def _branches_options(parser: SettingsParser) -> None:
+    parser.add_argument("path", nargs="?", default=".", help="directory of the repository (.)")
+
+
+def _compare_options(parser: SettingsParser) -> None:
+    parser.add_argument("a", metavar="A", help="a branch, tag or commit: the older")
+    parser.add_argument("b", metavar="B", help="the newer; worktree for the files on disk")
+    parser.add_argument("--path", default=".", help="directory of the repository (.)")
+    parser.add_argument("--symbols", action="store_true", help="show the definitions that differ")
+    parser.add_argument(
+        "--direct", action="store_true", help="compare the two themselves, not since they parted"
+    )
+
+
 def _watch_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="directories (all repositories of the project)"
@@ -126,6 +140,20 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         Command("watch", "Update the index when files change", "watch:watch", _watch_options),
         Command("search", "Search the indexed code", "searching:search", _search_options),
         Command("status", "Show what is indexed, and whether it is up to date", "inventory:status"),
+        Command(
+            "branches",
+            "List the branches and tags of a repository",
+            "comparing:branches",
+            _branches_options,
+            project="",
+        ),
+        Command(
+            "compare",
+            "Show what a branch would bring to another",
+            "comparing:compare_branches",
+            _compare_options,
+            project="",
+        ),
         Command("projects", "List projects and their repositories", "inventory:projects"),
         Command("remove", "Remove a repository from the index", "indexing:remove", _remove_options),
         MODEL,

@@ -66,6 +66,20 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RepositoryName:
+    """Which repository: its id, where it is, and what it is called."""
+
+    id: UUID
+    root: str
+    name: str
+
+
+async def load_repositories(tx: Transaction) -> list[RepositoryName]:
+    """The repositories of a project, by root."""
+    return [RepositoryName(*row) for row in await tx.fetch_all(_SQL["names"])]
+
+
 async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
     """Where the repositories of a project are, and when each was indexed."""
     rows = await tx.fetch_all(_SQL["roots"])

@@ -26,6 +26,12 @@ WHERE s.active
 GROUP BY s.repository_id, f.language
 ORDER BY count(*) DESC, f.language;
 
+-- name: names
+-- Which repositories there are.
+SELECT r.id, r.root, r.name
+FROM repository AS r
+ORDER BY r.root;
+
 -- name: roots
 -- Where the repositories are, and when each was indexed.
 SELECT r.root, s.indexed_at

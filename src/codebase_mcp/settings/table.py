@@ -33,7 +33,17 @@ from codebase_mcp.settings.rules import (
 )
 
 DEFAULT_TOOLSETS = ("code",)
-TOOLSETS = ("code", "index", "projects", "tasks", "memory", "agents", "entities", "work_items")
+TOOLSETS = (
+    "code",
+    "index",
+    "projects",
+    "tasks",
+    "memory",
+    "vcs",
+    "agents",
+    "entities",
+    "work_items",
+)
 
 DEFAULT_REPLY_CHARS = 2_000
 MAX_REPLY_CHARS = 4_000

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 _ALWAYS_OPENED = (
     *("HEAD", "index", "config", "config.worktree", "commondir", "packed-refs", "shallow"),
     *("info/exclude", "info/grafts", "info/sparse-checkout", "objects/info/alternates"),
+    *("info/attributes", ".gitattributes"),
 )
 _CORE = re.compile(
     rb"^[ \t]*\[core\](.*?)(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE

@@ -122,7 +122,7 @@ def _as_text(file: SourceFile, data: bytes) -> Content:
         return _refused(file, NOT_UTF8, "undecodable")
     if "\0" in text:
         return _refused(file, BINARY, "binary")
-    language = _language(file, data)
+    language = language_of_content(file.path, file.language, data)
     return SourceText(data, text, blob_hash(data), _kind(file, language, data), language)
 
 
@@ -141,6 +141,15 @@ def decode(data: bytes) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding)
     return data.decode("utf-8")
+
+
+def language_of_content(path: str, language: str, data: bytes) -> str:
+    """The language of a file, where its name does not decide it."""
+    if language == TEXT:
+        return language_of_shebang(data) or TEXT
+    if language == "c" and path.endswith((".h", ".h.in")):
+        return language_of_header(data[:_HEAD_BYTES])
+    return language
 
 
 def failure_reason(error: OSError) -> str:
@@ -179,14 +188,6 @@ def _refused(file: SourceFile, failure: str, skip: str) -> FileFailure | Skipped
     if file.named_as_source:
         return FileFailure(file.path, failure)
     return Skipped(file.path, skip)
-
-
-def _language(file: SourceFile, data: bytes) -> str:
-    if file.language == TEXT:
-        return language_of_shebang(data) or TEXT
-    if file.language == "c" and file.path.endswith((".h", ".h.in")):
-        return language_of_header(data[:_HEAD_BYTES])
-    return file.language
 
 
 def _kind(file: SourceFile, language: str, data: bytes) -> FileKind:

@@ -15,9 +15,20 @@ from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.projects import PROJECTS
 from codebase_mcp.tools.tasks import TASKS
 from codebase_mcp.tools.toolset import Toolset, ToolSpec
+from codebase_mcp.tools.vcs import VCS
 from codebase_mcp.tools.work_items import WORK_ITEMS
 
-TOOLSETS: tuple[Toolset, ...] = (CODE, INDEX, PROJECTS, TASKS, MEMORY, AGENTS, ENTITIES, WORK_ITEMS)
+TOOLSETS: tuple[Toolset, ...] = (
+    CODE,
+    INDEX,
+    PROJECTS,
+    TASKS,
+    MEMORY,
+    VCS,
+    AGENTS,
+    ENTITIES,
+    WORK_ITEMS,
+)
 
 
 def tools_of(names: Iterable[str]) -> tuple[ToolSpec, ...]:

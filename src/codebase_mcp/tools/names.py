@@ -14,6 +14,7 @@ _TOOLS = {
     "projects": "project create_project switch_project get_active_project list_projects",
     "tasks": "create_task get_task list_tasks update_task",
     "memory": "memory session",
+    "vcs": "vcs",
     "agents": "agent",
     "entities": "register_entity_type create_entity query_entities update_entity delete_entity "
     "update_entity_type_schema",

@@ -14,7 +14,7 @@ from codebase_mcp.tools.arguments import combined
 from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.toolset import Arguments
 
-_OF_ALL = frozenset({"operation", "project_id"})
+_OF_ALL = frozenset({"operation", "project_id", "collection"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ RECORD_INSTRUCTIONS = {
     "tasks": "Begin with list_tasks; keep status, branch and commit true with update_task.",
     "memory": "session start, then memory inject or search for what is known; store decisions and "
     "what you learned, with anchors to the code.",
+    "vcs": "vcs compare_branches before a review or merge, analyze_impact before a commit.",
     "agents": "agent tells what other agents do, and them what you do.",
     "entities": "Records with a schema of the user's own: query_entities before create_entity.",
     "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",

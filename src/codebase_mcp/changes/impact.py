@@ -1,0 +1,297 @@
+"""Whom does a change touch, and where should one look first?
+
+What changed is known from git, what usually changes together from the stored history: of the
+commits that touched a changed file, how many touched another one too. The score combines reasons,
+each of which takes away a share of what is left of one: 1 - (1 - p1)(1 - p2)…
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, prod
+from uuid import UUID
+
+from codebase_mcp.changes.compare import (
+    WORKTREE,
+    Difference,
+    Differences,
+    compare,
+    find_differences,
+)
+from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.model import FileKind
+from codebase_mcp.source.git import shallow_commits
+from codebase_mcp.source.git_changes import commits_between, empty_tree, parents_of
+from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_refs import resolve_commit
+
+_SQL = load_queries("codebase_mcp.changes", "impact.sql")
+
+# A commit with more paths, such as one that formats all files, does not show what belongs together.
+MAX_COMMIT_PATHS = 50
+# Limits of the query: changed files, commits that touched them, pairs.
+_MAX_PATHS = 500
+_MAX_COMMITS = 2_000
+_MAX_PAIRS = 200
+# Two files that changed together once, or seldom, did so by chance.
+MIN_SUPPORT = 2
+MIN_CONFIDENCE = 0.1
+# From this share on a file is expected to change as well.
+EXPECTED = 0.5
+
+MAX_PLACES = 10
+
+_PRODUCT = (FileKind.CODE, FileKind.CONFIG)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is examined: what differs, and the commits that brought it, which prove nothing."""
+
+    label: str
+    differences: Differences
+    commits: Sequence[str] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A file that was left alone, but usually changes together with a changed one.
+
+    ``support`` of the ``commits`` that touched ``changed_file`` touched it too.
+    """
+
+    path: str
+    kind: str
+    changed_file: str
+    support: int
+    commits: int
+
+    @property
+    def confidence(self) -> float:
+        """The share of the commits."""
+        return self.support / self.commits
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it is a test."""
+        return self.kind == FileKind.TEST
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """How often the stored history touched a changed file."""
+
+    path: str
+    touched: int
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a change matters: what was counted, in a sentence, and what it adds to the score."""
+
+    name: str
+    value: float
+    points: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place to look at, and why."""
+
+    path: str
+    symbol: str | None
+    line: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What a change touches; ``history_commits`` is how many commits were looked at for it."""
+
+    change: Change
+    score: float
+    reasons: tuple[Reason, ...]
+    companions: tuple[Companion, ...]
+    places: tuple[Place, ...]
+    history_commits: int
+
+
+def change_of_commit(repository: GitRepository, name: str) -> Change:
+    """What a commit changed; a merge, what it brought to its first parent.
+
+    Raises:
+        InvalidInput: it is no commit, or its parent is missing.
+        IndexingFailed: git cannot compare them.
+    """
+    commit = resolve_commit(repository, name, field="commit")
+    if commit in shallow_commits(repository):
+        raise InvalidInput.of(
+            "commit",
+            name,
+            f"What {name} changed is unknown: its parent is missing, as the clone is shallow",
+            rule="a commit whose parent is there",
+            hint="git fetch --unshallow gets the rest.",
+        )
+    parents = parents_of(repository, commit)
+    base = parents[0] if parents else empty_tree(commit)
+    # What a merge brought is in its commits.
+    commits = commits_between(repository, base, commit) if len(parents) > 1 else [commit]
+    return Change(commit, find_differences(repository, base, commit), commits)
+
+
+def change_of_branch(repository: GitRepository, a: str, b: str) -> Change:
+    """What a branch would bring to another; ``b`` may be the files on disk.
+
+    Raises:
+        InvalidInput: one of them is no commit.
+        IndexingFailed: git cannot compare them.
+    """
+    found = compare(repository, a, b)
+    commits = commits_between(repository, found.base, found.commit_b)
+    return Change(f"{a}...{b}", found.differences, commits, found.notices)
+
+
+def uncommitted_change(repository: GitRepository) -> Change:
+    """What the files on disk change in the commit that is checked out.
+
+    Raises:
+        InvalidInput: there is no commit, or there are no files.
+        IndexingFailed: git cannot list the files.
+    """
+    found = compare(repository, "HEAD", WORKTREE)
+    return Change("uncommitted work", found.differences, (), found.notices)
+
+
+async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact:
+    """The impact of a change, by what changed and by the stored history."""
+    files = change.differences.files
+    paths = [path for one in files for path in (one.file.path, one.file.old_path) if path]
+    parameters = {
+        "repository_id": repository_id,
+        "paths": paths[:_MAX_PATHS],
+        "excluded": list(change.commits),
+    }
+    rows = await tx.fetch_all(
+        _SQL["changed_together"],
+        **parameters,
+        max_paths=MAX_COMMIT_PATHS,
+        max_commits=_MAX_COMMITS,
+        min_support=MIN_SUPPORT,
+        min_confidence=MIN_CONFIDENCE,
+        max_pairs=_MAX_PAIRS,
+    )
+    # Each file once, by the changed one that it follows most reliably.
+    best: dict[str, Companion] = {}
+    for changed, other, support, commits, kind in rows:
+        best.setdefault(other, Companion(other, kind, changed, support, commits))
+    activity = [Activity(*row) for row in await tx.fetch_all(_SQL["touched"], **parameters)]
+    companions = tuple(best.values())
+    reasons = tuple(find_reasons(files, companions, activity))
+    return Impact(
+        change,
+        round(1 - prod(1 - reason.points for reason in reasons), 2),
+        reasons,
+        companions,
+        tuple(_places(files, companions)),
+        activity[0].commits if activity else 0,
+    )
+
+
+def find_reasons(
+    files: Sequence[Difference], companions: Sequence[Companion], activity: Sequence[Activity]
+) -> list[Reason]:
+    """Why the change matters, the weightiest first."""
+    product = [one for one in files if one.kind in _PRODUCT]
+    expected = [one for one in companions if one.confidence >= EXPECTED]
+    found = [
+        _removed(_count(product, lambda symbols: symbols.removed)),
+        _changed(_count(product, lambda symbols: symbols.changed)),
+        _spread(len({one.file.path.rpartition("/")[0] for one in product})),
+        _left_alone(len(expected), sum(one.confidence for one in expected)),
+        _active(activity),
+    ]
+    if product and not any(one.kind is FileKind.TEST for one in files):
+        count = len(product)
+        text = f"{_of(count, 'file')} of code changed, and no test did."
+        found.append(Reason("no_test_changed", count, 0.2, text))
+    shown = [one for one in found if one is not None and one.points >= 0.01]
+    return sorted(shown, key=lambda one: -one.points)
+
+
+def _removed(count: int) -> Reason:
+    text = f"{_of(count, 'definition')} removed: whatever uses them breaks."
+    return Reason("definitions_removed", count, _points(0.5, count / 3), text)
+
+
+def _changed(count: int) -> Reason:
+    text = f"{_of(count, 'definition')} changed."
+    return Reason("definitions_changed", count, _points(0.4, count / 15), text)
+
+
+def _spread(count: int) -> Reason:
+    text = f"The change is spread over {_of(count, 'directory', 'directories')}."
+    return Reason("directories", count, _points(0.3, max(count - 1, 0) / 5), text)
+
+
+def _left_alone(count: int, total: float) -> Reason:
+    text = (
+        f"{_of(count, 'file')} left alone that at least half of the earlier commits to a changed "
+        "file touched too."
+    )
+    return Reason("companions_left_alone", count, _points(0.4, total / 2), text)
+
+
+def _active(activity: Sequence[Activity]) -> Reason | None:
+    """Files that change often; the history must be long enough to tell."""
+    if not activity or activity[0].commits < 20:
+        return None
+    most = activity[0]
+    share = most.touched / most.commits
+    text = f"{most.path} was touched by {most.touched} of the last {most.commits} commits."
+    return Reason("busiest_file", most.touched, _points(0.2, share * 10), text)
+
+
+def _points(most: float, amount: float) -> float:
+    """Points that grow with an amount, ever more slowly, towards a maximum."""
+    return round(most * (1 - exp(-amount)), 2)
+
+
+def _of(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def _count(
+    files: Iterable[Difference], listed: Callable[[SymbolChanges], list[ChangedSymbol]]
+) -> int:
+    return sum(len(listed(one.symbols)) for one in files if one.symbols is not None)
+
+
+def _places(files: Sequence[Difference], companions: Sequence[Companion]) -> list[Place]:
+    """Where to look first: what was removed, what usually follows, and the longest that changed."""
+    symbols = [one.symbols for one in files if one.kind in _PRODUCT and one.symbols is not None]
+    removed = [one for changes in symbols for one in changes.removed]
+    changed = [one for changes in symbols for one in changes.changed]
+    changed.sort(key=lambda one: one.start_line - one.end_line)
+    places = [
+        Place(one.path, one.name, None, "removed: look for what still uses it")
+        for one in removed[: MAX_PLACES // 3]
+    ]
+    places += [
+        Place(
+            one.path,
+            None,
+            None,
+            f"{'a test that changed' if one.is_test else 'changed'} in {one.support} of the "
+            f"{one.commits} commits that touched {one.changed_file}",
+        )
+        for one in companions[: MAX_PLACES // 2]
+    ]
+    room = MAX_PLACES - len(places)
+    return places + [Place(one.path, one.name, one.start_line, "changed") for one in changed[:room]]

@@ -1,0 +1,117 @@
+"""What do changed files say, before and after? As many of them as can be compared in a call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from codebase_mcp.changes.symbols import Text, TextPair
+from codebase_mcp.model import FileKind
+from codebase_mcp.source.classify import classify, is_generated
+from codebase_mcp.source.git_changes import FileChange, FileVersion
+from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_objects import Unread, read_blobs
+from codebase_mcp.source.read import decode, language_of_content
+from codebase_mcp.source.worktree_changes import read_location
+
+MAX_FILES = 500
+MAX_FILE_BYTES = 1 << 20
+# Of all files together; parsing that much takes some seconds.
+MAX_TOTAL_BYTES = 8 << 20
+
+# If not all files can be read, these come first.
+_ORDER = (FileKind.CODE, FileKind.TEST, FileKind.CONFIG, FileKind.DOCS)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Changed files with their texts, and how many were left out, by reason."""
+
+    pairs: Mapping[str, TextPair]
+    left_out: Mapping[str, int]
+
+
+def read_texts(
+    repository: GitRepository, files: Iterable[FileChange], locations: Mapping[str, bytes]
+) -> Texts:
+    """The texts of the files whose content differs; ``locations`` are of those on disk, by hash.
+
+    Raises:
+        IndexingFailed: git failed.
+    """
+    left_out: Counter[str] = Counter()
+    chosen = []
+    for one in files:
+        sides = [side for side in (one.old, one.new) if side is not None]
+        if one.old and one.new and one.old.object_id == one.new.object_id:
+            continue
+        traits = classify(one.path)
+        if not all(side.is_regular for side in sides):
+            left_out["special"] += 1
+        elif traits.is_binary or traits.kind not in _ORDER:
+            left_out["binary" if traits.is_binary else traits.kind.value] += 1
+        else:
+            chosen.append((_ORDER.index(traits.kind), one.path, one))
+    chosen.sort(key=lambda entry: entry[:2])
+    left_out["beyond_limit"] += len(chosen[MAX_FILES:])
+    wanted = [one for _, _, one in chosen[:MAX_FILES]]
+    contents = _contents(repository, wanted, locations)
+    pairs = {}
+    for one in wanted:
+        pair = _pair(one, contents)
+        if isinstance(pair, str):
+            left_out[pair] += 1
+        else:
+            pairs[one.path] = pair
+    return Texts(pairs, +left_out)
+
+
+def _contents(
+    repository: GitRepository, files: Sequence[FileChange], locations: Mapping[str, bytes]
+) -> dict[str, bytes | str]:
+    """The content of each version, or why it is left out, as far as the limit allows."""
+    sides = [side for one in files for side in (one.old, one.new) if side is not None]
+    on_disk = {one.new.object_id for one in files if one.new and one.new.object_id in locations}
+    in_git = dict.fromkeys(side.object_id for side in sides if side.object_id not in on_disk)
+    found: dict[str, bytes | str] = {}
+    room = MAX_TOTAL_BYTES
+    for object_id in on_disk:
+        content = read_location(locations[object_id], MAX_FILE_BYTES)
+        found[object_id] = "too_large" if content is None else content
+        room -= len(content or b"")
+        if room < 0:
+            return found
+    for object_id, read in read_blobs(repository, in_git, MAX_FILE_BYTES):
+        found[object_id] = read.value if isinstance(read, Unread) else read
+        room -= len(found[object_id])
+        if room < 0:
+            break
+    return found
+
+
+def _pair(change: FileChange, contents: Mapping[str, bytes | str]) -> TextPair | str:
+    """The texts of a file, or the reason to leave it out."""
+    texts = []
+    for path, version in ((change.old_path or change.path, change.old), (change.path, change.new)):
+        text = None if version is None else _text(path, version, contents)
+        if isinstance(text, str):
+            return text
+        texts.append(text)
+    return TextPair(change.path, change.old_path, *texts)
+
+
+def _text(path: str, version: FileVersion, contents: Mapping[str, bytes | str]) -> Text | str:
+    content = contents.get(version.object_id, "beyond_limit")
+    if isinstance(content, str):
+        return content
+    if is_generated(content):
+        return "generated"
+    try:
+        text = decode(content)
+    except UnicodeDecodeError:
+        return "undecodable"
+    if "\0" in text:
+        return "binary"
+    language = language_of_content(path, classify(path).language, content)
+    return Text(version.object_id, text, language)

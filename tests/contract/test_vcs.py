@@ -1,0 +1,271 @@
+"""The tool ``vcs``: branches compared, and what a change touches, through a real client."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from tests.contract.conftest import Caller
+
+from codebase_mcp.app.app import App
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.server import AppHolder, server_of
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+BODY = "def {}(number):\n    return [number * factor for factor in range(100)]\n"
+
+
+@pytest.fixture
+def toolsets() -> list[str]:
+    return ["vcs"]
+
+
+def git(root: Path, *arguments: str) -> str:
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=root, env=environment, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def commit(root: Path, files: dict[str, str | None], message: str = "change") -> str:
+    for path, content in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink() if content is None else file.write_text(content)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+async def repository(make_repo: MakeRepo, app: App, project_id: str) -> Path:
+    """A service whose test changed with it four times of five; ``feature`` changes it alone."""
+    root = make_repo({"README.md": "# Shop\n"})
+    git(root, "init", "-q", "-b", "main")
+    commit(root, {"README.md": "# A shop\n", "other.py": "x = 1\n"})
+    for number in range(5):
+        files: dict[str, str | None] = {
+            "src/cart.py": f"def total(cart):\n    return {number}\n\n\n{BODY.format('old')}"
+        }
+        if number:
+            files["tests/test_cart.py"] = f"def test_total():\n    assert total([]) == {number}\n"
+        commit(root, files)
+    git(root, "checkout", "-q", "-b", "feature")
+    commit(
+        root,
+        {
+            "src/cart.py": "def total(cart):\n    return sum(cart)\n",
+            "src/lib.py": BODY.format("old"),
+            "other.py": None,
+        },
+    )
+    git(root, "checkout", "-q", "main")
+    await app.index(root, project_id, history_depth=100)
+    return root
+
+
+async def test_branches_are_compared_by_files_and_definitions(
+    repository: Path, call: Caller, project_id: str
+) -> None:
+    reply = await call.ok(
+        "vcs",
+        operation="compare_branches",
+        collection=project_id,
+        branch_a="main",
+        branch_b="feature",
+    )
+    assert (reply["branch_a"], reply["branch_b"]) == ("main", "feature")
+    assert (reply["commits_ahead"], reply["commits_behind"], reply["files_changed"]) == (1, 0, 3)
+    other, cart, lib = reply["differences"]
+    assert (other["path"], other["status"]) == ("other.py", "removed")
+    assert [one["name"] for one in other["symbols_removed"]] == ["x"]
+    assert (cart["lines_added"], cart["lines_removed"]) == (1, 5)
+    assert cart["symbols_changed"] == [
+        {"name": "total", "kind": "function", "start_line": 1, "end_line": 2}
+    ]
+    assert lib["symbols_moved"] == [
+        {
+            "name": "old", "kind": "function", "start_line": 1, "end_line": 2,
+            "old_name": "old", "old_path": "src/cart.py",
+        }
+    ]  # fmt: skip
+    assert reply["differences_left_out"] == 0
+    assert reply["base_commit"] == git(repository, "rev-parse", "main")
+
+
+async def test_the_names_of_other_clients_are_accepted(
+    repository: Path, call: Caller, project_id: str
+) -> None:
+    reply = await call.ok(
+        "vcs",
+        action="compare_branches",
+        project_id=project_id,
+        base_branch="feature",
+        target_branch="main",
+        limit=1,
+    )
+    assert (reply["branch_a"], reply["commits_ahead"], reply["commits_behind"]) == ("feature", 0, 1)
+    assert (reply["files_changed"], reply["differences"]) == (0, [])
+
+
+async def test_the_impact_of_a_branch_names_what_usually_changes_too(
+    repository: Path, call: Caller, project_id: str
+) -> None:
+    reply = await call.ok(
+        "vcs",
+        operation="analyze_impact",
+        collection=project_id,
+        branch_a="main",
+        branch_b="feature",
+    )
+    assert reply["change"] == "main...feature"
+    assert reply["changes_together"] == [
+        {
+            "path": "tests/test_cart.py", "is_test": True, "changed_file": "src/cart.py",
+            "support": 4, "confidence": 0.8,
+        }
+    ]  # fmt: skip
+    names = {reason["name"] for reason in reply["reasons"]}
+    assert names >= {"definitions_removed", "companions_left_alone", "no_test_changed"}
+    left = 1.0
+    for reason in reply["reasons"]:
+        left *= 1 - reason["points"]
+    assert reply["score"] == pytest.approx(1 - left, abs=0.005)
+    first, second, third = reply["look_at_first"]
+    assert (first["path"], first["symbol"]) == ("other.py", "x")
+    assert (second["path"], second["symbol"]) == ("tests/test_cart.py", None)
+    assert (third["symbol"], third["line"]) == ("total", 1)
+    assert reply["history_commits"] == 6
+
+
+async def test_a_commit_is_no_evidence_for_itself(
+    repository: Path, call: Caller, project_id: str
+) -> None:
+    reply = await call.ok("vcs", operation="analyze_impact", collection=project_id, commit="main~2")
+    assert reply["change"] == git(repository, "rev-parse", "main~2")
+    assert reply["changes_together"] == []
+    assert {one["path"] for one in reply["differences"]} == {"src/cart.py", "tests/test_cart.py"}
+    first = await call.ok("vcs", operation="analyze_impact", collection=project_id, commit="main~5")
+    assert {one["status"] for one in first["differences"]} == {"added"}
+
+
+async def test_uncommitted_work_has_an_impact(
+    repository: Path, call: Caller, project_id: str
+) -> None:
+    (repository / "src/cart.py").write_text("def total(cart):\n    return 7\n")
+    reply = await call.ok(
+        "vcs", operation="analyze_impact", collection=project_id, uncommitted=True
+    )
+    [one] = reply["differences"]
+    assert [symbol["name"] for symbol in one["symbols_changed"]] == ["total"]
+    assert [one["confidence"] for one in reply["changes_together"]] == [0.8]
+
+
+async def test_agents_get_a_text(
+    repository: Path, settings: Settings, project_id: str, tmp_path: Path
+) -> None:
+    holder = AppHolder.of(replace(settings, project_dir=tmp_path, replies="text"))
+    async with Client(server_of(holder, ["vcs"])) as client:
+        compared = {"collection": project_id, "branch_a": "main", "branch_b": "feature"}
+        result = await client.call_tool("vcs", {"operation": "compare_branches", **compared})
+        assert text_of(result) == (
+            "main...feature: 1 commit ahead, 0 behind; 3 files changed, +3 -6\n"
+            "D other.py -1\n"
+            "    - x\n"
+            "M src/cart.py +1 -5\n"
+            "    ~ total 1-2\n"
+            "A src/lib.py +2\n"
+            "    > old 1-2 (was in src/cart.py)"
+        )
+        result = await client.call_tool("vcs", {"operation": "analyze_impact", **compared})
+    lines = text_of(result).splitlines()
+    assert lines[0].startswith("impact 0.")
+    assert "look first at:" in lines
+    assert "2. tests/test_cart.py: a test that changed in 4 of the 5 commits" in text_of(result)
+
+
+def text_of(result: Any) -> str:
+    assert result.structured_content is None
+    [block] = result.content
+    return str(block.text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "message"),
+    [
+        ({"operation": "compare_branches", "branch_a": "main"}, "branch_b", "Field required"),
+        (
+            {"operation": "compare_branches", "branch_a": "main", "branch_b": "nope"},
+            "branch_b",
+            "neither a branch nor a tag",
+        ),
+        (
+            {"operation": "compare_branches", "branch_a": "--output=x", "branch_b": "main"},
+            "branch_a",
+            "cannot be the name of a commit",
+        ),
+        ({"operation": "analyze_impact"}, "commit", "takes one change"),
+        ({"operation": "analyze_impact", "branch_a": "main"}, "commit", "takes one change"),
+        (
+            {"operation": "analyze_impact", "commit": "main", "uncommitted": True},
+            "commit",
+            "takes one change",
+        ),
+        (
+            {"operation": "analyze_impact", "commit": "main", "direct": True},
+            "direct",
+            "not a parameter of the operation",
+        ),
+    ],
+)
+async def test_what_does_not_fit_is_refused(
+    repository: Path,
+    call: Caller,
+    project_id: str,
+    arguments: dict[str, Any],
+    field: str,
+    message: str,
+) -> None:
+    error = await call.error("vcs", collection=project_id, **arguments)
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["details"]["field"] == field
+    assert message in error["message"]
+
+
+async def test_of_several_repositories_one_must_be_named(
+    repository: Path, make_repo: MakeRepo, app: App, call: Caller, project_id: str
+) -> None:
+    other = make_repo({"a.py": "x = 1\n"}, "plain")
+    report = await app.index(other, project_id)
+    compared = {"operation": "compare_branches", "branch_a": "main", "branch_b": "feature"}
+    error = await call.error("vcs", collection=project_id, **compared)
+    assert (error["code"], error["details"]["field"]) == ("VALIDATION_ERROR", "repository_id")
+    listed = {one["name"]: one["repository_id"] for one in error["details"]["repositories"]}
+    assert set(listed) == {"repo", "plain"}
+    reply = await call.ok("vcs", collection=project_id, repository_id=listed["repo"], **compared)
+    assert reply["repository_id"] == listed["repo"]
+    plain = str(report.run.repository_id)
+    error = await call.error("vcs", collection=project_id, repository_id=plain, **compared)
+    assert "is not a git repository" in error["message"]
+    unknown = "00000000-0000-4000-8000-000000000000"
+    error = await call.error("vcs", collection=project_id, repository_id=unknown, **compared)
+    assert error["code"] == "NOT_FOUND"
+
+
+async def test_a_project_that_was_never_indexed_is_not_found(
+    mode: Any, call: Caller, project_id: str
+) -> None:
+    error = await call.error(
+        "vcs", operation="analyze_impact", collection=project_id, uncommitted=True
+    )
+    assert error["code"] == "PROJECT_NOT_FOUND"

@@ -1,0 +1,90 @@
+"""The text of a comparison fits its budget, and says what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from codebase_mcp.changes.compare import Comparison, Difference, Differences
+from codebase_mcp.changes.impact import Change, Companion, Impact, Place, Reason
+from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
+from codebase_mcp.model import FileKind
+from codebase_mcp.replies.changes import comparison_text, impact_text
+from codebase_mcp.source.git_changes import FileChange, FileVersion, Status
+
+OLD, NEW = FileVersion("100644", "1" * 40), FileVersion("100755", "2" * 40)
+
+
+def difference(
+    path: str, status: Status = "changed", symbols: int = 0, old_path: str | None = None
+) -> Difference:
+    changes = SymbolChanges(
+        added=[ChangedSymbol(f"name_{n}", "function", path, n, n) for n in range(symbols)]
+    )
+    return Difference(FileChange(path, old_path, status, OLD, NEW, 3, 0), FileKind.CODE, changes)
+
+
+def differences(*files: Difference, total: int = 0, **left_out: int) -> Differences:
+    return Differences(files, total or len(files), has_details=True, left_out=left_out)
+
+
+def text_of(found: Differences, max_chars: int = 4_000) -> str:
+    return comparison_text(
+        Comparison("main", "dev", "1" * 40, "2" * 40, "1" * 40, 2, 1, found, ("Note.",)), max_chars
+    )
+
+
+def test_each_file_is_a_line_with_its_definitions_below() -> None:
+    submodule = FileVersion("160000", "1" * 40), FileVersion("160000", "2" * 40)
+    lib = Difference(FileChange("lib", None, "changed", *submodule), FileKind.CODE, None)
+    found = differences(
+        difference("a.py", symbols=1),
+        difference("b.py", "renamed", old_path="old.py"),
+        difference("c.sh", "mode"),
+        lib,
+        binary=2,
+        beyond_limit=1,
+    )
+    assert text_of(found).splitlines() == [
+        "main...dev: 2 commits ahead, 1 behind; 4 files changed, +9 -0",
+        "Note.",
+        "M a.py +3",
+        "    + name_0 0-0",
+        "R b.py (was old.py) +3",
+        "M c.sh (mode 100644 to 100755) +3",
+        "M lib (submodule 111111111111 to 222222222222)",
+        "definitions not compared: 2 binary, 1 beyond limit",
+    ]
+
+
+@pytest.mark.parametrize("max_chars", [500, 1_000, 4_000])
+def test_what_does_not_fit_is_counted(max_chars: int) -> None:
+    files = [difference(f"src/{n:03}.py", symbols=n % 50) for n in range(200)]
+    text = text_of(differences(*files, total=300, binary=1), max_chars)
+    assert 0.5 * max_chars < len(text) <= max_chars
+    lines = text.splitlines()
+    shown = sum(line.startswith("M ") for line in lines)
+    assert f"… {300 - shown} more files" in lines
+    assert lines[-1] == "definitions not compared: 1 binary"
+
+
+def test_names_cannot_break_a_line() -> None:
+    assert "M a\\x0ab +3" in text_of(differences(difference("a\nb"))).splitlines()
+
+
+def test_an_impact_begins_with_its_score_and_reasons() -> None:
+    impact = Impact(
+        Change("uncommitted work", differences(difference("a.py"))),
+        0.25,
+        (Reason("no_test_changed", 1, 0.2, "1 file of code changed, and no test did."),),
+        (Companion("b.py", "code", "a.py", 3, 4),),
+        (Place("b.py", None, None, "changed in 3 of the 4 commits that touched a.py"),),
+        0,
+    )
+    assert impact_text(impact, 4_000).splitlines() == [
+        "impact 0.25 of uncommitted work; 1 file changed, +3 -0",
+        "  0.20 1 file of code changed, and no test did.",
+        "look first at:",
+        "1. b.py: changed in 3 of the 4 commits that touched a.py",
+        "no history is stored: index_codebase with depth reads it",
+        "M a.py +3",
+    ]
