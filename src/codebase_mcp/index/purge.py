@@ -20,7 +20,7 @@ _SQL = load_queries("codebase_mcp.index", "purge.sql")
 # Every table with data of a repository. The statement ``count_TABLE`` counts its rows.
 TABLES = (
     "repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol", "term_frequency",
-    "index_run", "commit_entry",
+    "index_run", "commit_entry", "commit_text",
 )  # fmt: skip
 
 
@@ -103,6 +103,9 @@ async def erase(tx: Transaction, marked: Marked) -> None:
         await store.remove_repository(tx, marked.repository_id)
         return
     parameters = marked.parameters()
-    for statement in ("delete_files", "forget_failures", "forget_paths", "forget_errors"):
+    for statement in (
+        *("delete_files", "forget_failures"),
+        *("forget_commit_texts", "forget_paths", "forget_errors"),
+    ):
         await tx.execute(_SQL[statement], **parameters)
     await store.clear(tx)

@@ -52,6 +52,9 @@ _SAFE_OPTIONS = (
     "advice.graftFileDeprecated=false",
     "-c",
     "safe.directory=*",
+    # Larger contents are not compared line by line.
+    "-c",
+    "core.bigFileThreshold=16m",
 )
 # Users may set the location of their configuration. All other GIT_ variables are removed, as a hook
 # or shell that started us may have set them for another repository.

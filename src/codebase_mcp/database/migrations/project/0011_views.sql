@@ -1,0 +1,2 @@
+-- Keeps the number of the migration of views, which takes the place of this file.
+SELECT;
