@@ -42,6 +42,22 @@ class _Stored:
         return self.depth == depth and self.tip == (None if tip is None else tip.fingerprint)
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryFacts:
+    """A repository of a project, and how many of its commits are to be kept."""
+
+    repository_id: UUID
+    root: Path
+    name: str
+    depth: int
+
+
+async def load_histories(tx: Transaction) -> list[HistoryFacts]:
+    """The repositories of a project, by root."""
+    rows = await tx.fetch_all(_SQL["histories"])
+    return [HistoryFacts(one, Path(root), name, depth) for one, root, name, depth in rows]
+
+
 async def refresh_history(
     database: Database,
     model: Model,

@@ -5,6 +5,12 @@ SELECT r.history_depth, r.history_tip,
 FROM repository AS r
 WHERE r.id = %(repository_id)s;
 
+-- name: histories
+-- Every repository, and how many of its commits are kept.
+SELECT id, root, name, history_depth
+FROM repository
+ORDER BY root;
+
 -- name: known
 -- The commits that are kept, and where they stand.
 SELECT encode(hash, 'hex'), position

@@ -63,6 +63,11 @@ def texts_version(model: Model) -> str:
     return f"{_VERSION}.{TOKENS_VERSION}-{model.facts.fingerprint}"
 
 
+async def lacks_texts(tx: Transaction, model: Model) -> bool:
+    """Whether a stored commit has no words and vectors of this model."""
+    return bool(await tx.fetch_all(_SQL["missing"], model=texts_version(model), limit=1))
+
+
 async def make_searchable(tx: Transaction, model: Model) -> None:
     """Give every stored commit of a project its words and vectors."""
     version = texts_version(model)

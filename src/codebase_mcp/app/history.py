@@ -1,0 +1,115 @@
+"""What does the history of the repositories of a project say?
+
+A history is read when it is first searched, and before each search brought up to what is checked
+out: that costs two questions to git where nothing has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from uuid import UUID
+
+from codebase_mcp.app.reports import HistoryReport
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.models import Model, Models
+from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed
+from codebase_mcp.index.history import HistoryFacts, load_histories, refresh_history
+from codebase_mcp.index.history_texts import lacks_texts, make_searchable, texts_version
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
+from codebase_mcp.projects.resolution import Resolver
+from codebase_mcp.search.history import (
+    HistoryFilters,
+    HistoryQuestion,
+    search_history,
+)
+from codebase_mcp.search.query import parse_query, without_courtesy
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import repository_at
+from codebase_mcp.source.git_directory import git_repository_at
+
+# How many commits are read of a repository for which no number was ever named.
+DEFAULT_DEPTH = 1_000
+
+
+class History:
+    """Searches the commits of the projects of one database."""
+
+    def __init__(
+        self, settings: Settings, database: Database, models: Models, resolver: Resolver
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._models = models
+        self._resolver = resolver
+
+    async def search(
+        self,
+        query: str,
+        project_id: str | None = None,
+        filters: HistoryFilters = HistoryFilters(),
+        *,
+        limit: int = 10,
+        identity: Identity = ANONYMOUS,
+    ) -> HistoryReport:
+        """The commits that answer a question, best first; without one the newest, newest first.
+
+        Raises:
+            ProjectNotFound: unknown, or never indexed.
+            DatabaseUnavailable: the database is away.
+        """
+        started = time.perf_counter()
+        project, source = await self._resolver.resolve(project_id, identity)
+        async with self._resolver.raise_not_found_if_dropped(project, source):
+            model = await self._models.primary()
+            async with self._database.transaction(project, readonly=True) as tx:
+                repositories = {one.repository_id: one for one in await load_histories(tx)}
+            read, notices = await self._refresh(project, model, repositories, filters)
+            question = await self._question(model, query) if query else None
+            async with self._database.transaction(project, readonly=True) as tx:
+                lacking = question is not None and await lacks_texts(tx, model)
+            if lacking:
+                async with self._database.transaction(project) as tx:
+                    await make_searchable(tx, model)
+            async with self._database.transaction(project, readonly=True) as tx:
+                found = await search_history(tx, question, filters, limit)
+        latency_ms = (time.perf_counter() - started) * 1000
+        return HistoryReport(
+            tuple(found), project, source, repositories, latency_ms, read, tuple(notices)
+        )
+
+    async def _question(self, model: Model, query: str) -> HistoryQuestion:
+        vector = await model.embedder.embed_query(without_courtesy(query))
+        return HistoryQuestion(parse_query(query), vector, texts_version(model))
+
+    async def _refresh(
+        self,
+        project: Project,
+        model: Model,
+        repositories: Mapping[UUID, HistoryFacts],
+        filters: HistoryFilters,
+    ) -> tuple[dict[UUID, int], list[str]]:
+        """Bring the histories up to date: how much was read for the first time, what failed."""
+        read: dict[UUID, int] = {}
+        notices: list[str] = []
+        for facts in repositories.values():
+            if filters.repository_id not in {None, facts.repository_id}:
+                continue
+            if await asyncio.to_thread(git_repository_at, facts.root) is None:
+                continue  # of another machine, perhaps: what is stored stays
+            depth = None if facts.depth else await asyncio.to_thread(self._depth, facts)
+            try:
+                commits = await refresh_history(
+                    self._database, model, project, facts.repository_id, facts.root, depth=depth
+                )
+            except (IndexingFailed, DatabaseUnavailable) as error:
+                notices.append(f"The history of {facts.root} could not be read: {error.message}")
+                continue
+            if depth is not None:
+                read[facts.repository_id] = commits
+        return read, notices
+
+    def _depth(self, facts: HistoryFacts) -> int:
+        return repository_at(self._settings, facts.root).history_depth or DEFAULT_DEPTH
