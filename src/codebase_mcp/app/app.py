@@ -24,7 +24,13 @@ from uuid import UUID
 
 from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
-from codebase_mcp.app.reports import IndexReport, InProject, ProjectFacts, SearchReport
+from codebase_mcp.app.reports import (
+    HistoryReport,
+    IndexReport,
+    InProject,
+    ProjectFacts,
+    SearchReport,
+)
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -56,6 +62,7 @@ from codebase_mcp.source.root import resolve_root
 if TYPE_CHECKING:
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
+    from codebase_mcp.app.history import History
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.index.backfill import Backfill
     from codebase_mcp.index.progress import RunProgress
@@ -63,9 +70,10 @@ if TYPE_CHECKING:
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.notes import Note
     from codebase_mcp.records.page import Page, Paging
+    from codebase_mcp.search.history import HistoryFilters
     from codebase_mcp.search.misses import Misses
 
-__all__ = ["App", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
+__all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
 
 def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
@@ -148,6 +156,13 @@ class App:
         from codebase_mcp.app.dry_run import DryRun  # noqa: PLC0415
 
         return DryRun(self.settings, self.database, self.resolver, self.models)
+
+    @cached_property
+    def history(self) -> History:
+        """Searches commits."""
+        from codebase_mcp.app.history import History  # noqa: PLC0415
+
+        return History(self.settings, self.database, self.models, self.resolver)
 
     @cached_property
     def transfers(self) -> Transfers:
@@ -284,6 +299,7 @@ class App:
         identity: Identity = ANONYMOUS,
         with_notes: bool = False,
         with_help: bool = False,
+        with_history: bool = False,
     ) -> SearchReport:
         """The places of a project that answer a question best; with what is known about them.
 
@@ -308,8 +324,30 @@ class App:
 
                 async with self.database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
+            changes = await self.history.last_changes(project, answer) if with_history else ()
         latency_ms = (time.perf_counter() - started) * 1000
-        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_)
+        return SearchReport(
+            answer, project, source, truth, latency_ms, tuple(notes), help_, changes
+        )
+
+    async def search_history(
+        self,
+        query: str = "",
+        project_id: str | None = None,
+        filters: HistoryFilters | None = None,
+        *,
+        limit: int = 10,
+        identity: Identity = ANONYMOUS,
+    ) -> HistoryReport:
+        """The commits of a project that answer a question, best first; without one the newest.
+
+        A history that was never read is read first.
+
+        Raises:
+            ProjectNotFound: unknown, or never indexed.
+            DatabaseUnavailable: the database is away.
+        """
+        return await self.history.search(query, project_id, filters, limit=limit, identity=identity)
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""

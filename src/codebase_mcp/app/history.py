@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.app.reports import HistoryReport
@@ -23,12 +27,19 @@ from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.history import (
     HistoryFilters,
     HistoryQuestion,
+    LastChange,
+    newest_changes,
     search_history,
 )
 from codebase_mcp.search.query import parse_query, without_courtesy
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
+from codebase_mcp.source.blame import Blamed, Lines, blame, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
+
+if TYPE_CHECKING:
+    from codebase_mcp.search.hits import Hit
+    from codebase_mcp.search.search import Answer
 
 # How many commits are read of a repository for which no number was ever named.
 DEFAULT_DEPTH = 1_000
@@ -49,7 +60,7 @@ class History:
         self,
         query: str,
         project_id: str | None = None,
-        filters: HistoryFilters = HistoryFilters(),
+        filters: HistoryFilters | None = None,
         *,
         limit: int = 10,
         identity: Identity = ANONYMOUS,
@@ -61,6 +72,7 @@ class History:
             DatabaseUnavailable: the database is away.
         """
         started = time.perf_counter()
+        filters = filters or HistoryFilters()
         project, source = await self._resolver.resolve(project_id, identity)
         async with self._resolver.raise_not_found_if_dropped(project, source):
             model = await self._models.primary()
@@ -79,6 +91,35 @@ class History:
         return HistoryReport(
             tuple(found), project, source, repositories, latency_ms, read, tuple(notices)
         )
+
+    async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
+        """The commit that last changed the lines of each hit; None where that is unknown.
+
+        Where git cannot tell it in time, it is the newest stored commit that touched the file.
+
+        Raises:
+            DatabaseUnavailable: the database is away.
+        """
+        roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
+        of_repository = defaultdict[UUID, list[int]](list)
+        for place, hit in enumerate(answer.hits):
+            of_repository[hit.repository_id].append(place)
+        changes: list[LastChange | None] = [None] * len(answer.hits)
+        for repository_id, places in of_repository.items():
+            hits = [answer.hits[place] for place in places]
+            found = await asyncio.to_thread(_blamed, roots[repository_id], hits)
+            for place, change in zip(places, found, strict=True):
+                changes[place] = change
+        missing = [place for place, change in enumerate(changes) if change is None]
+        if missing:
+            of_files = [
+                (h.repository_id, h.file_path) for h in map(answer.hits.__getitem__, missing)
+            ]
+            async with self._database.transaction(project, readonly=True) as tx:
+                newest = await newest_changes(tx, of_files)
+            for place, change in zip(missing, newest, strict=True):
+                changes[place] = change
+        return tuple(changes)
 
     async def _question(self, model: Model, query: str) -> HistoryQuestion:
         vector = await model.embedder.embed_query(without_courtesy(query))
@@ -113,3 +154,18 @@ class History:
 
     def _depth(self, facts: HistoryFacts) -> int:
         return repository_at(self._settings, facts.root).history_depth or DEFAULT_DEPTH
+
+
+def _blamed(root: Path, hits: Sequence[Hit]) -> list[LastChange | None]:
+    repository = git_repository_at(root)
+    if repository is None:
+        return [None] * len(hits)
+    places = [Lines(hit.file_path, hit.start_line, lines_of(hit.content)) for hit in hits]
+    return [_last_change(found) for found in blame(repository, places)]
+
+
+def _last_change(found: Blamed | None) -> LastChange | None:
+    if found is None or found.commit is None:
+        return None if found is None else LastChange(None)
+    at = datetime.fromtimestamp(found.authored_at, UTC)
+    return LastChange(found.commit, found.author, at, found.subject)

@@ -56,6 +56,25 @@ def _search_options(parser: SettingsParser) -> None:
         help="index the repository here first if necessary; on a terminal, search asks",
     )
     parser.add_argument("--explain", action="store_true", help="show the ranking signals")
+    parser.add_argument(
+        "--with-history", action="store_true", help="show the commit that last changed each result"
+    )
+
+
+def _log_search_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "query", nargs="*", help="a question; without one, the newest commits that pass the filters"
+    )
+    parser.add_argument("--path", help="only commits that touch this file or directory")
+    parser.add_argument("--author", help="only of authors with this in their name or address")
+    parser.add_argument("--since", metavar="DATE", help="only from this day or time on (UTC)")
+    parser.add_argument("--until", metavar="DATE", help="only up to this day or time (UTC)")
+    parser.add_argument("--limit", default="10", help="maximum number of commits (10)")
+    parser.add_argument(
+        "--index",
+        action="store_true",
+        help="index the repository here first if necessary; on a terminal, log-search asks",
+    )
 
 
 def _watch_options(parser: SettingsParser) -> None:
@@ -116,6 +135,12 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         ),
         Command("watch", "Update the index when files change", "watch:watch", _watch_options),
         Command("search", "Search the indexed code", "searching:search", _search_options),
+        Command(
+            "log-search",
+            "Search the history by meaning and words",
+            "history:log_search",
+            _log_search_options,
+        ),
         Command("status", "Show what is indexed, and how fresh it is", "inventory:status"),
         Command("projects", "List projects and their repositories", "inventory:projects"),
         Command("remove", "Remove a repository from the index", "indexing:remove", _remove_options),

@@ -71,6 +71,7 @@ async def _as_json(
         "project_id": project,
         "file_type": options.file_type,
         "directory": options.directory,
+        "with_history": options.with_history,
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     return await shell.call("search_code", given)
@@ -93,7 +94,14 @@ async def _report(shell: Shell, options: argparse.Namespace, project: str | None
     request = Request(filters, limit=limit, explain=options.explain, by_definition=True)
     query = check_query(" ".join(options.query))
     app = await shell.app()
-    return await app.search(query, project, request, identity=shell.identity, with_help=True)
+    return await app.search(
+        query,
+        project,
+        request,
+        identity=shell.identity,
+        with_help=True,
+        with_history=options.with_history,
+    )
 
 
 def with_check_limit(settings: Settings) -> Settings:

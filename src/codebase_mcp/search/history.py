@@ -16,7 +16,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.query import Query
 from codebase_mcp.search.relevance import Match, rank
 from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.source.history import PathChange
@@ -100,7 +100,7 @@ async def search_history(
         return await _load(tx, {(row[0], row[1]): None for row in rows}, filters, None)
     terms = [term.id for term in question.query.terms]
     counted = await tx.fetch_all(_SQL["frequencies"], terms=terms, all=ALL_CHUNKS)
-    frequency = inverse_frequencies(terms, dict(counted))  # type: ignore[arg-type]
+    frequency = inverse_frequencies(terms, dict(counted))
     rows = await tx.fetch_all(
         _SQL["matches"],
         **filters.parameters(),
@@ -137,7 +137,8 @@ async def _load(
 def _commit(
     row: Sequence[Any], score: float | None, filters: HistoryFilters, query: Query | None
 ) -> FoundCommit:
-    repository_id, commit, name, email, at, message, paths, added, removed, former, *rest = row
+    repository_id, commit, name, email, at, message, paths, added, removed, former = row[:10]
+    paths_total, lines_added, lines_removed, is_merge = row[10:]
     unknown = [None] * len(paths)  # read by an earlier version
     columns = (paths, added or unknown, removed or unknown, former or unknown)
     changes = [PathChange(*change) for change in zip(*columns, strict=True)]
@@ -149,9 +150,12 @@ def _commit(
         at,
         message,
         tuple(sorted(changes, key=lambda change: not _is_meant(change.path, filters.path))),
-        *rest,
-        score=score,
-        excerpt=best_line(message, query),
+        paths_total,
+        lines_added,
+        lines_removed,
+        is_merge,
+        score,
+        best_line(message, query),
     )
 
 

@@ -42,7 +42,8 @@ SELECT repository_id, hash, words, nearness, (SELECT count(*) FROM scored)
 FROM best;
 
 -- name: newest
--- The newest commits that pass the filters.
+-- The newest commits that pass the filters; of a path, as git does, without the merges of what others
+-- changed.
 SELECT DISTINCT ON (e.authored_at, e.hash) e.repository_id, e.hash
 FROM commit_entry AS e
 WHERE (%(repository_id)s::uuid IS NULL OR e.repository_id = %(repository_id)s)
@@ -54,7 +55,7 @@ WHERE (%(repository_id)s::uuid IS NULL OR e.repository_id = %(repository_id)s)
       SELECT
       FROM unnest(e.paths) AS path
       WHERE path = %(path)s OR starts_with(path, %(path)s || '/')
-  ))
+  ) AND NOT e.is_merge)
 ORDER BY e.authored_at DESC, e.hash, e.repository_id
 LIMIT %(limit)s;
 
