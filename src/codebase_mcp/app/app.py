@@ -73,7 +73,15 @@ if TYPE_CHECKING:
     from codebase_mcp.search.history import HistoryFilters
     from codebase_mcp.search.misses import Misses
 
-__all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
+__all__ = [
+    "App",
+    "HistoryReport",
+    "InProject",
+    "IndexReport",
+    "ProjectFacts",
+    "SearchReport",
+    "SymbolReport",
+]
 
 
 def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.app.reports import HistoryReport
+from codebase_mcp.app.reports import HistoryReport, SymbolReport
+from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Model, Models
-from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index.history import HistoryFacts, load_histories, refresh_history
 from codebase_mcp.index.history_texts import lacks_texts, make_searchable, texts_version
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
@@ -36,6 +37,7 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.blame import Blamed, Lines, blame, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.source.history import find_tip
 
 if TYPE_CHECKING:
     from codebase_mcp.search.hits import Hit
@@ -92,6 +94,42 @@ class History:
             tuple(found), project, source, repositories, latency_ms, read, tuple(notices)
         )
 
+    async def of_symbol(
+        self,
+        name: str,
+        project_id: str | None = None,
+        *,
+        repository_id: UUID | None = None,
+        depth: int | None = None,
+        identity: Identity = ANONYMOUS,
+    ) -> SymbolReport:
+        """What became of the definitions of a name, in ``depth`` commits or as many as are kept.
+
+        Raises:
+            ProjectNotFound: unknown, or never indexed.
+            DatabaseUnavailable: the database is away.
+        """
+        project, source = await self._resolver.resolve(project_id, identity)
+        async with (
+            self._resolver.raise_not_found_if_dropped(project, source),
+            self._database.transaction(project, readonly=True) as tx,
+        ):
+            repositories = {one.repository_id: one for one in await load_histories(tx)}
+        histories: dict[UUID, SymbolHistory] = {}
+        notices = []
+        for facts in repositories.values():
+            if repository_id not in {None, facts.repository_id}:
+                continue
+            commits = depth or facts.depth or await asyncio.to_thread(self._depth, facts)
+            try:
+                found = await asyncio.to_thread(_of_symbol, facts.root, name, commits)
+            except IndexingFailed as error:
+                notices.append(_unread(facts, error))
+                continue
+            if found is not None:
+                histories[facts.repository_id] = found
+        return SymbolReport(name, histories, project, repositories, tuple(notices))
+
     async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
         """The commit that last changed the lines of each hit; None where that is unknown.
 
@@ -146,7 +184,7 @@ class History:
                     self._database, model, project, facts.repository_id, facts.root, depth=depth
                 )
             except (IndexingFailed, DatabaseUnavailable) as error:
-                notices.append(f"The history of {facts.root} could not be read: {error.message}")
+                notices.append(_unread(facts, error))
                 continue
             if depth is not None:
                 read[facts.repository_id] = commits
@@ -154,6 +192,15 @@ class History:
 
     def _depth(self, facts: HistoryFacts) -> int:
         return repository_at(self._settings, facts.root).history_depth or DEFAULT_DEPTH
+
+
+def _unread(facts: HistoryFacts, error: CodebaseError) -> str:
+    return f"The history of {facts.root} could not be read: {error.message}"
+
+
+def _of_symbol(root: Path, name: str, depth: int) -> SymbolHistory | None:
+    tip = find_tip(root)
+    return None if tip is None else symbol_history(tip, name, depth)
 
 
 def _blamed(root: Path, hits: Sequence[Hit]) -> list[LastChange | None]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from codebase_mcp.app.freshness import IndexFreshness
+    from codebase_mcp.changes.symbol_history import SymbolHistory
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
     from codebase_mcp.index.build import RunResult
@@ -69,6 +70,20 @@ class HistoryReport:
     repositories: Mapping[UUID, HistoryFacts]
     latency_ms: float
     read: Mapping[UUID, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolReport:
+    """What became of the definitions of a name in the repositories of a project.
+
+    ``histories`` are by repository; ``notices`` say why one could not be read.
+    """
+
+    name: str
+    histories: Mapping[UUID, SymbolHistory]
+    project: Project
+    repositories: Mapping[UUID, HistoryFacts]
     notices: tuple[str, ...] = ()
 
 

@@ -65,6 +65,9 @@ def _log_search_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "query", nargs="*", help="a question; without one, the newest commits that pass the filters"
     )
+    parser.add_argument(
+        "--symbol", metavar="NAME", help="when this definition appeared, changed and vanished"
+    )
     parser.add_argument("--path", help="only commits that touch this file or directory")
     parser.add_argument("--author", help="only of authors with this in their name or address")
     parser.add_argument("--since", metavar="DATE", help="only from this day or time on (UTC)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.tools.rules import check_query
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.app import HistoryReport
+    from codebase_mcp.app.reports import HistoryReport, SymbolReport
     from codebase_mcp.search.history import FoundCommit, HistoryFilters
 
 _LIMIT = whole_number(1, 50)
@@ -26,6 +27,8 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits and show them; the exit status is 0 also when nothing is found."""
     query = " ".join(options.query)
     filters = read_filters(options)
+    if options.symbol is not None:
+        return await _show_symbol(options, settings)
     if not query.strip() and filters is None:
         raise InvalidInput.of(
             "query", "", "Give a question, or one of --path, --author, --since, --until",
@@ -51,6 +54,49 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
 
     say(history_text(report, settings.reply_chars))
     return 0
+
+
+async def _show_symbol(options: argparse.Namespace, settings: Settings) -> int:
+    name = options.symbol.strip().replace("::", ".").strip(".")
+    if not name or options.query or read_filters(options):
+        raise InvalidInput.of(
+            "symbol",
+            options.symbol[:50],
+            "--symbol takes a name, and neither a question nor a filter",
+            rule="a name alone",
+        )
+    limit = read_limit(options.limit)
+    async with open_shell(settings) as shell:
+        app = await shell.app()
+        project = await project_here(app, options, shell.identity)
+        report = await app.history.of_symbol(name, project, identity=shell.identity)
+    if options.json:
+        return print_json(symbol_json(report, limit))
+    from codebase_mcp.replies.history import symbol_text  # noqa: PLC0415
+
+    say(symbol_text(report, limit, settings.reply_chars))
+    return 0
+
+
+def symbol_json(report: SymbolReport, limit: int) -> dict[str, Any]:
+    """What became of a symbol, for a program."""
+    return {
+        "symbol": report.name,
+        "repositories": [
+            {
+                "repository_id": str(one),
+                "root": str(report.repositories[one].root),
+                "commits": history.commits,
+                "is_complete": history.is_complete,
+                "events_total": len(history.events),
+                "events": [
+                    asdict(event) | {"at": event.at.isoformat()} for event in history.events[:limit]
+                ],
+            }
+            for one, history in report.histories.items()
+        ],
+        "notices": list(report.notices),
+    }
 
 
 def read_filters(options: argparse.Namespace) -> HistoryFilters | None:

@@ -8,13 +8,15 @@ from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.reports import HistoryReport
+    from codebase_mcp.app.reports import HistoryReport, SymbolReport
+    from codebase_mcp.changes.symbol_history import SymbolEvent
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.history import PathChange
 
 HASH_CHARS = 10
 # A line of a message or of paths that is longer is cut.
 MAX_LINE_CHARS = 160
+_AUTHOR_CHARS = 40
 # How many paths are named, and about how many characters they take.
 MAX_PATHS = 5
 _PATHS_CHARS = 130
@@ -36,6 +38,32 @@ def history_text(report: HistoryReport, max_chars: int = DEFAULT_REPLY_CHARS) ->
     return "\n".join(lines)
 
 
+def symbol_text(report: SymbolReport, limit: int, max_chars: int = DEFAULT_REPLY_CHARS) -> str:
+    """What became of a symbol, newest first: an event a line, in at most ``max_chars``."""
+    lines = [printable_line(notice) for notice in report.notices]
+    for one, history in report.histories.items():
+        root = printable_line(str(report.repositories[one].root))
+        before = "" if history.is_complete else "; what came before is unknown"
+        lines.append(
+            f"{len(history.events)} changes in {history.commits} commits of {root}{before}"
+        )
+        lines += [
+            f"{event.commit[:HASH_CHARS]} {event.at:%Y-%m-%d}"
+            f" {printable_line(event.author)[:_AUTHOR_CHARS]}  {line(what_happened(event))}"
+            f"  {line(event.subject)}"
+            for event in history.events[:limit]
+        ]
+    text = "\n".join(lines) or "No repository of the project has a history."
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def what_happened(event: SymbolEvent) -> str:
+    """``CHANGE PATH:FIRST-LAST SYMBOL``, and from where it was moved."""
+    former = f" from {event.former}" if event.former else ""
+    lines = f"{event.first_line}-{event.last_line}"
+    return f"{event.change} {event.path}:{lines} {event.symbol}{former}"
+
+
 def history_notes(report: HistoryReport) -> list[str]:
     """What was read for this search, and what could not be."""
     notes = [
@@ -51,7 +79,7 @@ def commit_heading(commit: FoundCommit) -> str:
     score = "" if commit.score is None else f"  {commit.score:.2f}"
     merge = "  (merge)" if commit.is_merge else ""
     day = f"{commit.authored_at:%Y-%m-%d}"
-    author = printable_line(commit.author_name)[:40]
+    author = printable_line(commit.author_name)[:_AUTHOR_CHARS]
     lines = f"  {counts(commit.added, commit.removed)}" if commit.added is not None else ""
     subject = line(commit.subject)
     return f"{commit.hash[:HASH_CHARS]} {day} {author}{lines}{score}{merge}  {subject}"
