@@ -80,7 +80,6 @@ __all__ = [
     "IndexReport",
     "ProjectFacts",
     "SearchReport",
-    "SymbolReport",
 ]
 
 

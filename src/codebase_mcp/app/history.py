@@ -120,9 +120,8 @@ class History:
         for facts in repositories.values():
             if repository_id not in {None, facts.repository_id}:
                 continue
-            commits = depth or facts.depth or await asyncio.to_thread(self._depth, facts)
             try:
-                found = await asyncio.to_thread(_of_symbol, facts.root, name, commits)
+                found = await asyncio.to_thread(self._of_symbol, facts, name, depth)
             except IndexingFailed as error:
                 notices.append(_unread(facts, error))
                 continue
@@ -190,17 +189,17 @@ class History:
                 read[facts.repository_id] = commits
         return read, notices
 
+    def _of_symbol(self, facts: HistoryFacts, name: str, depth: int | None) -> SymbolHistory | None:
+        tip = find_tip(facts.root)
+        commits = depth or facts.depth or self._depth(facts)
+        return None if tip is None else symbol_history(tip, name, commits)
+
     def _depth(self, facts: HistoryFacts) -> int:
         return repository_at(self._settings, facts.root).history_depth or DEFAULT_DEPTH
 
 
 def _unread(facts: HistoryFacts, error: CodebaseError) -> str:
     return f"The history of {facts.root} could not be read: {error.message}"
-
-
-def _of_symbol(root: Path, name: str, depth: int) -> SymbolHistory | None:
-    tip = find_tip(root)
-    return None if tip is None else symbol_history(tip, name, depth)
 
 
 def _blamed(root: Path, hits: Sequence[Hit]) -> list[LastChange | None]:

@@ -44,9 +44,8 @@ def symbol_text(report: SymbolReport, limit: int, max_chars: int = DEFAULT_REPLY
     for one, history in report.histories.items():
         root = printable_line(str(report.repositories[one].root))
         before = "" if history.is_complete else "; what came before is unknown"
-        lines.append(
-            f"{len(history.events)} changes in {history.commits} commits of {root}{before}"
-        )
+        count = len(history.events)
+        lines.append(f"{count} changes in {history.commits} commits of {root}{before}")
         lines += [
             f"{event.commit[:HASH_CHARS]} {event.at:%Y-%m-%d}"
             f" {printable_line(event.author)[:_AUTHOR_CHARS]}  {line(what_happened(event))}"
