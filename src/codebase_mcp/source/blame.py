@@ -98,10 +98,26 @@ def _blame_place(
         output = b"".join(
             stream_git(repository, "blame", *arguments, *where, limit_s=end - time.monotonic())
         )
+        newest = _newest(repository, list(_commits(output)), end)
     except (IndexingFailed, UnicodeError):
         return None
-    _, newest = max(_commits(output), key=lambda one: one[0], default=(0, None))
     return None if newest is None or newest.commit in edge else newest
+
+
+def _newest(
+    repository: GitRepository, commits: Sequence[tuple[int, Blamed]], end: float
+) -> Blamed | None:
+    """The newest of some commits; of those made in the same second, as by a rebase, the last."""
+    latest = max((at for at, _ in commits), default=0)
+    newest = {one.commit: one for at, one in commits if at == latest}
+    if len(newest) > 1:
+        hashes = filter(None, newest)
+        pieces = stream_git(
+            repository, "merge-base", "--independent", *hashes, limit_s=end - time.monotonic()
+        )
+        last = b"".join(pieces).decode("ascii", "replace").split()[0]
+        return newest[last]
+    return next(iter(newest.values()), None)
 
 
 def _committed_text(repository: GitRepository, revision: str, path: str, end: float) -> str | None:
