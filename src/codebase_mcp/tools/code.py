@@ -215,7 +215,7 @@ class SearchCode(Arguments):
         bool,
         Field(description="Add what records say about each place."),
     ] = False
-    with_history: Annotated[bool, Field(description="Add the commit that last changed it.")] = False
+    with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
