@@ -25,7 +25,7 @@ from codebase_mcp import App
 from codebase_mcp.records.memory import ObservationText, prepare, store_observation
 from codebase_mcp.records.memory_search import MemoryFilters, search_observations
 from codebase_mcp.records.memory_search import ask as put
-from codebase_mcp.records.recall import FUSED, MEANING_ONLY, WORDS_ONLY, Weighing
+from codebase_mcp.search.relevance import FUSED, MEANING_ONLY, WORDS_ONLY, Weighing
 from codebase_mcp.settings.loading import Settings
 
 FOLDER = Path(__file__).parent / "memory"

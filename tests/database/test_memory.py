@@ -23,7 +23,7 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.records import memory
 from codebase_mcp.records.memory import ObservationText
 from codebase_mcp.records.memory_search import MemoryFilters, Question, ask, search_observations
-from codebase_mcp.records.recall import MEANING_ONLY, WORDS_ONLY, Weighing
+from codebase_mcp.search.relevance import MEANING_ONLY, WORDS_ONLY, Weighing
 
 pytestmark = pytest.mark.anyio
 

@@ -309,7 +309,14 @@ async def test_a_repository_that_is_removed_before_its_history_is_read_gets_none
     try:
         async with other.session_locks(report.project, [index_lock(of)]):
             waiting = asyncio.create_task(
-                refresh_history(app.database, report.project, of, repository, 5)
+                refresh_history(
+                    app.database,
+                    await app.models.primary(),
+                    report.project,
+                    of,
+                    repository,
+                    depth=5,
+                )
             )
             await until_someone_waits(other, report.project)
             async with other.transaction(report.project) as tx:

@@ -26,7 +26,13 @@ from uuid import UUID
 
 from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
-from codebase_mcp.app.reports import IndexReport, InProject, ProjectFacts, SearchReport
+from codebase_mcp.app.reports import (
+    HistoryReport,
+    IndexReport,
+    InProject,
+    ProjectFacts,
+    SearchReport,
+)
 from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
@@ -39,7 +45,7 @@ from codebase_mcp.database.projects import (
     page_of_projects,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, ProjectNotFound
+from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
@@ -61,10 +67,10 @@ if TYPE_CHECKING:
     from codebase_mcp.app.changes import Changes
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
+    from codebase_mcp.app.history import History
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.backfill import Backfill
-    from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
@@ -72,7 +78,14 @@ if TYPE_CHECKING:
     from codebase_mcp.records.page import Page, Paging
     from codebase_mcp.search.misses import Misses
 
-__all__ = ["App", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
+__all__ = [
+    "App",
+    "HistoryReport",
+    "InProject",
+    "IndexReport",
+    "ProjectFacts",
+    "SearchReport",
+]
 
 
 def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
@@ -179,6 +192,13 @@ class App:
         return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
+    def history(self) -> History:
+        """Searches commits."""
+        from codebase_mcp.app.history import History  # noqa: PLC0415
+
+        return History(self.settings, self.database, self.models, self.resolver)
+
+    @cached_property
     def transfers(self) -> Transfers:
         """Exports and imports records, backs up and restores."""
         from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
@@ -280,19 +300,8 @@ class App:
         )
         self.freshness.forget(project)
         if run.status != "failed":
-            run = await self._refresh_views(project, run, repository.git_branches)
+            run = await self.views.follow(project, run, repository.git_branches)
         return IndexReport(run, project, source, repository, commits)
-
-    async def _refresh_views(
-        self, project: Project, run: RunResult, patterns: Sequence[str]
-    ) -> RunResult:
-        """Bring the branches that are kept up to date; an error becomes a notice of the run."""
-        try:
-            await self.views.refresh(project, run.repository_id, run.root, patterns)
-        except (IndexingFailed, InvalidInput) as error:
-            notice = f"Not all branches could be indexed: {error.message}"
-            return replace(run, notice=" ".join(filter(None, [run.notice, notice])))
-        return run
 
     async def update(
         self,
@@ -329,6 +338,7 @@ class App:
         identity: Identity = ANONYMOUS,
         with_notes: bool = False,
         with_help: bool = False,
+        with_history: bool = False,
     ) -> SearchReport:
         """The places of a project that answer a question best; with what is known about them.
 
@@ -360,8 +370,11 @@ class App:
 
                 async with self.database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
+            changes = await self.history.last_changes(project, answer) if with_history else ()
         latency_ms = (time.perf_counter() - started) * 1000
-        return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_, names)
+        return SearchReport(
+            answer, project, source, truth, latency_ms, tuple(notes), help_, names, changes
+        )
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""

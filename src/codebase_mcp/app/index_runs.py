@@ -124,8 +124,9 @@ class IndexRuns:
         from codebase_mcp.index.history import refresh_history  # noqa: PLC0415
 
         try:
+            model = await self._models.primary()
             return run, await refresh_history(
-                self._database, project, run.repository_id, run.root, depth
+                self._database, model, project, run.repository_id, run.root, depth=depth
             )
         except (IndexingFailed, DatabaseUnavailable) as error:
             notice = f"The history could not be read: {error.message}"

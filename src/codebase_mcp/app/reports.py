@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from codebase_mcp.app.freshness import IndexFreshness
+    from codebase_mcp.changes.symbol_history import SymbolHistory
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
     from codebase_mcp.index.build import RunResult
+    from codebase_mcp.index.history import HistoryFacts
     from codebase_mcp.index.inventory import RepositoryFacts
     from codebase_mcp.projects.resolution import ProjectSource
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.help import Help
+    from codebase_mcp.search.history import FoundCommit, LastChange
     from codebase_mcp.search.search import Answer
     from codebase_mcp.settings.repository import RepositorySettings
 
@@ -37,8 +42,9 @@ class IndexReport:
 class SearchReport:
     """The answer to a question, from which project, and how long it took (ms).
 
-    ``notes`` are what is known about each hit, ``help`` says why the answer is weak; if that was
-    asked for. ``refs`` maps commits that were searched to the refs that led to them.
+    ``notes`` are what is known about each hit, ``last_changes`` the commits that last changed its
+    lines, ``help`` says why the answer is weak; if that was asked for. ``refs`` maps commits that
+    were searched to the refs that led to them.
     """
 
     answer: Answer
@@ -49,6 +55,38 @@ class SearchReport:
     notes: tuple[tuple[Note, ...], ...] = ()
     help: Help | None = None
     refs: Mapping[str, str] = field(default_factory=dict)
+    last_changes: tuple[LastChange | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReport:
+    """The commits that answer a question, from which project, and how long it took (ms).
+
+    ``repositories`` are all of the project, by id. ``read`` counts the commits of those whose
+    history was read for this search, ``notices`` say why others could not be read.
+    """
+
+    commits: tuple[FoundCommit, ...]
+    project: Project
+    project_source: ProjectSource
+    repositories: Mapping[UUID, HistoryFacts]
+    latency_ms: float
+    read: Mapping[UUID, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolReport:
+    """What became of the definitions of a name in the repositories of a project.
+
+    ``histories`` are by repository; ``notices`` say why one could not be read.
+    """
+
+    name: str
+    histories: Mapping[UUID, SymbolHistory]
+    project: Project
+    repositories: Mapping[UUID, HistoryFacts]
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput
 from codebase_mcp.index.refs import (
     forget_refs,
     keep_only,
@@ -32,11 +32,13 @@ from codebase_mcp.index.refs import (
 from codebase_mcp.index.trees import Tree, load_trees
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Range
+from codebase_mcp.search.search import Request
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
 
 if TYPE_CHECKING:
+    from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.commits import CommitIndexer, CommitRun
 
 log = logging.getLogger(__name__)
@@ -123,6 +125,30 @@ class Views:
     def forget(self) -> None:
         """Ask git again with the next search."""
         self._cache.clear()
+
+    async def narrow(
+        self, project: Project, request: Request, ref: str
+    ) -> tuple[Request, Mapping[str, str]]:
+        """A request for what a ref means; and for each commit the ref that led to it.
+
+        Raises:
+            InvalidInput, IndexingFailed, DatabaseUnavailable: as ``choose``.
+        """
+        chosen = await self.choose(project, ref, request.filters.repository_id)
+        ids, ranges = chosen.snapshot_ids, chosen.ranges
+        return replace(request, snapshot_ids=ids, ranges=ranges), chosen.names
+
+    async def follow(self, project: Project, run: RunResult, patterns: Sequence[str]) -> RunResult:
+        """After an index run bring the branches that are kept up to date.
+
+        An error becomes a notice of the run.
+        """
+        try:
+            await self.refresh(project, run.repository_id, run.root, patterns)
+        except (IndexingFailed, InvalidInput) as error:
+            notice = f"Not all branches could be indexed: {error.message}"
+            return replace(run, notice=" ".join(filter(None, [run.notice, notice])))
+        return run
 
     async def choose(
         self, project: Project, ref: str, repository_id: UUID | None = None

@@ -63,6 +63,28 @@ def _search_options(parser: SettingsParser) -> None:
         help="index this repository first if necessary; on a terminal, the default is to ask",
     )
     parser.add_argument("--explain", action="store_true", help="show the ranking signals")
+    parser.add_argument(
+        "--with-history", action="store_true", help="show the commit that last changed each result"
+    )
+
+
+def _log_search_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "query", nargs="*", help="a question; without one, the newest commits that pass the filters"
+    )
+    parser.add_argument(
+        "--symbol", metavar="NAME", help="when this definition appeared, changed and vanished"
+    )
+    parser.add_argument("--path", help="only commits that touch this file or directory")
+    parser.add_argument("--author", help="only of authors with this in their name or address")
+    parser.add_argument("--since", metavar="DATE", help="only from this day or time on (UTC)")
+    parser.add_argument("--until", metavar="DATE", help="only up to this day or time (UTC)")
+    parser.add_argument("--limit", default="10", help="maximum number of commits (10)")
+    parser.add_argument(
+        "--index",
+        action="store_true",
+        help="index the repository here first if necessary; on a terminal, log-search asks",
+    )
 
 
 def _branches_options(parser: SettingsParser) -> None:
@@ -139,6 +161,12 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         ),
         Command("watch", "Update the index when files change", "watch:watch", _watch_options),
         Command("search", "Search the indexed code", "searching:search", _search_options),
+        Command(
+            "log-search",
+            "Search the history by meaning and words",
+            "history:log_search",
+            _log_search_options,
+        ),
         Command("status", "Show what is indexed, and whether it is up to date", "inventory:status"),
         Command(
             "branches",

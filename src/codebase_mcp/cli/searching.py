@@ -72,6 +72,7 @@ async def _as_json(
         "file_type": options.file_type,
         "directory": options.directory,
         "ref": " ".join(options.ref) if options.ref else None,
+        "with_history": options.with_history,
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     return await shell.call("search_code", given)
@@ -96,7 +97,13 @@ async def _report(shell: Shell, options: argparse.Namespace, project: str | None
     ref = check_ref(" ".join(options.ref), "ref") if options.ref else None
     app = await shell.app()
     return await app.search(
-        query, project, request, ref=ref, identity=shell.identity, with_help=True
+        query,
+        project,
+        request,
+        ref=ref,
+        identity=shell.identity,
+        with_help=True,
+        with_history=options.with_history,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -17,8 +17,10 @@ from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.models import Model
+from codebase_mcp.index.history_texts import make_searchable
 from codebase_mcp.index.store import WRITE_LOCK
-from codebase_mcp.source.history import Tip, find_tip, list_commits, read_commits
+from codebase_mcp.source.history import Commit, Tip, find_tip, list_commits, read_commits
 from codebase_mcp.telemetry.stopwatch import step
 
 _SQL = load_queries("codebase_mcp.index", "history.sql")
@@ -40,10 +42,34 @@ class _Stored:
         return self.depth == depth and self.tip == (None if tip is None else tip.fingerprint)
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryFacts:
+    """A repository of a project, and how many of its commits are to be kept."""
+
+    repository_id: UUID
+    root: Path
+    name: str
+    depth: int
+
+
+async def load_histories(tx: Transaction) -> list[HistoryFacts]:
+    """The repositories of a project, by root."""
+    rows = await tx.fetch_all(_SQL["histories"])
+    return [HistoryFacts(one, Path(root), name, depth) for one, root, name, depth in rows]
+
+
 async def refresh_history(
-    database: Database, project: Project, repository_id: UUID, root: Path, depth: int | None = None
+    database: Database,
+    model: Model,
+    project: Project,
+    repository_id: UUID,
+    root: Path,
+    *,
+    depth: int | None = None,
 ) -> int:
     """Store exactly the newest ``depth`` commits that HEAD reaches; returns their number.
+
+    ``model`` is the primary one: it makes what the commits are found by.
 
     Without ``depth`` the stored one is used. If neither HEAD nor the depth has changed, nothing is
     read. A directory outside git and a repository that is not indexed have no commits.
@@ -65,7 +91,9 @@ async def refresh_history(
         stored, tip = await _stored(tx, repository_id), await _tip(root, wanted)
         if stored is None or stored.is_of(wanted, tip):
             return 0 if stored is None else stored.commits
-        return await _make_equal(tx, repository_id, tip, wanted)
+        count = await _make_equal(tx, repository_id, tip, wanted)
+        await make_searchable(tx, model)
+        return count
 
 
 async def _stored(tx: Transaction, repository_id: UUID) -> _Stored | None:
@@ -110,8 +138,26 @@ async def _add(
     positions: Mapping[str, int],
 ) -> None:
     commits = await asyncio.to_thread(read_commits, tip, hashes)
-    content = [asdict(commit) | {"position": positions[commit.hash]} for commit in commits]
+    content = [_row(commit) | {"position": positions[commit.hash]} for commit in commits]
     await tx.execute(_SQL["add"], repository_id=repository_id, commits=json.dumps(content))
+
+
+def _row(commit: Commit) -> dict[str, object]:
+    return {
+        "hash": commit.hash,
+        "author_name": commit.author_name,
+        "author_email": commit.author_email,
+        "authored_at": commit.authored_at,
+        "message": commit.message,
+        "paths": commit.paths,
+        "path_added": [change.added for change in commit.changes],
+        "path_removed": [change.removed for change in commit.changes],
+        "path_former": [change.former for change in commit.changes],
+        "paths_total": commit.paths_total,
+        "lines_added": commit.added,
+        "lines_removed": commit.removed,
+        "is_merge": commit.is_merge,
+    }
 
 
 def assign_positions(listed: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:

@@ -5,6 +5,12 @@ SELECT r.history_depth, r.history_tip,
 FROM repository AS r
 WHERE r.id = %(repository_id)s;
 
+-- name: histories
+-- Every repository, and how many of its commits are kept.
+SELECT id, root, name, history_depth
+FROM repository
+ORDER BY root;
+
 -- name: known
 -- The commits that are kept, and where they stand.
 SELECT encode(hash, 'hex'), position
@@ -12,21 +18,25 @@ FROM commit_entry
 WHERE repository_id = %(repository_id)s;
 
 -- name: forget_uncertain
--- Forget the commits whose paths could not be known: by now they may be.
+-- Forget the commits whose paths could not be known, as by now they may be, and those that an
+-- earlier version read without lines.
 DELETE FROM commit_entry
-WHERE repository_id = %(repository_id)s AND paths_total IS NULL;
+WHERE repository_id = %(repository_id)s AND (paths_total IS NULL OR path_added IS NULL);
 
 -- name: add
 -- Commits that were read.
 INSERT INTO commit_entry (
     repository_id, hash, position, author_name, author_email, authored_at, message, paths,
-    paths_total
+    path_added, path_removed, path_former, paths_total, lines_added, lines_removed, is_merge
 )
 SELECT %(repository_id)s, decode(c.hash, 'hex'), c.position, c.author_name, c.author_email,
-       to_timestamp(c.authored_at), c.message, c.paths, c.paths_total
+       to_timestamp(c.authored_at), c.message, c.paths, c.path_added, c.path_removed,
+       c.path_former, c.paths_total, c.lines_added, c.lines_removed, c.is_merge
 FROM json_to_recordset(%(commits)s::text::json) AS c (
     hash text, position integer, author_name text, author_email text,
-    authored_at double precision, message text, paths text[], paths_total integer
+    authored_at double precision, message text, paths text[], path_added integer[],
+    path_removed integer[], path_former text[], paths_total integer, lines_added integer,
+    lines_removed integer, is_merge boolean
 );
 
 -- name: forget

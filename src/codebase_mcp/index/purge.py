@@ -20,7 +20,7 @@ _SQL = load_queries("codebase_mcp.index", "purge.sql")
 # Every table with data of a repository. The statement ``count_TABLE`` counts its rows.
 TABLES = (
     "repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol", "term_frequency",
-    "index_run", "commit_entry",
+    "index_run", "commit_entry", "commit_text",
 )  # fmt: skip
 
 
@@ -105,11 +105,8 @@ async def erase(tx: Transaction, marked: Marked) -> None:
         return
     parameters = marked.parameters()
     for statement in (
-        "delete_files",
-        "delete_replaced",
-        "forget_failures",
-        "forget_paths",
-        "forget_errors",
+        *("delete_files", "delete_replaced", "forget_failures"),
+        *("forget_commit_texts", "forget_paths", "forget_errors"),
     ):
         await tx.execute(_SQL[statement], **parameters)
     await store.clear(tx)

@@ -97,15 +97,44 @@ SET failures = coalesce((
     ), '[]')
 WHERE repository_id = %(repository_id)s;
 
+-- name: forget_commit_texts
+-- Nor what the commits that touched them are found by: it is made anew, without them.
+DELETE FROM commit_text AS t
+USING commit_entry AS c
+WHERE c.repository_id = %(repository_id)s AND t.repository_id = c.repository_id AND t.hash = c.hash
+  AND (c.paths && %(paths)s::text[] OR EXISTS (
+      SELECT
+      FROM unnest(c.paths) AS path, unnest(%(directories)s::text[]) AS w (folder)
+      WHERE starts_with(path, w.folder)
+  ));
+
 -- name: forget_paths
--- Nor a commit among the files that it touched.
-UPDATE commit_entry
-SET paths = ARRAY(
-        SELECT path
-        FROM unnest(paths) AS path
-        WHERE path <> ALL(%(paths)s::text[])
+-- Nor a commit among the files that it touched, nor as the one that a file was renamed from.
+UPDATE commit_entry AS c
+SET (paths, path_added, path_removed, path_former) = (
+        SELECT coalesce(array_agg(p.path ORDER BY p.place), '{}'),
+               coalesce(array_agg(p.added ORDER BY p.place), '{}'),
+               coalesce(array_agg(p.removed ORDER BY p.place), '{}'),
+               coalesce(
+                   array_agg(
+                       CASE
+                           WHEN p.former <> ALL(%(paths)s::text[]) AND NOT EXISTS (
+                               SELECT
+                               FROM unnest(%(directories)s::text[]) AS w (folder)
+                               WHERE starts_with(p.former, w.folder)
+                           ) THEN p.former
+                       END
+                       ORDER BY p.place
+                   ),
+                   '{}'
+               )
+        FROM unnest(c.paths, c.path_added, c.path_removed, c.path_former)
+            WITH ORDINALITY AS p (path, added, removed, former, place)
+        WHERE p.path <> ALL(%(paths)s::text[])
           AND NOT EXISTS (
-              SELECT FROM unnest(%(directories)s::text[]) AS w (folder) WHERE starts_with(path, w.folder)
+              SELECT
+              FROM unnest(%(directories)s::text[]) AS w (folder)
+              WHERE starts_with(p.path, w.folder)
           )
     )
 WHERE repository_id = %(repository_id)s;
@@ -188,6 +217,18 @@ WHERE repository_id = %(repository_id)s
 -- The commits, or those that touched the files.
 SELECT count(*)
 FROM commit_entry AS c
+WHERE c.repository_id = %(repository_id)s
+  AND (%(is_whole)s OR c.paths && %(paths)s::text[] OR EXISTS (
+      SELECT
+      FROM unnest(c.paths) AS path, unnest(%(directories)s::text[]) AS w (folder)
+      WHERE starts_with(path, w.folder)
+  ));
+
+-- name: count_commit_text
+-- What these are found by.
+SELECT count(*)
+FROM commit_text AS t
+JOIN commit_entry AS c ON c.repository_id = t.repository_id AND c.hash = t.hash
 WHERE c.repository_id = %(repository_id)s
   AND (%(is_whole)s OR c.paths && %(paths)s::text[] OR EXISTS (
       SELECT

@@ -2,7 +2,7 @@
 
 Words (BM25 over the observations that the rarest terms pick) and meaning (nearest vectors).
 MemoryFilters are part of every statement, never applied after a cut. What the evidence amounts to
-says ``recall.py``.
+says ``search/relevance.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from codebase_mcp.records.memory import (
     newest,
     newest_of_each_type,
 )
-from codebase_mcp.records.recall import FUSED, Candidate, Match, Weighing, nearness, rank
+from codebase_mcp.records.recall import Candidate
 from codebase_mcp.search.query import Query, parse_query, without_courtesy
+from codebase_mcp.search.relevance import FUSED, Match, Weighing, nearness, rank
 from codebase_mcp.search.terms import RARE_CHUNKS, inverse_frequencies, rarest_terms
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
@@ -210,7 +211,7 @@ async def _load_scope(tx: Transaction, question: _Search) -> _Scope:
 
 async def _find_matches(
     tx: Transaction, question: _Search, scope: _Scope, idf: Mapping[int, float]
-) -> list[Match]:
+) -> list[Match[UUID]]:
     parameters = {**question.parameters(), "query": sparse_literal(idf)}
     _, by_words, by_meaning = await tx.fetch_many(
         [

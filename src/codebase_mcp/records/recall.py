@@ -1,4 +1,4 @@
-"""Ranks observations for a query, and packs them into a prompt. Pure."""
+"""Which passages has an observation, and what is worth its place in a prompt? Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from codebase_mcp.search.query import Query
-
 PREVIEW_CHARS = 200
 
 # Sentences are joined to passages of about this length, so that no text has too many.
@@ -20,18 +18,6 @@ _SENTENCE_END = re.compile(r"(?<=[.;!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 BYTES_PER_TOKEN = 4
 TOKEN_METHOD = "utf8_bytes/4"
-
-# Less evidence than this, and an observation is no answer; the more are compared, the more evidence
-# the best of those has that only look alike. Of questions about baking, chess, taxes … about every
-# second finds anything among the 150 of ``benchmarks/memory``, in a trial with 30 one in six.
-FLOOR = 0.8
-FLOOR_PER_DOUBLING = 0.03
-FLOOR_FROM = 10
-
-# The evidence with which every second observation is an answer, and how fast that changes. A
-# logistic fit gives 2.0 and 4.3 on ``benchmarks/memory``; among few less evidence will do.
-EVEN_EVIDENCE = 1.75
-STEEPNESS = 4.4
 
 # What an observation is worth in a prompt: what it says on the question counts most, then what kind
 # of thing it is and how new, which count alike.
@@ -48,44 +34,6 @@ HALF_LIFE_DAYS = 14.0
 HEADING = "## Project memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Weighing:
-    """How much it counts to share the words of a question, and to be near its meaning.
-
-    ``floored`` leaves out what has hardly to do with the question.
-    """
-
-    words: float = 1.0
-    meaning: float = 3.0
-    floored: bool = True
-
-
-FUSED = Weighing()
-WORDS_ONLY = Weighing(meaning=0.0, floored=False)
-MEANING_ONLY = Weighing(words=0.0, floored=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The evidence that an observation answers a question.
-
-    ``words`` is its BM25 score; ``cosine`` says how near the meanings are, 0 where the vectors
-    cannot be compared.
-    """
-
-    id: UUID
-    words: float
-    cosine: float
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """An observation that answers a question; ``relevance`` lies between 0 and 1."""
-
-    id: UUID
-    relevance: float
-
-
 def passages(content: str) -> list[str]:
     """The passages of a text, some sentences each; none where it is but one."""
     length = max(PASSAGE_CHARS, len(content) // MAX_PASSAGES)
@@ -96,53 +44,6 @@ def passages(content: str) -> list[str]:
         else:
             found.append(sentence)
     return found if len(found) > 1 else []
-
-
-def nearness(whole: float | None, passage: float | None) -> float:
-    """How near a text is in meaning, from the cosines of the whole and of its nearest passage.
-
-    Half of each: a sentence of a long text may be all that answers, and the rest says about what.
-    """
-    if whole is None:
-        return 0.0
-    return whole if passage is None else (whole + passage) / 2
-
-
-def rank(
-    query: Query,
-    frequency: Mapping[int, float],
-    matches: Iterable[Match],
-    compared: int,
-    weighing: Weighing = FUSED,
-) -> list[Recalled]:
-    """The observations relevant to a question, best first.
-
-    ``frequency`` is the inverse document frequency of each of its terms; the matches are the best
-    of ``compared`` observations. A score by words is held against what the question asks for, not
-    against the best other one: where even the best says little of it, the meaning decides.
-    """
-    asked_for = sum(frequency[term.id] for term in query.terms if term.spoken) or 1.0
-    floor = floor_among(compared) if weighing.floored else 0.0
-    scored = [
-        (weighing.words * match.words / asked_for + weighing.meaning * match.cosine, match.id)
-        for match in matches
-    ]
-    scored.sort(key=lambda one: (-one[0], one[1]))
-    return [Recalled(identity, relevance(score)) for score, identity in scored if score > floor]
-
-
-def floor_among(compared: int) -> float:
-    """The least evidence of an answer, given the number of observations compared."""
-    return FLOOR + FLOOR_PER_DOUBLING * math.log2(max(compared / FLOOR_FROM, 1.0))
-
-
-def relevance(evidence: float) -> float:
-    """A score from 0 to 1.
-
-    As in the search of code it is the square root of the probability that this was meant: 0.9 and
-    above excellent, 0.7 an even chance, below 0.6 poor.
-    """
-    return math.sqrt(1 / (1 + math.exp(STEEPNESS * (EVEN_EVIDENCE - evidence))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.records.notes import Note
+    from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.hits import Hit
 
 # A result that scores less is shown without code: readers found such code of no use.
@@ -36,6 +37,9 @@ MAX_NAMED = 5
 
 # A further place that scores less is left out, as is one without a name.
 MIN_PLACE_SCORE = 0.05
+
+# How much is shown of the author and the subject of a commit.
+_MAX_CHANGE_CHARS = 90
 
 # The most lines of a definition that is shown in full.
 MAX_DEFINITION_LINES = 30
@@ -117,7 +121,10 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
         root = f"{roots[hit.repository_id]}/" if len(roots) > 1 else ""
         path = printable_line(root + hit.file_path + _at(report, hit))
         notes = report.notes[number - 1] if report.notes else ()
-        blocks.append(Block(number, hit, path, _code(hit, share), _details(hit, share, notes)))
+        details = _details(hit, share, notes)
+        if report.last_changes and (change := report.last_changes[number - 1]):
+            details = (*details, _last_change(change))
+        blocks.append(Block(number, hit, path, _code(hit, share), details))
     tail = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
     shown = _fitting(head, blocks, tail, max_chars)
     left = report.answer.file_count - shown
@@ -175,6 +182,14 @@ def _details(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
         state = f" ({note.state})" if note.state != "current" else ""
         lines.append(f"   {note.record_kind} {note.id}: {printable_line(note.title)}{state}")
     return tuple(lines)
+
+
+def _last_change(change: LastChange) -> str:
+    """The commit that last changed the lines of a hit."""
+    if change.commit is None or change.date is None:
+        return "   changed: uncommitted"
+    what = printable_line(f"{change.author}: {change.subject}")[:_MAX_CHANGE_CHARS]
+    return f"   changed {change.date:%Y-%m-%d} {change.commit[:10]} {what}"
 
 
 def _name(symbol: str | None) -> str:

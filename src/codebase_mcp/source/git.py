@@ -204,10 +204,16 @@ def ask_git(repository: GitRepository, *arguments: str) -> bytes | None:
     return None if answer is None else answer[0]
 
 
-def stream_git(repository: GitRepository, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
+def stream_git(
+    repository: GitRepository,
+    *arguments: str,
+    stdin: bytes = b"",
+    limit_s: float | None = None,
+) -> Iterator[bytes]:
     """The output of one git command, in pieces, so that a long output needs little memory.
 
-    What git writes to standard error is only used for the error message.
+    What git writes to standard error is only used for the error message. Git is ended when nothing
+    more is taken of its output, and after ``limit_s`` or else ``TIME_LIMIT_S`` seconds.
 
     Raises:
         GitTimeout: it took too long; output until then has been yielded.
@@ -219,7 +225,8 @@ def stream_git(repository: GitRepository, *arguments: str, stdin: bytes = b"") -
         stdin_file.seek(0)
         git = _start(repository, arguments, stdin_file, stderr_file)
         is_late = threading.Event()
-        limit = threading.Timer(TIME_LIMIT_S, _end, (git, is_late))
+        allowed_s = TIME_LIMIT_S if limit_s is None else limit_s
+        limit = threading.Timer(allowed_s, _end, (git, is_late))
         limit.start()
         try:
             assert git.stdout is not None
@@ -232,7 +239,7 @@ def stream_git(repository: GitRepository, *arguments: str, stdin: bytes = b"") -
             git.communicate()
         if is_late.is_set():
             raise GitTimeout(
-                f"git {arguments[0]} took over {TIME_LIMIT_S:.0f} s",
+                f"git {arguments[0]} took over {allowed_s:.0f} s",
                 hint="Reduce the depth of the history.",
             )
         if status != 0:

@@ -1,16 +1,18 @@
 """Reads the commit history of a directory.
 
-The commits reachable from HEAD, newest first: author, time, message and paths. For a subdirectory
-only the commits that touch it are listed, and paths are relative to it. Listing hashes is cheap, so
-only commits that are not stored yet are read. Messages and paths are untrusted input.
+The commits reachable from HEAD, newest first: author, time, message, and the paths with the lines
+added and removed. For a subdirectory only the commits that touch it are listed, and paths are
+relative to it. Listing hashes is cheap, so only commits that are not stored yet are read. Messages
+and paths are untrusted input.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from codebase_mcp.errors import IndexingFailed
@@ -33,8 +35,15 @@ _MAX_PATH_BYTES = 2_000
 # Longer fields of git's output are truncated.
 _MAX_FIELD_BYTES = 1 << 17
 
-_FIELDS = 5
-_FORMAT = "%x00%H%x00%an%x00%ae%x00%at%x00%B"
+_FIELDS = 6
+_FORMAT = "%x00%H%x00%P%x00%an%x00%ae%x00%at%x00%B"
+_LINES = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+# A merge changes what its first parent did not have. Files moved as they were are recognised among
+# any number; among more than so many, git compares none that were edited too.
+_DIFFERENCES = ("-r", "-z", "--root", "--always", "--relative", "--diff-merges=first-parent")
+_WITH_LINES = ("--numstat", "--find-renames", "-l100")
+_PATHS_ALONE = ("--name-only", "--no-renames")
+_MAX_LINES = 2**31 - 1  # of PostgreSQL's integer
 _HINT = "Run git fsck to check the repository."
 _YEAR_9999 = 253_370_764_800
 
@@ -57,11 +66,26 @@ class Tip:
 
 
 @dataclass(frozen=True, slots=True)
+class PathChange:
+    """A path that a commit touched, with the lines added and removed; None where unknown.
+
+    Binary files have no lines. ``former`` is the path that a renamed file had before.
+    """
+
+    path: str
+    added: int | None = None
+    removed: int | None = None
+    former: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """One commit; ``authored_at`` in seconds since 1970.
 
-    ``paths`` are the first paths that it touched; ``paths_total`` counts all of them: 0 for a
-    merge, None at the end of a shallow clone.
+    ``changes`` are the first paths that it touched; both paths of a rename are among them. Those of
+    a merge are what it changed for its first parent. ``paths_total`` counts all of them: None at
+    the end of a shallow clone. ``added`` and ``removed`` are the lines of all of them, None where
+    contents are missing.
     """
 
     hash: str
@@ -69,8 +93,21 @@ class Commit:
     author_email: str
     authored_at: int
     message: str
-    paths: tuple[str, ...]
+    changes: tuple[PathChange, ...]
     paths_total: int | None
+    added: int | None
+    removed: int | None
+    is_merge: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths without the rest."""
+        return tuple(change.path for change in self.changes)
+
+
+# The changes of one commit, each with whether its paths are short enough to be stored.
+_Changes = Iterator[tuple[PathChange, bool]]
+_ReadChanges = Callable[[Iterator[bytes]], _Changes]
 
 
 def find_tip(root: Path) -> Tip | None:
@@ -110,19 +147,27 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
 
 
 def read_commits(tip: Tip, hashes: Sequence[str]) -> list[Commit]:
-    """Some commits, in the same order.
+    """Some commits, in the same order; without lines where the contents are not all there.
 
     Raises:
         IndexingFailed: git cannot read one of them.
     """
+    try:
+        return _read(tip, hashes, _WITH_LINES)
+    except IndexingFailed:  # a partial clone, or contents that take git too long
+        return _read(tip, hashes, _PATHS_ALONE)
+
+
+def _read(tip: Tip, hashes: Sequence[str], form: Sequence[str]) -> list[Commit]:
     pieces = _asked(
         tip,
-        *("diff-tree", "--stdin", "--always", "--root", "-r", "-z", "--name-only", "--relative"),
-        *("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
+        *("diff-tree", "--stdin", *_DIFFERENCES, *form),
+        *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
         *("--encoding=UTF-8", f"--format={_FORMAT}"),
         stdin="".join(f"{commit}\n" for commit in hashes).encode(),
     )
-    commits = list(_parsed(_fields(pieces), tip.edge))
+    read_changes = _with_lines if form is _WITH_LINES else _paths_alone
+    commits = list(_parsed(_fields(pieces), tip.edge, read_changes))
     if [commit.hash for commit in commits] != list(hashes):
         raise IndexingFailed("git returned other commits than requested", hint=_HINT)
     return commits
@@ -143,27 +188,69 @@ def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
             rest = bytearray(other[:_MAX_FIELD_BYTES])
 
 
-def _parsed(fields: Iterator[bytes], edge: frozenset[str]) -> Iterator[Commit]:
+def _parsed(
+    fields: Iterator[bytes], edge: frozenset[str], read_changes: _ReadChanges
+) -> Iterator[Commit]:
     """Parse commits, each preceded by an empty field, which no path can be."""
     next(fields, None)
     while header := list(islice(fields, _FIELDS)):
         if len(header) < _FIELDS:
             raise IndexingFailed("git's output about the history is incomplete", hint=_HINT)
-        commit, name, email, at, message = header
-        paths: list[str] = []
-        total = 0
-        for path in iter(lambda: next(fields, b""), b""):
+        commit, parents, name, email, at, message = header
+        changes: list[PathChange] = []
+        total, added, removed = 0, 0, 0
+        is_known = read_changes is _with_lines
+        for change, fits in read_changes(takewhile(bool, fields)):
             total += 1
-            named = path.removeprefix(b"\n") if total == 1 else path
-            if len(paths) < MAX_PATHS and len(named) <= _MAX_PATH_BYTES:
-                paths.append(escape_path(named))
+            added += change.added or 0
+            removed += change.removed or 0
+            if fits and len(changes) < MAX_PATHS:
+                changes.append(change)
         is_edge = commit.decode() in edge
+        has_lines = is_known and not is_edge
         yield Commit(
             hash=commit.decode(),
             author_name=escape_path(name)[:MAX_AUTHOR_CHARS],
             author_email=escape_path(email)[:MAX_AUTHOR_CHARS],
             authored_at=min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0,
             message=escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS],
-            paths=() if is_edge else tuple(paths),
+            changes=() if is_edge else tuple(sorted(changes, key=lambda change: change.path)),
             paths_total=None if is_edge else total,
+            added=min(added, _MAX_LINES) if has_lines else None,
+            removed=min(removed, _MAX_LINES) if has_lines else None,
+            is_merge=b" " in parents,
         )
+
+
+def _with_lines(fields: Iterator[bytes]) -> _Changes:
+    """From git's ``added TAB removed TAB path``; a rename has its two paths in the next fields."""
+    for field in fields:
+        found = _LINES.fullmatch(field)
+        if found is None:
+            raise IndexingFailed("git's output about the history is unknown", hint=_HINT)
+        added, removed, path = found.groups()
+        if path:
+            yield _change(path, added, removed)
+            continue
+        former, path = next(fields, b""), next(fields, b"")
+        yield _change(former, b"0", b"0")
+        yield _change(path, added, removed, former)
+
+
+def _paths_alone(fields: Iterator[bytes]) -> _Changes:
+    for place, field in enumerate(fields):
+        yield _change(field if place else field.removeprefix(b"\n"), b"-", b"-")
+
+
+def _change(
+    path: bytes, added: bytes, removed: bytes, former: bytes | None = None
+) -> tuple[PathChange, bool]:
+    is_short = max(len(path), len(former or b"")) <= _MAX_PATH_BYTES
+    change = PathChange(
+        escape_path(path), _count(added), _count(removed), escape_path(former) if former else None
+    )
+    return change, is_short
+
+
+def _count(number: bytes) -> int | None:
+    return None if number == b"-" else min(int(number), _MAX_LINES)

@@ -215,6 +215,7 @@ class SearchCode(Arguments):
         bool,
         Field(description="Add what records say about each place."),
     ] = False
+    with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
@@ -265,6 +266,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         identity=caller.identity,
         with_notes=arguments.with_notes,
         with_help=True,
+        with_history=arguments.with_history,
     )
     if caller.replies == "text":
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415

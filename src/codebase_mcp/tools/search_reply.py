@@ -37,6 +37,15 @@ class SameText(BaseModel):
     end_line: int
 
 
+class LastChange(BaseModel):
+    """The commit that last changed the lines of a result; null where they are uncommitted."""
+
+    commit: str | None
+    author: str
+    date: str | None
+    subject: str
+
+
 class CodeResult(BaseModel):
     """A chunk of a file, as it was indexed. Lines are 1-based and inclusive."""
 
@@ -65,6 +74,7 @@ class CodeResult(BaseModel):
     )
     signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
+    last_change: LastChange | None = Field(default=None, description="With with_history.")
 
 
 class BriefResult(BaseModel):
@@ -75,6 +85,7 @@ class BriefResult(BaseModel):
     relevance_score: float
     line_number: int
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
+    last_change: LastChange | None = Field(default=None, description="With with_history.")
 
 
 class RepositoryName(BaseModel):
@@ -178,11 +189,17 @@ def brief_reply(report: SearchReport) -> SearchReply:
 
 
 def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
-    """With help and with notes, where they were asked for."""
+    """With help, notes and commits, where they were asked for."""
     if report.help is not None:
         reply.help = help_reply(report.help)
     for result, notes in zip(reply.results, report.notes, strict=False):
         result.notes = note_replies(notes)
+    for result, change in zip(reply.results, report.last_changes, strict=False):
+        if change is not None:
+            date = change.date.isoformat() if change.date else None
+            result.last_change = LastChange(
+                commit=change.commit, author=change.author, date=date, subject=change.subject
+            )
     return reply
 
 
@@ -218,7 +235,7 @@ def _cuts(reply: SearchReply) -> Iterator[None]:
         results.pop()
         yield
     for result in list(results):
-        for extra in ("more_in_file", "also_at", "signals", "notes"):
+        for extra in ("more_in_file", "also_at", "signals", "notes", "last_change"):
             result.model_fields_set.discard(extra)
         yield
         lines = result.content.splitlines(keepends=True)

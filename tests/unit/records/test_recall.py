@@ -11,23 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.records.recall import (
-    FUSED,
     HALF_LIFE_DAYS,
     MAX_PASSAGES,
-    MEANING_ONLY,
     TYPE_WORTH,
-    WORDS_ONLY,
     Candidate,
-    Match,
     estimate_tokens,
-    floor_among,
-    nearness,
     pack,
     passages,
     preview,
-    rank,
 )
 from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.relevance import (
+    FUSED,
+    MEANING_ONLY,
+    WORDS_ONLY,
+    Match,
+    floor_among,
+    nearness,
+    rank,
+)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

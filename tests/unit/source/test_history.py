@@ -15,6 +15,7 @@ from codebase_mcp.source.history import (
     MAX_MESSAGE_CHARS,
     MAX_PATHS,
     Commit,
+    PathChange,
     find_tip,
     list_commits,
     read_commits,
@@ -81,13 +82,15 @@ def test_a_commit_tells_who_when_why_and_which_paths(
             "zoe@example.org",
             1_700_000_000,
             message,
-            ("b.md", "src/a.py"),
-            2,
+            (PathChange("b.md", 1, 0), PathChange("src/a.py", 1, 0)),
+            paths_total=2,
+            added=2,
+            removed=0,
         )
     ]
 
 
-def test_a_rename_is_a_path_that_went_and_one_that_came_and_a_merge_touches_none(
+def test_a_rename_touches_both_paths_and_a_merge_what_its_first_parent_did_not_have(
     repository: Path, git: Git
 ) -> None:
     commit(git, repository, "one", {"a.py": "x\n" * 50, "b.py": "y"})
@@ -100,14 +103,47 @@ def test_a_rename_is_a_path_that_went_and_one_that_came_and_a_merge_touches_none
     commit(git, repository, "nothing", {})
     assert dict(told(repository)) == {
         "nothing": (),
-        "merged": (),
+        "merged": ("side.py",),
         "renamed": ("a.py", "b.py", "c.py"),
         "side": ("side.py",),
         "one": ("a.py", "b.py"),
     }
-    assert [c.paths_total for c in history(repository)] == [
-        len(c.paths) for c in history(repository)
-    ]
+    found = history(repository)
+    assert [c.paths_total for c in found] == [len(c.paths) for c in found]
+    assert [c.message for c in found if c.is_merge] == ["merged"]
+
+
+def test_lines_are_counted_by_path_and_of_a_renamed_file_those_that_changed_on_the_way(
+    repository: Path, git: Git
+) -> None:
+    old = "\n".join(map(str, range(50)))
+    commit(git, repository, "one", {"a.py": old, "b.py": "1\n2\n", "c\td.py": "x\n"})
+    git(repository, "mv", "a.py", "new.py")
+    commit(git, repository, "two", {"new.py": old + "\nmore\n", "b.py": "1\n", "c.bin": "\0"})
+    newest, first = history(repository)
+    assert newest.changes == (
+        PathChange("a.py", 0, 0),
+        PathChange("b.py", 0, 1),
+        PathChange("c.bin", None, None),
+        PathChange("new.py", 2, 1, former="a.py"),
+    )
+    assert (newest.added, newest.removed) == (2, 2)
+    assert (first.added, first.removed) == (53, 0)
+    assert first.paths == ("a.py", "b.py", "c\td.py")
+
+
+def test_a_clone_without_contents_has_paths_but_no_lines(
+    repository: Path, git: Git, tmp_path: Path
+) -> None:
+    commit(git, repository, "one", {"src/a.py": "1"})
+    commit(git, repository, "two", {"src/a.py": "2", "\nb": "x"})
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--no-checkout", "--filter=blob:none", f"file://{repository}", clone)
+    newest, oldest = history(clone)
+    assert newest.changes == (PathChange("\nb"), PathChange("src/a.py"))
+    assert (newest.added, newest.removed, newest.paths_total) == (None, None, 2)
+    assert oldest.paths == ("src/a.py",)
 
 
 def test_the_newest_commits_come_first_and_no_more_than_asked_for(

@@ -1,0 +1,217 @@
+"""What does the history of the repositories of a project say?
+
+A history is read when it is first searched, and before each search brought up to what is checked
+out: that costs two questions to git where nothing has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from codebase_mcp.app.reports import HistoryReport, SymbolReport
+from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.models import Model, Models
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
+from codebase_mcp.index.history import HistoryFacts, load_histories, refresh_history
+from codebase_mcp.index.history_texts import lacks_texts, make_searchable, texts_version
+from codebase_mcp.projects.identity import ANONYMOUS, Identity
+from codebase_mcp.projects.resolution import Resolver
+from codebase_mcp.search.history import (
+    HistoryFilters,
+    HistoryQuestion,
+    LastChange,
+    newest_changes,
+    search_history,
+)
+from codebase_mcp.search.query import parse_query, without_courtesy
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import repository_at
+from codebase_mcp.source.blame import Blamed, Lines, blame, lines_of
+from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.source.history import find_tip
+
+if TYPE_CHECKING:
+    from codebase_mcp.search.hits import Hit
+    from codebase_mcp.search.search import Answer
+
+# How many commits are read of a repository for which no number was ever named.
+DEFAULT_DEPTH = 1_000
+
+
+class History:
+    """Searches the commits of the projects of one database."""
+
+    def __init__(
+        self, settings: Settings, database: Database, models: Models, resolver: Resolver
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._models = models
+        self._resolver = resolver
+
+    async def search(
+        self,
+        query: str,
+        project_id: str | None = None,
+        filters: HistoryFilters | None = None,
+        *,
+        limit: int = 10,
+        identity: Identity = ANONYMOUS,
+    ) -> HistoryReport:
+        """The commits that answer a question, best first; without one the newest, newest first.
+
+        Raises:
+            ProjectNotFound: unknown, or never indexed.
+            DatabaseUnavailable: the database is away.
+        """
+        started = time.perf_counter()
+        filters = filters or HistoryFilters()
+        project, source = await self._resolver.resolve(project_id, identity)
+        async with self._resolver.raise_not_found_if_dropped(project, source):
+            model = await self._models.primary()
+            async with self._database.transaction(project, readonly=True) as tx:
+                repositories = {one.repository_id: one for one in await load_histories(tx)}
+            read, notices = await self._refresh(project, model, repositories, filters)
+            question = await self._question(model, query) if query else None
+            async with self._database.transaction(project, readonly=True) as tx:
+                lacking = question is not None and await lacks_texts(tx, model)
+            if lacking:
+                async with self._database.transaction(project) as tx:
+                    await make_searchable(tx, model)
+            async with self._database.transaction(project, readonly=True) as tx:
+                found = await search_history(tx, question, filters, limit)
+        latency_ms = (time.perf_counter() - started) * 1000
+        return HistoryReport(
+            tuple(found), project, source, repositories, latency_ms, read, tuple(notices)
+        )
+
+    async def of_symbol(
+        self,
+        name: str,
+        project_id: str | None = None,
+        *,
+        repository_id: UUID | None = None,
+        depth: int | None = None,
+        identity: Identity = ANONYMOUS,
+    ) -> SymbolReport:
+        """What became of the definitions of a name, in ``depth`` commits or as many as are kept.
+
+        Raises:
+            ProjectNotFound: unknown, or never indexed.
+            DatabaseUnavailable: the database is away.
+        """
+        project, source = await self._resolver.resolve(project_id, identity)
+        async with (
+            self._resolver.raise_not_found_if_dropped(project, source),
+            self._database.transaction(project, readonly=True) as tx,
+        ):
+            repositories = {one.repository_id: one for one in await load_histories(tx)}
+        histories: dict[UUID, SymbolHistory] = {}
+        notices = []
+        for facts in repositories.values():
+            if repository_id not in {None, facts.repository_id}:
+                continue
+            try:
+                found = await asyncio.to_thread(self._of_symbol, facts, name, depth)
+            except IndexingFailed as error:
+                notices.append(_unread(facts, error))
+                continue
+            if found is not None:
+                histories[facts.repository_id] = found
+        return SymbolReport(name, histories, project, repositories, tuple(notices))
+
+    async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
+        """The commit that last changed the lines of each hit; None where that is unknown.
+
+        Where git cannot tell it in time, it is the newest stored commit that touched the file.
+
+        Raises:
+            DatabaseUnavailable: the database is away.
+        """
+        roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
+        of_repository = defaultdict[UUID, list[int]](list)
+        for place, hit in enumerate(answer.hits):
+            of_repository[hit.repository_id].append(place)
+        changes: list[LastChange | None] = [None] * len(answer.hits)
+        for repository_id, places in of_repository.items():
+            hits = [answer.hits[place] for place in places]
+            found = await asyncio.to_thread(_blamed, roots[repository_id], hits)
+            for place, change in zip(places, found, strict=True):
+                changes[place] = change
+        missing = [place for place, change in enumerate(changes) if change is None]
+        if missing:
+            of_files = [
+                (h.repository_id, h.file_path) for h in map(answer.hits.__getitem__, missing)
+            ]
+            async with self._database.transaction(project, readonly=True) as tx:
+                newest = await newest_changes(tx, of_files)
+            for place, change in zip(missing, newest, strict=True):
+                changes[place] = change
+        return tuple(changes)
+
+    async def _question(self, model: Model, query: str) -> HistoryQuestion:
+        vector = await model.embedder.embed_query(without_courtesy(query))
+        return HistoryQuestion(parse_query(query), vector, texts_version(model))
+
+    async def _refresh(
+        self,
+        project: Project,
+        model: Model,
+        repositories: Mapping[UUID, HistoryFacts],
+        filters: HistoryFilters,
+    ) -> tuple[dict[UUID, int], list[str]]:
+        """Bring the histories up to date: how much was read for the first time, what failed."""
+        read: dict[UUID, int] = {}
+        notices: list[str] = []
+        for facts in repositories.values():
+            if filters.repository_id not in {None, facts.repository_id}:
+                continue
+            if await asyncio.to_thread(git_repository_at, facts.root) is None:
+                continue  # of another machine, perhaps: what is stored stays
+            depth = None if facts.depth else await asyncio.to_thread(self._depth, facts)
+            try:
+                commits = await refresh_history(
+                    self._database, model, project, facts.repository_id, facts.root, depth=depth
+                )
+            except (IndexingFailed, DatabaseUnavailable) as error:
+                notices.append(_unread(facts, error))
+                continue
+            if depth is not None:
+                read[facts.repository_id] = commits
+        return read, notices
+
+    def _of_symbol(self, facts: HistoryFacts, name: str, depth: int | None) -> SymbolHistory | None:
+        tip = find_tip(facts.root)
+        commits = depth or facts.depth or self._depth(facts)
+        return None if tip is None else symbol_history(tip, name, commits)
+
+    def _depth(self, facts: HistoryFacts) -> int:
+        return repository_at(self._settings, facts.root).history_depth or DEFAULT_DEPTH
+
+
+def _unread(facts: HistoryFacts, error: CodebaseError) -> str:
+    return f"The history of {facts.root} could not be read: {error.message}"
+
+
+def _blamed(root: Path, hits: Sequence[Hit]) -> list[LastChange | None]:
+    repository = git_repository_at(root)
+    if repository is None:
+        return [None] * len(hits)
+    places = [Lines(hit.file_path, hit.start_line, lines_of(hit.content)) for hit in hits]
+    return [_last_change(found) for found in blame(repository, places)]
+
+
+def _last_change(found: Blamed | None) -> LastChange | None:
+    if found is None or found.commit is None:
+        return None if found is None else LastChange(None)
+    at = datetime.fromtimestamp(found.authored_at, UTC)
+    return LastChange(found.commit, found.author, at, found.subject)

@@ -1,0 +1,308 @@
+"""When did a definition appear, change, move and vanish?
+
+Read from git's objects, not from the index: the commits that changed the files which define the
+name, now or once, and each version of these files parsed once. Merges are left out, as what they
+bring in was done by the commits that they merge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Literal
+
+from codebase_mcp.chunking.lines import normalise_newlines
+from codebase_mcp.chunking.split import split
+from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.model import FileKind, Symbol
+from codebase_mcp.source.classify import kind_of, language_of
+from codebase_mcp.source.git import ask_git, stream_git
+from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.history import Tip, list_commits
+from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.read import decode
+
+# A name that very many files hold is followed in the first of them alone.
+MAX_PATHS = 300
+# A larger version of a file is left out.
+MAX_BYTES = 1 << 20
+# Parsing ends after this time; versions that were not parsed then are left out.
+TIME_LIMIT_S = 20.0
+
+_YEAR_9999 = 253_370_764_800
+_QUIET = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+_COMMITS = ("diff-tree", "--stdin", "--root", "-r", "-z", "--relative", *_QUIET)
+_FORMAT = "--format=%x00%H%x00%an%x00%at%x00%s"
+
+Change = Literal["added", "changed", "moved", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolEvent:
+    """What a commit did to a definition.
+
+    The lines are those of the version after it; of a removed definition, those before. ``former``
+    is the place, as ``path`` or name, from which it was moved.
+    """
+
+    commit: str
+    author: str
+    at: datetime
+    subject: str
+    change: Change
+    path: str
+    symbol: str
+    first_line: int
+    last_line: int
+    former: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolHistory:
+    """The events, newest first, among so many commits.
+
+    ``is_complete`` says that these are all commits of the repository, and that every version of the
+    files could be parsed.
+    """
+
+    events: tuple[SymbolEvent, ...]
+    commits: int
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _FileChange:
+    """Two versions of a file, as git's blob ids; None where it did not exist."""
+
+    path: bytes
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    hash: str
+    author: str
+    at: datetime
+    subject: str
+    changes: tuple[_FileChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A definition of the name in one version of a file; ``text`` is all that stands there."""
+
+    symbol: Symbol
+    text: str
+
+
+_Definitions = Mapping[str, _Definition]
+
+
+@dataclass(slots=True)
+class _Versions:
+    """The definitions of a name in versions of files, each parsed once."""
+
+    repository: GitRepository
+    name: str
+    end: float
+    is_complete: bool = True
+    parsed: dict[tuple[str, str], _Definitions] = field(default_factory=dict)
+
+    def parse(self, commits: Iterable[_Commit]) -> None:
+        """Parse every version that a commit made or replaced."""
+        languages: dict[str, set[str]] = {}
+        for change in (change for commit in commits for change in commit.changes):
+            for blob in filter(None, (change.old, change.new)):
+                languages.setdefault(blob, set()).add(language_of(escape_path(change.path)))
+        for blob, content in _read_blobs(self.repository, list(languages)):
+            for language in languages[blob]:
+                if content is None or time.monotonic() > self.end:
+                    self.is_complete = False
+                else:
+                    self.parsed[blob, language] = self._definitions(content, language)
+
+    def of(self, path: bytes, blob: str | None) -> _Definitions | None:
+        """The definitions in a version of a file; None if it was not parsed."""
+        return self.parsed.get((blob, language_of(escape_path(path)))) if blob else {}
+
+    def _definitions(self, content: bytes, language: str) -> _Definitions:
+        if not all(part.encode() in content for part in self.name.split(".")):
+            return {}
+        try:
+            text = normalise_newlines(decode(content))
+        except UnicodeDecodeError:
+            return {}
+        lines = text.split("\n")
+        found: dict[str, _Definition] = {}
+        for symbol in split(text, language).symbols:
+            if f".{symbol.qualified}".endswith(f".{self.name}"):
+                own = "\n".join(lines[symbol.start_line - 1 : symbol.end_line])
+                before = found.get(symbol.qualified)
+                whole = own if before is None else f"{before.text}\n{own}"
+                found[symbol.qualified] = _Definition(before.symbol if before else symbol, whole)
+        return found
+
+
+def symbol_history(
+    tip: Tip, name: str, depth: int = 1_000, *, limit_s: float = TIME_LIMIT_S
+) -> SymbolHistory:
+    """What the newest ``depth`` commits did to the definitions of a name, newest first.
+
+    A name with dots is the end of a qualified one: ``Session.open``.
+
+    Raises:
+        IndexingFailed: git cannot read the commits.
+    """
+    repository = tip.repository
+    hashes = list_commits(tip, depth)
+    paths = _paths_with(repository, tip.commit, name.rpartition(".")[2], hashes)
+    commits = list(_commits(repository, hashes, paths[:MAX_PATHS])) if paths else []
+    commits = [commit for commit in commits if commit.hash not in tip.edge]
+    versions = _Versions(repository, name, time.monotonic() + limit_s)
+    versions.parse(commits)
+    events = [event for commit in commits for event in _events(commit, versions)]
+    is_all = len(hashes) < depth and not tip.edge and len(paths) <= MAX_PATHS
+    return SymbolHistory(tuple(events), len(hashes), is_all and versions.is_complete)
+
+
+def _paths_with(
+    repository: GitRepository, commit: str, word: str, hashes: Sequence[str]
+) -> list[bytes]:
+    """The files that hold a word, or in which a commit changed how often it occurs: code first."""
+    found = ask_git(
+        repository,
+        *("grep", "-l", "-z", "-I", "--fixed-strings", "--no-textconv", "--no-color"),
+        *("-e", word, commit, "--"),
+    )
+    now = (path.partition(b":")[2] for path in (found or b"").split(b"\0"))
+    # Not --always: a commit that changes no such file is not listed.
+    listed = stream_git(
+        repository, *_COMMITS, "--no-commit-id", "--name-only", f"-S{word}", stdin=_lines(hashes)
+    )
+    paths = {*now, *b"".join(listed).split(b"\0")} - {b""}
+    kinds = {path: kind_of(escape_path(path)) for path in paths}
+    code = [path for path in paths if kinds[path] is not FileKind.DOCS]
+    return sorted(code, key=lambda path: (kinds[path] is not FileKind.CODE, path))
+
+
+def _lines(hashes: Iterable[str]) -> bytes:
+    return "".join(f"{commit}\n" for commit in hashes).encode()
+
+
+def _commits(
+    repository: GitRepository, hashes: Sequence[str], paths: Sequence[bytes]
+) -> Iterator[_Commit]:
+    """The commits that touch some paths, in the order of their hashes."""
+    names = [path.decode("utf-8", "surrogateescape") for path in paths]
+    output = b"".join(
+        stream_git(repository, *_COMMITS, "--raw", _FORMAT, "--", *names, stdin=_lines(hashes))
+    )
+    fields = iter(output.split(b"\0"))
+    next(fields, None)
+    while commit := next(fields, b""):
+        author, at, subject = (next(fields, b"") for _ in range(3))
+        changes = tuple(_changes(takewhile(bool, fields)))
+        seconds = min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0
+        yield _Commit(
+            commit.decode("ascii", "replace"),
+            escape_path(author),
+            datetime.fromtimestamp(seconds, UTC),
+            escape_path(subject),
+            changes,
+        )
+
+
+def _changes(fields: Iterator[bytes]) -> Iterator[_FileChange]:
+    """From git's ``:MODE MODE BLOB BLOB STATUS``, each followed by a path."""
+    for raw in fields:
+        old_mode, new_mode, old, new, _ = raw.lstrip(b"\n:").decode("ascii", "replace").split()
+        is_file = (mode.startswith("100") for mode in (old_mode, new_mode))
+        blobs = [blob if known else None for blob, known in zip((old, new), is_file, strict=True)]
+        yield _FileChange(next(fields, b""), *blobs)
+
+
+def _read_blobs(
+    repository: GitRepository, blobs: Sequence[str]
+) -> Iterator[tuple[str, bytes | None]]:
+    """The content of each blob; None where it is missing or too large."""
+    rest = bytearray()
+    pieces = stream_git(repository, "cat-file", "--batch", "--buffer", stdin=_lines(blobs))
+    for blob in blobs:
+        while b"\n" not in rest:
+            rest += _next(pieces)
+        header, _, rest = rest.partition(b"\n")
+        size = header.rpartition(b" ")[2].decode("ascii", "replace")
+        if not size.isdigit():
+            yield blob, None
+            continue
+        left = int(size) + 1  # a line feed follows
+        content = bytearray()
+        while left > len(rest):
+            left -= len(rest)
+            content += rest[: MAX_BYTES + 1 - len(content)]
+            rest = bytearray(_next(pieces))
+        content += rest[: left - 1]
+        del rest[:left]
+        yield blob, bytes(content[: int(size)]) if int(size) <= MAX_BYTES else None
+
+
+def _next(pieces: Iterator[bytes]) -> bytes:
+    piece = next(pieces, b"")
+    if not piece:
+        raise IndexingFailed("git's output about contents is incomplete")
+    return piece
+
+
+def _events(commit: _Commit, versions: _Versions) -> Iterator[SymbolEvent]:
+    """What one commit did: moves within it are one event, not two."""
+    added: list[SymbolEvent] = []
+    removed: list[tuple[SymbolEvent, str]] = []
+    texts: dict[tuple[str, str], str] = {}
+    for change in commit.changes:
+        old, new = versions.of(change.path, change.old), versions.of(change.path, change.new)
+        if old is None or new is None:
+            continue
+        path = escape_path(change.path)
+        gone = [old[name] for name in old if name not in new]
+        removed += [(_event(commit, "removed", path, one.symbol), one.text) for one in gone]
+        for name, definition in new.items():
+            if name not in old:
+                added.append(_event(commit, "added", path, definition.symbol))
+                texts[path, name] = definition.text
+            elif old[name].text != definition.text:
+                yield _event(commit, "changed", path, definition.symbol)
+    for event in added:
+        origin = next(
+            (
+                one
+                for one in removed
+                if one[0].symbol == event.symbol or one[1] == texts[event.path, event.symbol]
+            ),
+            None,
+        )
+        if origin is None:
+            yield event
+            continue
+        removed.remove(origin)
+        before = origin[0]
+        former = before.path if before.path != event.path else before.symbol
+        yield replace(event, change="moved", former=former)
+    yield from (event for event, _ in removed)
+
+
+def _event(commit: _Commit, change: Change, path: str, symbol: Symbol) -> SymbolEvent:
+    return SymbolEvent(
+        commit.hash,
+        commit.author,
+        commit.at,
+        commit.subject,
+        change,
+        path,
+        symbol.qualified,
+        symbol.start_line,
+        symbol.end_line,
+    )

@@ -1,0 +1,113 @@
+"""How relevant are short texts, such as observations and commits, to a question? Pure.
+
+From two kinds of evidence: the words that a text shares with the question, and how near they are in
+meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from codebase_mcp.search.query import Query
+
+Id = TypeVar("Id", bound=Any)
+
+# Less evidence than this, and a text is no answer; the more are compared, the more evidence
+# the best of those has that only look alike. Of questions about baking, chess, taxes … about every
+# second finds anything among the 150 of ``benchmarks/memory``, in a trial with 30 one in six.
+FLOOR = 0.8
+FLOOR_PER_DOUBLING = 0.03
+FLOOR_FROM = 10
+
+# The evidence with which every second text is an answer, and how fast that changes. A
+# logistic fit gives 2.0 and 4.3 on ``benchmarks/memory``; among few less evidence will do.
+EVEN_EVIDENCE = 1.75
+STEEPNESS = 4.4
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """How much it counts to share the words of a question, and to be near its meaning.
+
+    ``floored`` leaves out what has hardly to do with the question.
+    """
+
+    words: float = 1.0
+    meaning: float = 3.0
+    floored: bool = True
+
+
+FUSED = Weighing()
+WORDS_ONLY = Weighing(meaning=0.0, floored=False)
+MEANING_ONLY = Weighing(words=0.0, floored=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Generic[Id]):
+    """The evidence that a text answers a question.
+
+    ``words`` is its BM25 score; ``cosine`` says how near the meanings are, 0 where the vectors
+    cannot be compared.
+    """
+
+    id: Id
+    words: float
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Generic[Id]):
+    """A text that answers a question; ``relevance`` lies between 0 and 1."""
+
+    id: Id
+    relevance: float
+
+
+def nearness(whole: float | None, passage: float | None) -> float:
+    """How near a text is in meaning, from the cosines of the whole and of its nearest passage.
+
+    Half of each: a sentence of a long text may be all that answers, and the rest says about what.
+    """
+    if whole is None:
+        return 0.0
+    return whole if passage is None else (whole + passage) / 2
+
+
+def rank(
+    query: Query,
+    frequency: Mapping[int, float],
+    matches: Iterable[Match[Id]],
+    compared: int,
+    weighing: Weighing = FUSED,
+) -> list[Recalled[Id]]:
+    """The texts relevant to a question, best first.
+
+    ``frequency`` is the inverse document frequency of each of its terms; the matches are the best
+    of ``compared`` texts. A score by words is held against what the question asks for, not
+    against the best other one: where even the best says little of it, the meaning decides.
+    """
+    asked_for = sum(frequency[term.id] for term in query.terms if term.spoken) or 1.0
+    floor = floor_among(compared) if weighing.floored else 0.0
+    scored = [
+        (weighing.words * match.words / asked_for + weighing.meaning * match.cosine, match.id)
+        for match in matches
+    ]
+    scored.sort(key=lambda one: (-one[0], one[1]))
+    return [Recalled(identity, relevance(score)) for score, identity in scored if score > floor]
+
+
+def floor_among(compared: int) -> float:
+    """The least evidence of an answer, given the number of texts compared."""
+    return FLOOR + FLOOR_PER_DOUBLING * math.log2(max(compared / FLOOR_FROM, 1.0))
+
+
+def relevance(evidence: float) -> float:
+    """A score from 0 to 1.
+
+    As in the search of code it is the square root of the probability that this was meant: 0.9 and
+    above excellent, 0.7 an even chance, below 0.6 poor.
+    """
+    return math.sqrt(1 / (1 + math.exp(STEEPNESS * (EVEN_EVIDENCE - evidence))))
