@@ -140,20 +140,9 @@ async def load_scope(
     if memory is not None:
         snapshots = _snapshots(await tx.fetch_all(_SQL["scope"], **chosen))
         if scope_version(snapshots) == memory.version:
-            return Scope(
-                _allowed(snapshots, filters),
-                tuple(one.id for one in snapshots),
-                filters,
-                snapshot_ids is None,
-                filters.narrow,
-                None,
-                "{}",
-                memory.frequencies(counted_terms(query, expansion)),
-                expansion,
-                {},
-                None,
-                memory.version,
-                memory,
+            terms = counted_terms(query, expansion)
+            return _scope_in_memory(
+                snapshots, filters, memory, terms, expansion, is_default=snapshot_ids is None
             )
     is_default = snapshot_ids is None
     statements: list[tuple[Any, dict[str, Any]]] = [
@@ -189,6 +178,31 @@ async def load_scope(
         sealed_times(prepared[-2]),
         secondary[0] if secondary else None,
         scope_version(snapshots),
+    )
+
+
+def _scope_in_memory(
+    snapshots: tuple[ScopedSnapshot, ...],
+    filters: FileFilters,
+    memory: MemoryIndex,
+    terms: Sequence[int],
+    expansion: Mapping[int, float],
+    *,
+    is_default: bool,
+) -> Scope:
+    return Scope(
+        _allowed(snapshots, filters),
+        tuple(one.id for one in snapshots),
+        filters,
+        is_default,
+        is_narrow=filters.narrow,
+        texts=None,
+        hidden="{}",
+        frequencies=memory.frequencies(terms),
+        expansion=expansion,
+        sealed={},
+        version=memory.version,
+        memory=memory,
     )
 
 

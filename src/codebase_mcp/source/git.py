@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
@@ -79,12 +79,6 @@ _CLONE_CONFIG = (
     ("http.lowSpeedTime", "60"),
     ("safe.directory", "*"),
 )
-_UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
-# Paths that lead out of the tree or into the git directory. Git refuses to write them to an index,
-# but reads a forged one.
-_OUTSIDE_TREE = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
-_SUBMODULE = b"160000"
-
 
 # The size of one read, and how much of an error message is shown.
 _PIECE_BYTES = 1 << 16
@@ -106,81 +100,14 @@ class Head:
     commit: str | None
 
 
-@dataclass(slots=True)
-class GitFiles:
-    """The paths git lists below one directory, as bytes relative to it.
-
-    ``untracked`` excludes ignored files. ``nested`` are directories that are separate repositories,
-    ``submodules`` those tracked as such, ``unreadable`` those that git could not open.
-    """
-
-    tracked: list[bytes] = field(default_factory=list)
-    untracked: list[bytes] = field(default_factory=list)
-    nested: list[bytes] = field(default_factory=list)
-    submodules: list[bytes] = field(default_factory=list)
-    unreadable: list[bytes] = field(default_factory=list)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether git lists nothing except submodules."""
-        return not (self.tracked or self.untracked or self.nested)
-
-
-def list_with_git(
-    directory: Path, top: Path, paths: Sequence[bytes] | None = None
-) -> GitFiles | None:
-    """The files that git lists below a directory of the work tree ``top``; None if git failed.
-
-    With ``paths``, files and directories relative to the directory, only these are listed.
-    """
-    # -t tags each line with its type; without it the name of an untracked file could look like the
-    # details of a tracked one.
-    answer = _git(
-        directory,
-        GitRepository(directory, top / ".git", top),
-        *("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--"),
-        *map(os.fsdecode, paths or ()),
-    )
-    if answer is None:
-        return None
-    output, complaints = answer
-    lead = os.fsencode(directory.relative_to(top)) + b"/" if directory != top else b""
-    files = GitFiles(
-        unreadable=[path.removeprefix(lead) for path in _UNREADABLE.findall(complaints)]
-    )
-    previous = b""
-    for record in output.split(b"\0"):
-        tag, _, rest = record.partition(b" ")
-        if not tag:
-            continue
-        details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
-        if path == previous or is_outside_tree(path.removesuffix(b"/")):
-            continue
-        previous = path
-        if details.startswith(_SUBMODULE):
-            files.submodules.append(path)
-        elif details:
-            files.tracked.append(path)
-        elif path.endswith(b"/"):
-            files.nested.append(path[:-1])
-        else:
-            files.untracked.append(path)
-    return files
-
-
-def is_outside_tree(path: bytes) -> bool:
-    """Whether a path leads out of its tree or into a git directory, or has an empty part."""
-    return _OUTSIDE_TREE.search(path) is not None
-
-
 def head_of(root: Path) -> Head | None:
     """Branch and commit checked out at the directory; None outside git or without git."""
     repository = git_repository_at(root)
     if repository is None:
         return None
     # Each may fail alone: there is no branch if HEAD is detached, no commit in a new repository.
-    branch = _git(root, repository, "symbolic-ref", "--quiet", "--short", "HEAD", may_fail=True)
-    commit = _git(root, repository, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True)
+    branch = run_git(root, repository, "symbolic-ref", "--quiet", "--short", "HEAD", may_fail=True)
+    commit = run_git(root, repository, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True)
     if branch is None and commit is None:
         return None
     return Head(*(_word(answer) for answer in (branch, commit)))
@@ -200,7 +127,7 @@ def shallow_commits(repository: GitRepository) -> frozenset[str]:
 
 def ask_git(repository: GitRepository, *arguments: str) -> bytes | None:
     """The short output of one git command; None if it failed, which may be the answer."""
-    answer = _git(repository.root, repository, *arguments, may_fail=True)
+    answer = run_git(repository.root, repository, *arguments, may_fail=True)
     return None if answer is None else answer[0]
 
 
@@ -308,7 +235,7 @@ def external_rule_files(directory: Path, top: Path | None) -> list[Path]:
 
 def _global_excludes(directory: Path, top: Path | None) -> Path:
     repository = None if top is None else GitRepository(directory, top / ".git", top)
-    answer = _git(
+    answer = run_git(
         directory, repository, "config", "--type=path", "--get", "core.excludesFile", may_fail=True
     )
     if answer and (configured := answer[0].rstrip(b"\n")):
@@ -321,7 +248,7 @@ def _word(answer: tuple[bytes, bytes] | None) -> str | None:
     return answer[0].strip().decode("utf-8", "backslashreplace") or None if answer else None
 
 
-def _git(
+def run_git(
     directory: Path,
     repository: GitRepository | None,
     *arguments: str,
@@ -465,7 +392,7 @@ def _network_environment(protocols: Sequence[str]) -> dict[str, str]:
 
 def _silent_ssh(kept: Mapping[str, str]) -> str:
     """The user's ssh command with options against prompts; other programs are left as they are."""
-    answer = _git(Path("/"), None, "config", "--get-all", "core.sshCommand", may_fail=True)
+    answer = run_git(Path("/"), None, "config", "--get-all", "core.sshCommand", may_fail=True)
     theirs = (_word(answer) or "").split("\n")[:-1]  # the last is the one of `_SAFE_OPTIONS`
     command = kept.get("GIT_SSH_COMMAND") or (theirs[-1] if theirs else "ssh")
     if Path(command.split()[0]).name.removesuffix(".exe") != "ssh":

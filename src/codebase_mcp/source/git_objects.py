@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import GitTimeout, is_outside_tree, stream_git
+from codebase_mcp.source.git import GitTimeout, stream_git
 from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_files import is_outside_tree
 
 SUBMODULE = "160000"
 SYMLINK = "120000"

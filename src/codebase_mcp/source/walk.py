@@ -21,12 +21,13 @@ from codebase_mcp.source.directory_states import (
     DirectoryStates,
     parent_of,
 )
-from codebase_mcp.source.git import GitFiles, list_with_git, standard_excludes
+from codebase_mcp.source.git import standard_excludes
 from codebase_mcp.source.git_directory import (
     git_directory_around,
     is_git_directory,
     work_tree_of,
 )
+from codebase_mcp.source.git_files import GitFiles, list_with_git
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
 from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
 from codebase_mcp.source.path_filter import PathFilter, parents

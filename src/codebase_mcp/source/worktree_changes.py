@@ -20,7 +20,7 @@ from itertools import takewhile
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import ask_git, is_outside_tree
+from codebase_mcp.source.git import ask_git
 from codebase_mcp.source.git_changes import (
     MAX_FILES,
     MAX_FILES_WITH_LINES,
@@ -30,6 +30,7 @@ from codebase_mcp.source.git_changes import (
     Status,
 )
 from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_files import is_outside_tree
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, list_tree, read_blobs
 from codebase_mcp.source.listing_builder import escape_path
 

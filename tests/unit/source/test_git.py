@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.source.git import Head, head_of, list_with_git
+from codebase_mcp.source.git import Head, head_of
 from codebase_mcp.source.git_directory import work_tree_of
+from codebase_mcp.source.git_files import list_with_git
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
