@@ -197,6 +197,7 @@ def _show(report: HistoryReport) -> None:
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415
     from codebase_mcp.replies.history import (  # noqa: PLC0415
         HASH_CHARS,
+        NOTHING,
         history_notes,
         paths_line,
     )
@@ -205,7 +206,7 @@ def _show(report: HistoryReport) -> None:
     for note in history_notes(report):
         console.print(note, style="yellow")
     if not report.commits:
-        console.print("No commit matches.")
+        console.print(NOTHING)
         return
     table = Table(
         Column("commit", style="yellow", no_wrap=True),
