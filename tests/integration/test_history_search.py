@@ -384,6 +384,19 @@ def test_the_shell_searches_the_history(
         assert run(["remove", str(repository), *here]) == 0
 
 
+def test_the_shell_says_that_there_is_no_history_outside_git(
+    embedded: Embedded, make_repo: MakeRepo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_repo()
+    here = ["--project", "test-log-outside", f"--data-dir={embedded.data_dir}"]
+    assert run(["index", str(root), *here]) == 0
+    for arguments in (["passwords"], ["--symbol", "authenticate"]):
+        capsys.readouterr()
+        assert run(["log-search", *arguments, *here]) == 0
+        assert "No repository of the project" in capsys.readouterr().out
+    assert run(["remove", str(root), *here]) == 0
+
+
 @pytest.mark.parametrize(
     ("message", "paths", "subject", "whole"),
     [

@@ -219,9 +219,8 @@ def _show(report: HistoryReport) -> None:
         expand=True,
     )
     for commit in report.commits:
-        what = Text(commit.subject, "bold")
-        for text in filter(None, (commit.excerpt, paths_line(commit))):
-            what.append(f"\n{text}", "dim")
+        details = filter(None, (commit.excerpt, paths_line(commit)))
+        what = Text.assemble((commit.subject, "bold"), *((f"\n{text}", "dim") for text in details))
         table.add_row(
             commit.hash[:HASH_CHARS],
             f"{commit.authored_at:%Y-%m-%d}",

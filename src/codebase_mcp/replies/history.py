@@ -71,6 +71,9 @@ def history_notes(report: HistoryReport) -> list[str]:
         " searches and index runs keep them up to date."
         for one, count in report.read.items()
     ]
+    has_history = report.read or any(one.depth for one in report.repositories.values())
+    if not (has_history or report.notices):
+        notes.append("No repository of the project is in git, so there is no history.")
     return [*notes, *map(printable_line, report.notices)]
 
 
