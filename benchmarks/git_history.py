@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codebase_mcp import App
+from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.settings.loading import Settings
 from latency import percentile
@@ -174,7 +175,11 @@ def main() -> None:
         started = time.perf_counter()
         generate(place / "repository", options.commits)
         print(f"{options.commits} commits generated in {time.perf_counter() - started:.0f} s")
+        server = EmbeddedServer(Embedded(place / "data", idle_minutes=0.001))
+        server.join()
         asyncio.run(measure(place / "repository", place / "data", options.depth))
+        server.leave()
+        server.wait_until_ended()
 
 
 if __name__ == "__main__":

@@ -16,11 +16,15 @@ from tests.integration.test_history import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.main import run
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.history_texts import commit_text
 from codebase_mcp.search.history import FoundCommit, HistoryFilters
 from codebase_mcp.search.search import Request
+from codebase_mcp.settings.choices import database_target
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.history import PathChange
 
 pytestmark = pytest.mark.anyio
@@ -170,6 +174,24 @@ async def test_a_history_that_was_never_read_is_read_by_the_first_search(
     assert report.commits[0].subject == "Try uploads ten times instead of three"
     assert (await app.history.search(WHY, project_id)).read == {}
     assert (await app.index(repository, project_id)).commits == 3
+
+
+async def test_a_search_does_not_wait_for_an_index_run(
+    app: App, settings: Settings, repository: Path, project_id: str
+) -> None:
+    index = await app.index(repository, project_id, history_depth=10)
+    commit(repository, "Raise the retry limit to twenty", {"a.py": "20"})
+    other = await Database.open(database_target(settings))
+    try:
+        async with other.session_locks(index.project, [index_lock(index.run.repository_id)]):
+            report = await app.search_history(WHY, project_id)
+    finally:
+        await other.close()
+    assert report.notices == (
+        f"The history of {repository} could not be read: an index run is in progress",
+    )
+    assert report.commits[0].subject == "Try uploads ten times instead of three"
+    assert len(await found(app, project_id)) == 4
 
 
 async def test_what_was_committed_or_rewritten_since_is_found_at_once_and_what_is_gone_never(
@@ -344,6 +366,10 @@ def test_the_shell_searches_the_history(
         assert "Try uploads" in capsys.readouterr().out
         assert run(["search", "countries", "--with-history", *here]) == 0
         assert "changed 2024-03-01" in capsys.readouterr().out
+        assert run(["search", "countries", "--with-history", "--json", *here]) == 0
+        change = json.loads(capsys.readouterr().out)["results"][0]["last_change"]
+        assert change["subject"] == "Sort the list of countries by name"
+        assert (len(change["commit"]), change["date"]) == (40, "2024-03-01T12:00:00+00:00")
         assert run(["log-search", "--symbol", "LIMIT", *here]) == 0
         assert "commits of" in capsys.readouterr().out
         for wrong in (
@@ -356,6 +382,19 @@ def test_the_shell_searches_the_history(
             assert run(["log-search", *wrong, *here]) == 1, wrong
     finally:
         assert run(["remove", str(repository), *here]) == 0
+
+
+def test_the_shell_says_that_there_is_no_history_outside_git(
+    embedded: Embedded, make_repo: MakeRepo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_repo()
+    here = ["--project", "test-log-outside", f"--data-dir={embedded.data_dir}"]
+    assert run(["index", str(root), *here]) == 0
+    for arguments in (["passwords"], ["--symbol", "authenticate"]):
+        capsys.readouterr()
+        assert run(["log-search", *arguments, *here]) == 0
+        assert "No repository of the project" in capsys.readouterr().out
+    assert run(["remove", str(root), *here]) == 0
 
 
 @pytest.mark.parametrize(

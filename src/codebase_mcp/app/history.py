@@ -180,7 +180,9 @@ class History:
             depth = None if facts.depth else await asyncio.to_thread(self._depth, facts)
             try:
                 commits = await refresh_history(
-                    self._database, model, project, facts.repository_id, facts.root, depth=depth
+                    *(self._database, model, project, facts.repository_id, facts.root),
+                    depth=depth,
+                    wait=False,
                 )
             except (IndexingFailed, DatabaseUnavailable) as error:
                 notices.append(_unread(facts, error))

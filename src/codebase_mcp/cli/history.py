@@ -197,6 +197,7 @@ def _show(report: HistoryReport) -> None:
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415
     from codebase_mcp.replies.history import (  # noqa: PLC0415
         HASH_CHARS,
+        NOTHING,
         history_notes,
         paths_line,
     )
@@ -205,7 +206,7 @@ def _show(report: HistoryReport) -> None:
     for note in history_notes(report):
         console.print(note, style="yellow")
     if not report.commits:
-        console.print("No commit matches.")
+        console.print(NOTHING)
         return
     table = Table(
         Column("commit", style="yellow", no_wrap=True),
@@ -218,9 +219,8 @@ def _show(report: HistoryReport) -> None:
         expand=True,
     )
     for commit in report.commits:
-        what = Text(commit.subject, "bold")
-        for text in filter(None, (commit.excerpt, paths_line(commit))):
-            what.append(f"\n{text}", "dim")
+        details = filter(None, (commit.excerpt, paths_line(commit)))
+        what = Text.assemble((commit.subject, "bold"), *((f"\n{text}", "dim") for text in details))
         table.add_row(
             commit.hash[:HASH_CHARS],
             f"{commit.authored_at:%Y-%m-%d}",

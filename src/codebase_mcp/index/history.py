@@ -18,6 +18,7 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Model
+from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.history_texts import make_searchable
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.source.history import Commit, Tip, find_tip, list_commits, read_commits
@@ -66,6 +67,7 @@ async def refresh_history(
     root: Path,
     *,
     depth: int | None = None,
+    wait: bool = True,
 ) -> int:
     """Store exactly the newest ``depth`` commits that HEAD reaches; returns their number.
 
@@ -75,7 +77,8 @@ async def refresh_history(
     read. A directory outside git and a repository that is not indexed have no commits.
 
     Raises:
-        IndexingFailed: git cannot read the history; what was stored stays.
+        IndexingFailed: git cannot read the history, or without ``wait``, an index run is in
+            progress; what was stored stays.
         DatabaseUnavailable: the database is unavailable.
     """
     async with database.transaction(project, readonly=True) as tx:
@@ -85,6 +88,8 @@ async def refresh_history(
     tip = await _tip(root, wanted)
     if stored.is_of(wanted, tip):
         return stored.commits
+    if not wait and await _is_locked(database, project, repository_id):
+        raise IndexingFailed("an index run is in progress")
     lock = database.session_locks(project, [index_lock(repository_id)])
     async with step("history"), lock, database.transaction(project) as tx:
         # The previous holder of the lock may have updated the history, or removed the repository.
@@ -94,6 +99,11 @@ async def refresh_history(
         count = await _make_equal(tx, repository_id, tip, wanted)
         await make_searchable(tx, model)
         return count
+
+
+async def _is_locked(database: Database, project: Project, repository_id: UUID) -> bool:
+    async with database.try_locks() as locks:
+        return not await locks.acquire(project, index_lock(repository_id))
 
 
 async def _stored(tx: Transaction, repository_id: UUID) -> _Stored | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.history import PathChange
 
+NOTHING = "No commit matches."
 HASH_CHARS = 10
 # A line of a message or of paths that is longer is cut.
 MAX_LINE_CHARS = 160
@@ -26,7 +27,7 @@ def history_text(report: HistoryReport, max_chars: int = DEFAULT_REPLY_CHARS) ->
     """The text of a search of the history, whole commits in at most ``max_chars`` characters."""
     lines = history_notes(report)
     if not report.commits:
-        return "\n".join([*lines, "No commit matches."])
+        return "\n".join([*lines, NOTHING])
     several = len({commit.repository_id for commit in report.commits}) > 1
     for number, commit in enumerate(report.commits, 1):
         where = f"  [{printable_line(_name(report, commit))}]" if several else ""
@@ -70,6 +71,9 @@ def history_notes(report: HistoryReport) -> list[str]:
         " searches and index runs keep them up to date."
         for one, count in report.read.items()
     ]
+    has_history = report.read or any(one.depth for one in report.repositories.values())
+    if not (has_history or report.notices):
+        notes.append("No repository of the project is in git, so there is no history.")
     return [*notes, *map(printable_line, report.notices)]
 
 
