@@ -1,7 +1,12 @@
 -- name: changed_together
 -- For each changed path, the files of the index that the same commits touched. Of a path that very
 -- many commits touched the newest count; commits with very many paths say little about any of them.
-WITH touching AS (
+-- A path was touched as often as together with itself, which is more often than with any other.
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT w.path
+    FROM unnest(%(paths)s::text[]) AS w (path)
+),
+touching AS MATERIALIZED (
     SELECT c.paths
     FROM commit_entry AS c
     WHERE c.repository_id = %(repository_id)s
@@ -11,23 +16,27 @@ WITH touching AS (
     ORDER BY c.position DESC
     LIMIT %(max_commits)s
 ),
-pair AS (
-    SELECT changed.path AS changed, other.path AS other, count(*) AS support
+pair AS MATERIALIZED (
+    SELECT changed.path AS changed, other.path AS other, count(*) AS support,
+           max(count(*)) OVER (PARTITION BY changed.path) AS commits
     FROM touching AS t
     CROSS JOIN LATERAL unnest(t.paths) AS changed (path)
+    JOIN wanted AS w ON w.path = changed.path
     CROSS JOIN LATERAL unnest(t.paths) AS other (path)
-    WHERE changed.path = ANY (%(paths)s::text[])
     GROUP BY changed.path, other.path
+),
+frequent AS MATERIALIZED (
+    SELECT p.changed, p.other, p.support, p.commits
+    FROM pair AS p
+    WHERE p.support >= %(min_support)s
+      AND p.support >= %(min_confidence)s * p.commits
+      AND p.other NOT IN (SELECT w.path FROM wanted AS w)
 )
-SELECT p.changed, p.other, p.support, total.support, f.kind
-FROM pair AS p
-JOIN pair AS total ON total.changed = p.changed AND total.other = p.changed
+SELECT p.changed, p.other, p.support, p.commits, f.kind
+FROM frequent AS p
 JOIN snapshot AS s ON s.repository_id = %(repository_id)s AND s.active
 JOIN file AS f ON f.snapshot_id = s.id AND f.path = p.other
-WHERE p.other <> ALL (%(paths)s::text[])
-  AND p.support >= %(min_support)s
-  AND p.support >= %(min_confidence)s * total.support
-ORDER BY p.support::float / total.support DESC, p.support DESC, p.other, p.changed
+ORDER BY p.support::float / p.commits DESC, p.support DESC, p.other, p.changed
 LIMIT %(max_pairs)s;
 
 -- name: touched
