@@ -10,8 +10,8 @@ touching AS MATERIALIZED (
     SELECT c.paths
     FROM commit_entry AS c
     WHERE c.repository_id = %(repository_id)s
-      AND c.paths && %(paths)s::text[]
       AND c.paths_total <= %(max_paths)s
+      AND EXISTS (SELECT FROM unnest(c.paths) AS p (path) WHERE p.path IN (SELECT path FROM wanted))
       AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
     ORDER BY c.position DESC
     LIMIT %(max_commits)s
@@ -39,14 +39,20 @@ JOIN file AS f ON f.snapshot_id = s.id AND f.path = p.other
 ORDER BY p.support::float / p.commits DESC, p.support DESC, p.other, p.changed
 LIMIT %(max_pairs)s;
 
--- name: touched
--- How many commits of the stored history touched each changed path, and how many there are.
-SELECT changed.path, count(c.hash),
+-- name: busiest
+-- The changed path that most commits of the stored history touched, how many did, and how many
+-- commits there are.
+SELECT coalesce(b.path, ''), coalesce(b.touched, 0),
        (SELECT count(*) FROM commit_entry AS h WHERE h.repository_id = %(repository_id)s)
-FROM unnest(%(paths)s::text[]) AS changed (path)
-LEFT JOIN commit_entry AS c
-  ON c.repository_id = %(repository_id)s
- AND c.paths @> ARRAY[changed.path]
- AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
-GROUP BY changed.path
-ORDER BY count(c.hash) DESC, changed.path;
+FROM (VALUES (1)) AS one
+LEFT JOIN (
+    SELECT p.path, count(*) AS touched
+    FROM commit_entry AS c
+    CROSS JOIN LATERAL unnest(c.paths) AS p (path)
+    JOIN (SELECT DISTINCT w.path FROM unnest(%(paths)s::text[]) AS w (path)) AS w ON w.path = p.path
+    WHERE c.repository_id = %(repository_id)s
+      AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
+    GROUP BY p.path
+    ORDER BY count(*) DESC, p.path
+    LIMIT 1
+) AS b ON true;
