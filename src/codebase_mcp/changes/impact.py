@@ -43,6 +43,9 @@ MIN_CONFIDENCE = 0.1
 # From this share on a file is expected to change as well.
 EXPECTED = 0.5
 
+# In fewer commits a share says little.
+MIN_HISTORY = 20
+
 MAX_PLACES = 10
 
 _PRODUCT = (FileKind.CODE, FileKind.CONFIG)
@@ -84,7 +87,7 @@ class Companion:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """How often the stored history touched a changed file."""
+    """How many of the stored commits touched the changed file that most of them touched."""
 
     path: str
     touched: int
@@ -191,21 +194,22 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
     best: dict[str, Companion] = {}
     for changed, other, support, commits, kind in rows:
         best.setdefault(other, Companion(other, kind, changed, support, commits))
-    activity = [Activity(*row) for row in await tx.fetch_all(_SQL["touched"], **parameters)]
+    [row] = await tx.fetch_all(_SQL["busiest"], **parameters)
+    busiest = Activity(*row)
     companions = tuple(best.values())
-    reasons = tuple(find_reasons(files, companions, activity))
+    reasons = tuple(find_reasons(files, companions, busiest))
     return Impact(
         change,
         round(1 - prod(1 - reason.points for reason in reasons), 2),
         reasons,
         companions,
         tuple(_places(files, companions)),
-        activity[0].commits if activity else 0,
+        busiest.commits,
     )
 
 
 def find_reasons(
-    files: Sequence[Difference], companions: Sequence[Companion], activity: Sequence[Activity]
+    files: Sequence[Difference], companions: Sequence[Companion], busiest: Activity
 ) -> list[Reason]:
     """Why the change matters, the weightiest first."""
     product = [one for one in files if one.kind in _PRODUCT]
@@ -215,13 +219,13 @@ def find_reasons(
         _changed(_count(product, lambda symbols: symbols.changed)),
         _spread(len({one.file.path.rpartition("/")[0] for one in product})),
         _left_alone(len(expected), sum(one.confidence for one in expected)),
-        _active(activity),
+        _active(busiest),
     ]
     if product and not any(one.kind is FileKind.TEST for one in files):
         count = len(product)
         text = f"{_of(count, 'file')} of code changed, and no test did."
         found.append(Reason("no_test_changed", count, 0.2, text))
-    shown = [one for one in found if one is not None and one.points >= 0.01]
+    shown = [one for one in found if one.points >= 0.01]
     return sorted(shown, key=lambda one: -one.points)
 
 
@@ -248,14 +252,12 @@ def _left_alone(count: int, total: float) -> Reason:
     return Reason("companions_left_alone", count, _points(0.4, total / 2), text)
 
 
-def _active(activity: Sequence[Activity]) -> Reason | None:
-    """Files that change often; the history must be long enough to tell."""
-    if not activity or activity[0].commits < 20:
-        return None
-    most = activity[0]
-    share = most.touched / most.commits
-    text = f"{most.path} was touched by {most.touched} of the last {most.commits} commits."
-    return Reason("busiest_file", most.touched, _points(0.2, share * 10), text)
+def _active(busiest: Activity) -> Reason:
+    """A file that changes often; the history must be long enough to tell."""
+    path, touched, commits = busiest.path, busiest.touched, busiest.commits
+    share = touched / commits if commits >= MIN_HISTORY else 0.0
+    text = f"{path} was touched by {touched} of the last {commits} commits."
+    return Reason("busiest_file", touched, _points(0.2, share * 10), text)
 
 
 def _points(most: float, amount: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,12 @@ def difference(path: str, kind: FileKind, *, changed: int = 0, removed: int = 0)
     return Difference(FileChange(path, None, "changed", None, None), kind, symbols)
 
 
-def reasons(*files: Difference, **more: list[Companion] | list[Activity]) -> dict[str, float]:
-    companions = [one for one in more.get("companions", []) if isinstance(one, Companion)]
-    activity = [one for one in more.get("activity", []) if isinstance(one, Activity)]
-    found = find_reasons(files, companions, activity)
+def reasons(
+    *files: Difference,
+    companions: Sequence[Companion] = (),
+    busiest: Activity = Activity("", 0, 0),  # noqa: B008 - a value
+) -> dict[str, float]:
+    found = find_reasons(files, companions, busiest)
     assert [one.points for one in found] == sorted((one.points for one in found), reverse=True)
     assert all(0 < one.points < 1 and one.text.endswith(".") for one in found)
     return {one.name: one.value for one in found}
@@ -65,8 +68,8 @@ def test_companions_count_from_half_of_the_commits_on() -> None:
 
 
 def test_how_often_a_file_changes_counts_if_the_history_is_long_enough() -> None:
-    assert reasons(TEST, activity=[Activity("a.py", 10, 100)]) == {"busiest_file": 10}
-    assert reasons(TEST, activity=[Activity("a.py", 10, 19)]) == {}
+    assert reasons(TEST, busiest=Activity("a.py", 10, 100)) == {"busiest_file": 10}
+    assert reasons(TEST, busiest=Activity("a.py", 10, 19)) == {}
 
 
 def at(root: Path) -> GitRepository:
