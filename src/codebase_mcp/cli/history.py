@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.calling import open_shell
@@ -14,7 +13,7 @@ from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.rules import whole_number
-from codebase_mcp.tools.rules import check_query
+from codebase_mcp.tools.rules import check_moment, check_query
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import HistoryReport, SymbolReport
@@ -110,28 +109,10 @@ def read_filters(options: argparse.Namespace) -> HistoryFilters | None:
     filters = HistoryFilters(
         path=(options.path or "").removeprefix("./").strip("/") or None,
         author=options.author or None,
-        since=read_time("since", options.since),
-        until=read_time("until", options.until, is_end=True),
+        since=check_moment(options.since, "since"),
+        until=check_moment(options.until, "until", is_end=True),
     )
     return None if filters == HistoryFilters() else filters
-
-
-def read_time(field: str, text: str | None, *, is_end: bool = False) -> datetime | None:
-    """An ISO date or time, in UTC unless it says otherwise; as an end, a date includes its day.
-
-    Raises:
-        InvalidInput: the text is none.
-    """
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text.strip())
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        return at + timedelta(days=1) if is_end and len(text.strip()) <= len("2024-01-31") else at
-    except (ValueError, OverflowError):
-        rule = "an ISO date or time, such as 2024-01-31"
-        message = f"--{field} must be {rule}, got {text[:50]}"
-        raise InvalidInput.of(field, text[:50], message, rule=rule) from None
 
 
 def read_limit(text: str) -> int:

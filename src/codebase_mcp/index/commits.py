@@ -57,6 +57,7 @@ class CommitRun:
     """What indexing a commit did: files read, chunks embedded, files that failed."""
 
     snapshot_id: int
+    commit: str
     files_read: int
     chunks_created: int
     errors: tuple[str, ...]
@@ -116,7 +117,7 @@ class CommitIndexer:
                 active = await self._active(tx, repository_id)
                 stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
             if stored is not None and stored[2]:
-                return CommitRun(stored[0], 0, 0, ())
+                return CommitRun(stored[0], commit, 0, 0, ())
             with step("list"):
                 listing = await asyncio.to_thread(list_files_at, repository, commit, selection)
             async with step("plan"), self._database.transaction(project) as tx:
@@ -168,7 +169,7 @@ class CommitIndexer:
         if error is not None:
             raise error
         failures = tuple(sorted(str(failure) for failure in counts.failures))
-        return CommitRun(snapshot.id, len(plan.to_read), counts.chunks, failures)
+        return CommitRun(snapshot.id, request.commit, len(plan.to_read), counts.chunks, failures)
 
 
 def _reader(request: _Request, object_ids: Mapping[str, str]) -> ReadFiles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from codebase_mcp.database.naming import validate_project_id
@@ -216,6 +217,20 @@ def check_ref(ref: str, field: str) -> str:
         rule=f"1 to {MAX_REF_CHARS} printable characters",
         hint="Leave ref out to search the files as they are on disk.",
     )
+
+
+def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datetime | None:
+    """An ISO date or time, in UTC unless it says otherwise; as an end, a date includes its day."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text.strip())
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return at + timedelta(days=1) if is_end and len(text.strip()) <= len("2024-01-31") else at
+    except (ValueError, OverflowError):
+        rule = "an ISO date or time, such as 2024-01-31"
+        message = f"{field} must be {rule}, got {text[:50]}"
+        raise InvalidInput.of(field, text[:50], message, rule=rule) from None
 
 
 def _of_field(field: str, error: CodebaseError) -> CodebaseError:

@@ -175,7 +175,14 @@ def full_reply(report: SearchReport) -> SearchReply:
 
 def brief_reply(report: SearchReport) -> SearchReply:
     """The reply for callers that name a collection."""
-    results: list[CodeResult | BriefResult] = [
+    results: list[CodeResult | BriefResult] = [*brief_results(report)]
+    reply = SearchReply(results=results, count=len(results), query_time_ms=round(report.latency_ms))
+    return _with_more(reply, report)
+
+
+def brief_results(report: SearchReport) -> list[BriefResult]:
+    """The results as callers that name a collection get them."""
+    return [
         BriefResult(
             file=hit.file_path,
             content=hit.content,
@@ -184,8 +191,6 @@ def brief_reply(report: SearchReport) -> SearchReply:
         )
         for hit in report.answer.hits
     ]
-    reply = SearchReply(results=results, count=len(results), query_time_ms=round(report.latency_ms))
-    return _with_more(reply, report)
 
 
 def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:

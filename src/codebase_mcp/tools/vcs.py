@@ -1,20 +1,29 @@
-"""The toolset ``vcs``: branches compared, and what a change touches."""
+"""The toolset ``vcs``: branches indexed, searched and compared, and what a change touches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.table import MAX_REPLY_CHARS
-from codebase_mcp.tools.fields import ProjectReply, RepositoryId
+from codebase_mcp.tools import vcs_search
+from codebase_mcp.tools.fields import RepositoryId
 from codebase_mcp.tools.operations import Operation, check_operation
-from codebase_mcp.tools.rules import PROJECT_ID, text
+from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.vcs_reply import (
+    CompanionEntry,
+    DifferenceEntry,
+    PlaceEntry,
+    ReasonEntry,
+    SymbolEntry,
+    VcsReply,
+)
+from codebase_mcp.tools.vcs_search import reply_budget
 
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Repository
@@ -26,8 +35,15 @@ if TYPE_CHECKING:
 # Of a file with more definitions of one sort the first are listed.
 MAX_SYMBOLS = 100
 MAX_REF_CHARS = 500
+# How many files are listed, unless the caller says otherwise.
+MAX_FILES = 100
 
 OPERATIONS = {
+    "index_repository": Operation(("repository_path",), ("branches", "depth", "ignore_patterns")),
+    "search_branch": Operation(("branch", "query"), ("repository_id", "limit")),
+    "search_history": Operation(
+        optional=("query", "path", "author", "since", "until", "repository_id", "limit")
+    ),
     "compare_branches": Operation(("branch_a", "branch_b"), ("repository_id", "direct", "limit")),
     "analyze_impact": Operation(
         optional=("commit", "branch_a", "branch_b", "uncommitted", "repository_id", "limit")
@@ -37,12 +53,43 @@ OPERATIONS = {
 
 class Vcs(Arguments):
     operation: Annotated[
-        Literal["compare_branches", "analyze_impact"], Field(description="What to do.")
+        Literal[
+            "index_repository",
+            "search_branch",
+            "search_history",
+            "compare_branches",
+            "analyze_impact",
+        ],
+        Field(description="What to do."),
     ]
     collection: Annotated[
         str | None, PROJECT_ID, Field(description="The project_id of other tools.")
     ] = None
     repository_id: RepositoryId = None
+    repository_path: Annotated[
+        str | None, REPO_PATH, Field(description="index_repository: absolute path.")
+    ] = None
+    branches: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS)]] | None,
+        Field(max_length=50, description="index_repository: branches, tags or commits."),
+    ] = None
+    depth: Annotated[
+        int | None, Field(ge=0, le=10_000, description="index_repository: commits of history.")
+    ] = None
+    ignore_patterns: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=500)]] | None,
+        Field(max_length=100, description="index_repository: as in .gitignore; kept."),
+    ] = None
+    branch: Annotated[
+        str | None, REF, Field(description="search_branch: a branch, tag, commit or A...B.")
+    ] = None
+    query: Annotated[str | None, QUERY, Field(description="A question, or a symbol.")] = None
+    path: Annotated[
+        str | None, text(500), Field(description="search_history: a file or directory.")
+    ] = None
+    author: Annotated[str | None, text(200), Field(description="A part of name or mail.")] = None
+    since: Annotated[str | None, text(40), Field(description="2026-01-31, or with a time.")] = None
+    until: Annotated[str | None, text(40), Field(description="Itself excluded.")] = None
     branch_a: Annotated[
         str | None, text(MAX_REF_CHARS), Field(description="A branch, tag or commit: the older.")
     ] = None
@@ -60,98 +107,18 @@ class Vcs(Arguments):
     direct: Annotated[
         bool, Field(description="compare_branches: the two states, not since they parted.")
     ] = False
-    limit: Annotated[int, Field(ge=1, le=1000, description="Files at most.")] = 100
-
-
-class SymbolEntry(BaseModel):
-    """A definition; its lines are those of the newer state, of a removed one those of the older."""
-
-    name: str
-    kind: str
-    start_line: int
-    end_line: int
-    old_name: str | None = None
-    old_path: str | None = None
-
-
-class DifferenceEntry(BaseModel):
-    """A file that differs."""
-
-    path: str
-    status: Literal["added", "removed", "changed", "renamed", "mode", "type"] = Field(
-        description="mode: only executable or not; type: file, link or submodule."
-    )
-    old_path: str | None = Field(default=None, description="Of a renamed file.")
-    lines_added: int | None = Field(description="null: unknown, as of a binary file.")
-    lines_removed: int | None
-    symbols_added: list[SymbolEntry] = []
-    symbols_changed: list[SymbolEntry] = []
-    symbols_removed: list[SymbolEntry] = []
-    symbols_moved: list[SymbolEntry] = Field(default=[], description="Renamed, or from elsewhere.")
-    symbols_left_out: int = Field(default=0, description="Beyond the first 100 of a sort.")
-
-
-class CompanionEntry(BaseModel):
-    """A file that was left alone, but usually changes together with a changed one."""
-
-    path: str
-    is_test: bool
-    changed_file: str
-    support: int = Field(description="How many commits touched both.")
-    confidence: float = Field(description="Their share of the commits that touched changed_file.")
-
-
-class ReasonEntry(BaseModel):
-    """A part of the score: 1 - (1 - points of the first) * (1 - those of the second) and so on."""
-
-    name: str
-    value: float
-    points: float
-    text: str
-
-
-class PlaceEntry(BaseModel):
-    """A place to look at, and why."""
-
-    path: str
-    symbol: str | None
-    line: int | None
-    why: str
-
-
-class VcsReply(ProjectReply):
-    branch_a: str = ""
-    branch_b: str = ""
-    commits_ahead: int = Field(default=0, description="Of branch_b, that branch_a lacks.")
-    commits_behind: int = Field(default=0, description="Of branch_a, that branch_b lacks.")
-    files_changed: int = Field(default=0, description="In all, whatever the limit.")
-    lines_added: int = 0
-    lines_removed: int = 0
-    differences: list[DifferenceEntry] = Field(default=[], description="By path.")
-    differences_left_out: int = Field(default=0, description="Files beyond the limit.")
-    not_compared: dict[str, int] = Field(
-        default={}, description="Files whose definitions were not compared, by reason."
-    )
-    base_commit: str = Field(default="", description="Where the differences start.")
-    notices: list[str] = Field(default=[], description="What limits the answer.")
-    change: str = Field(default="", description="analyze_impact: what was examined.")
-    score: float = Field(default=0.0, ge=0, le=1, description="analyze_impact: 1 touches most.")
-    reasons: list[ReasonEntry] = Field(default=[], description="Weightiest first.")
-    changes_together: list[CompanionEntry] = Field(default=[], description="Most reliable first.")
-    look_at_first: list[PlaceEntry] = Field(default=[], description="At most ten.")
-    history_commits: int = Field(default=0, description="Commits of the stored history.")
-    repository_id: str = ""
-
-    _text: str = PrivateAttr("")
-
-    def text_lines(self) -> Iterator[str]:
-        """The text that was made for reading."""
-        yield self._text
+    limit: Annotated[
+        int | None,
+        Field(ge=1, le=1000, description="Files (100) or results (10, up to 50) at most."),
+    ] = None
 
 
 async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
-    """Compare branches, tags or commits, and see what a change touches.
+    """Search and compare branches, tags and commits; see what a change touches.
 
+    - index_repository (repository_path, branches): index the files and these branches.
+    - search_branch (branch, query): as search_code, in another state, or in what A...B changed.
+    - search_history (query; path, author, since, until): commits by meaning and words.
     - compare_branches (branch_a, branch_b): what branch_b would bring to branch_a: commits ahead
       and behind, files, lines, and definitions added, changed, removed and moved.
     - analyze_impact (commit, or branch_a and branch_b, or uncommitted): what changed, the files and
@@ -161,6 +128,12 @@ async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
     Nothing is checked out.
     """
     check_operation(OPERATIONS, arguments.operation, arguments)
+    if arguments.operation == "index_repository":
+        return await vcs_search.index(caller, arguments)
+    if arguments.operation == "search_branch":
+        return await vcs_search.search_branch(caller, arguments)
+    if arguments.operation == "search_history":
+        return await vcs_search.search_history(caller, arguments)
     if arguments.operation == "analyze_impact":
         _check_change(arguments)
     repository = await caller.app.changes.repository(
@@ -194,8 +167,8 @@ async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> Vc
     if caller.replies == "text":
         from codebase_mcp.replies.changes import comparison_text  # noqa: PLC0415 - seldom needed
 
-        return _text_reply(repository, comparison_text(found, _budget(caller)))
-    return _in_project(comparison_reply(found, arguments.limit), repository)
+        return _text_reply(repository, comparison_text(found, reply_budget(caller)))
+    return _in_project(comparison_reply(found, arguments.limit or MAX_FILES), repository)
 
 
 async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> VcsReply:
@@ -218,18 +191,12 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
     if caller.replies == "text":
         from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
 
-        return _text_reply(repository, impact_text(found, _budget(caller)))
-    return _in_project(_impact_reply(found, arguments.limit), repository)
-
-
-def _budget(caller: Caller) -> int:
-    return min(caller.reply_chars, MAX_REPLY_CHARS)
+        return _text_reply(repository, impact_text(found, reply_budget(caller)))
+    return _in_project(_impact_reply(found, arguments.limit or MAX_FILES), repository)
 
 
 def _text_reply(repository: Repository, content: str) -> VcsReply:
-    reply = _in_project(VcsReply(), repository)
-    reply._text = content
-    return reply
+    return _in_project(VcsReply.of_text(content), repository)
 
 
 def _in_project(reply: VcsReply, repository: Repository) -> VcsReply:

@@ -294,14 +294,14 @@ def test_the_objects_of_an_alternate_are_found_as_in_git(
 def test_git_is_stopped_where_a_blob_takes_too_much_memory(
     repository: Path, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size = 24 << 20
+    size = 12 << 20  # larger ones are read in pieces
     committed(git, repository, {"large": b"\0" * size, "small": b"x\n"})
     git(repository, "repack", "-adq")
     large, small = (
         git(repository, "rev-parse", f"HEAD:{name}").decode().strip() for name in ("large", "small")
     )
     assert [len(content) for _, content in all_blobs(repository, large, max_bytes=size)] == [size]
-    monkeypatch.setattr("codebase_mcp.source.git._MAX_ALLOCATION_BYTES", 16 << 20)
+    monkeypatch.setattr("codebase_mcp.source.git._MAX_ALLOCATION_BYTES", 8 << 20)
     found = all_blobs(repository, large, small, max_bytes=size)
     assert found == [(large, Unread.DAMAGED), (small, b"x\n")]
 
@@ -327,7 +327,7 @@ def test_a_huge_blob_is_never_in_memory(
         file.truncate(size)
     git(repository, "-c", "core.bigFileThreshold=1m", "-c", "core.compression=1", "add", "-A")
     commit = committed(git, repository, {"a.py": b"x\n"})
-    monkeypatch.setattr("codebase_mcp.source.git._MAX_ALLOCATION_BYTES", 16 << 20)
+    monkeypatch.setattr("codebase_mcp.source.git._MAX_ALLOCATION_BYTES", 8 << 20)
     tracemalloc.start()
     try:
         entries = list_tree(opened(repository), commit)

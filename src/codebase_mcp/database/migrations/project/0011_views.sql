@@ -12,6 +12,9 @@ CREATE UNIQUE INDEX snapshot_commit ON snapshot (repository_id, view) WHERE view
 ALTER TABLE snapshot ADD COLUMN version uuid NOT NULL DEFAULT gen_random_uuid();
 DROP TABLE index_version;
 
+-- What is left out of the repository beside what its files and the settings say.
+ALTER TABLE repository ADD COLUMN ignore_patterns text[] NOT NULL DEFAULT '{}';
+
 CREATE TABLE replaced_file (
     snapshot_id bigint           NOT NULL REFERENCES snapshot ON DELETE CASCADE,
     path        text COLLATE "C" NOT NULL,

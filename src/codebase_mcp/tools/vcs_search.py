@@ -1,0 +1,129 @@
+"""The operations of ``vcs`` that index and search other states, and the history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codebase_mcp.settings.table import MAX_REPLY_CHARS
+from codebase_mcp.tools.rules import check_moment
+from codebase_mcp.tools.search_reply import brief_results
+from codebase_mcp.tools.toolset import Caller
+from codebase_mcp.tools.vcs_reply import CommitEntry, IndexedRef, VcsReply
+
+if TYPE_CHECKING:
+    from codebase_mcp.search.history import FoundCommit
+    from codebase_mcp.tools.vcs import Vcs
+
+# How many paths of a commit are listed.
+MAX_PATHS = 50
+
+
+def reply_budget(caller: Caller) -> int:
+    """How many characters a text reply may have."""
+    return min(caller.reply_chars, MAX_REPLY_CHARS)
+
+
+async def index(caller: Caller, arguments: Vcs) -> VcsReply:
+    """Index a repository and some of its branches."""
+    assert arguments.repository_path is not None
+    app = caller.app
+    report = await app.index(
+        arguments.repository_path,
+        arguments.collection,
+        history_depth=arguments.depth,
+        ignore_patterns=arguments.ignore_patterns,
+        identity=caller.identity,
+    )
+    run = report.run
+    names = list(dict.fromkeys(arguments.branches or ()))
+    runs = await app.views.index(report.project, run.repository_id, run.root, names)
+    return VcsReply(
+        status=run.status,
+        files_processed=run.files_indexed + run.files_unchanged,
+        chunks_created=run.chunks_created + sum(one.chunks_created for one in runs),
+        branches=[
+            IndexedRef(name=name, commit=one.commit, chunks_created=one.chunks_created)
+            for name, one in zip(names, runs, strict=True)
+        ],
+        errors=[*run.errors, *(error for one in runs for error in one.errors)],
+        repository_id=str(run.repository_id),
+        project_id=report.project.project_id,
+        project_source=report.project_source,
+    )
+
+
+async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
+    """Search another state of the code."""
+    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.search import Request  # noqa: PLC0415
+
+    assert arguments.query is not None
+    request = Request(
+        FileFilters(arguments.repository_id),
+        limit=min(arguments.limit or 10, 50),
+        by_definition=caller.replies == "text",
+    )
+    report = await caller.app.search(
+        arguments.query,
+        arguments.collection,
+        request,
+        ref=arguments.branch,
+        identity=caller.identity,
+        with_help=True,
+    )
+    if caller.replies == "text":
+        from codebase_mcp.replies.text import search_text  # noqa: PLC0415
+
+        return VcsReply.of_text(search_text(report, reply_budget(caller)))
+    return VcsReply(
+        project_id=report.project.project_id,
+        project_source=report.project_source,
+        results=brief_results(report),
+        count=len(report.answer.hits),
+        query_time_ms=round(report.latency_ms),
+    )
+
+
+async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
+    """Search the commits."""
+    from codebase_mcp.search.history import HistoryFilters  # noqa: PLC0415 - seldom needed
+
+    filters = HistoryFilters(
+        path=arguments.path,
+        author=arguments.author,
+        since=check_moment(arguments.since, "since"),
+        until=check_moment(arguments.until, "until", is_end=True),
+        repository_id=arguments.repository_id,
+    )
+    report = await caller.app.history.search(
+        arguments.query or "",
+        arguments.collection,
+        filters,
+        limit=min(arguments.limit or 10, 50),
+        identity=caller.identity,
+    )
+    if caller.replies == "text":
+        from codebase_mcp.replies.history import history_text  # noqa: PLC0415
+
+        return VcsReply.of_text(history_text(report, reply_budget(caller)))
+    return VcsReply(
+        project_id=report.project.project_id,
+        project_source=report.project_source,
+        commits=[_commit_entry(one) for one in report.commits],
+        count=len(report.commits),
+        query_time_ms=round(report.latency_ms),
+        notices=list(report.notices),
+    )
+
+
+def _commit_entry(commit: FoundCommit) -> CommitEntry:
+    return CommitEntry(
+        commit=commit.hash,
+        author=commit.author_name,
+        authored_at=commit.authored_at.isoformat(),
+        message=commit.message,
+        paths=[change.path for change in commit.changes[:MAX_PATHS]],
+        lines_added=commit.added,
+        lines_removed=commit.removed,
+        relevance_score=commit.score,
+    )
