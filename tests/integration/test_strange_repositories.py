@@ -13,7 +13,6 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
@@ -105,14 +104,12 @@ def embedded_settings(settings: Settings) -> Callable[..., Settings]:
     return load
 
 
-async def test_a_bare_repository_is_refused_and_nothing_of_it_is_found_in_what_holds_it(
+async def test_nothing_of_a_bare_repository_is_found_in_what_holds_it(
     app: App, make_repo: MakeRepo, project_id: str
 ) -> None:
     root = make_repo({"a.py": "def outer_alpha(): ...\n"})
     git(root, "init", "-q", "--bare", "mirror.git")
     (root / "mirror.git" / "config").write_text("[remote]\n\turl = https://hunter2@example.org\n")
-    with pytest.raises(InvalidInput, match="belongs to a bare git repository"):
-        await app.index(root / "mirror.git", project_id)
     run = (await app.index(root, project_id)).run
     assert (run.files_indexed, run.files_skipped) == (1, {"git_directory": 1})
     assert await found_paths(app, project_id, "hunter2 remote url") == []

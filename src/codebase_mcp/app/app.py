@@ -49,7 +49,7 @@ from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.index.refresh import Outdated
+from codebase_mcp.index.refresh import Outdated, Refresher
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
@@ -126,9 +126,8 @@ class App:
             only_once=only_once,
         )
         self.jobs = JobQueue(database)
-        self.freshness = Freshness(
+        refresher = Refresher(
             database,
-            self._searcher,
             self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
             outdated=Outdated(
@@ -139,6 +138,7 @@ class App:
             budget_s=settings.check_ms / 1000,
             only_once=only_once,
         )
+        self.freshness = Freshness(database, self._searcher, refresher)
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
 
     # What a search does not need is loaded when it is first used: a command pays for every module.

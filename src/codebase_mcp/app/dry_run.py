@@ -17,7 +17,7 @@ from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
 from codebase_mcp.source.root import resolve_root
-from codebase_mcp.source.walk import list_files
+from codebase_mcp.source.source_tree import source_tree_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class DryRun:
         Raises:
             InvalidInput: the path is not a readable directory, the project id is invalid, or the
                 repository's context file is wrong.
+            IndexingFailed: HEAD of a bare repository leads to no commit.
             DatabaseUnavailable: there is a database, and it is away.
         """
         root = await asyncio.to_thread(resolve_root, str(repo_path))
@@ -68,15 +69,14 @@ class DryRun:
         stored = await self._stored(schema_of(meant.project_id), root)
         # The secondary model is not called: that may cost money, and says nothing about the files.
         model = await self._models.primary()
-        listing = await asyncio.to_thread(list_files, root, repository.selection)
+        tree = await asyncio.to_thread(source_tree_at, root, repository.selection)
         expected = await asyncio.to_thread(
             forecast,
-            listing,
+            tree,
             stored,
             model=self._models.primary_embedder,
             dimension=model.facts.dimension,
             workers=self._settings.workers,
-            max_file_bytes=repository.max_file_bytes,
             force=force_reindex,
         )
         second = self._models.embedder.name if self._models.has_secondary else None

@@ -14,7 +14,7 @@ from typing import Literal
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project, count_in_project, drop_project
-from codebase_mcp.errors import NotFound
+from codebase_mcp.errors import IndexingFailed, NotFound
 from codebase_mcp.index.build import Indexer
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.path_scope import PathScope
@@ -25,7 +25,7 @@ from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.walk import list_files
+from codebase_mcp.source.source_tree import source_tree_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +141,9 @@ class Erasure:
         root = Path(target.repository.root)
         if not await asyncio.to_thread(root.is_dir):
             return False
-        listing = await asyncio.to_thread(list_files, root, selection, purged.paths)
+        try:
+            tree = await asyncio.to_thread(source_tree_at, root, selection)
+        except IndexingFailed:  # a bare repository without a commit
+            return False
+        listing = await asyncio.to_thread(tree.list_files, purged.paths)
         return bool(listing.files)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,8 +20,8 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database, ProjectTryLocks
 from codebase_mcp.database.projects import Project, list_projects
-from codebase_mcp.index.refresh import Outdated, Refresher, Update
-from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
+from codebase_mcp.index.refresh import Refresher
+from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
@@ -53,40 +53,12 @@ class IndexFreshness:
 
 
 class Freshness:
-    """Searches an index, and keeps it up to date with the files.
+    """Searches an index, and keeps it up to date with the files."""
 
-    ``update`` updates an index, ``selection_of`` says which files of a tree are listed. An index
-    made with other settings than ``chosen_by`` is not updated. One of an earlier version of the
-    program is rebuilt by a job (``outdated``). With a budget of 0 nothing is checked. With
-    ``only_once`` nothing is prepared for a second search.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        searcher: Searcher,
-        update: Update,
-        selection_of: Callable[[Path], Selection],
-        *,
-        outdated: Outdated,
-        chosen_by: str,
-        budget_s: float,
-        only_once: bool = False,
-    ) -> None:
+    def __init__(self, database: Database, searcher: Searcher, refresher: Refresher) -> None:
         self._database = database
         self._searcher = searcher
-        self._update = update
-        self.selection_of = selection_of
-        self._budget_s = budget_s
-        self._refresher = Refresher(
-            database,
-            self.update_index,
-            selection_of,
-            outdated=outdated,
-            chosen_by=chosen_by,
-            budget_s=budget_s,
-            only_once=only_once,
-        )
+        self._refresher = refresher
         self._verifier = Verifier()
 
     async def close(self) -> None:
@@ -106,12 +78,12 @@ class Freshness:
             ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as ``Searcher.search``.
         """
         started = time.monotonic()
-        if self._budget_s:
+        if self._refresher.budget_s:
             await self._refresher.check(
                 project, request.filters.repository_id, request.snapshot_ids
             )
         answer = await self._searcher.search(project, text, request)
-        if self._budget_s and answer.hits:
+        if self._refresher.budget_s and answer.hits:
             answer = await self._verified(project, text, request, answer, started)
         return answer, await self.state_of(project, answer.snapshots)
 
@@ -158,20 +130,15 @@ class Freshness:
         """Whether it was indexed with settings that select the same files as ours."""
         return self._refresher.has_same_settings(tree)
 
+    def selection_of(self, root: Path) -> Selection:
+        """Which files of a tree are listed."""
+        return self._refresher.selection_of(root)
+
     async def update_index(
         self, project: Project, root: Path, paths: Iterable[str] | None
     ) -> RunResult | None:
-        """Update an index for some paths or for the whole tree; None if it was removed.
-
-        Raises:
-            CodebaseError: the update failed.
-        """
-        if all(one.schema_name != project.schema_name for one in await self.projects()):
-            return None
-        async with self._database.transaction(project, readonly=True) as tx:
-            if not await is_known(tx, str(root)):
-                return None
-        return await self._update(project, root, paths)
+        """Update an index, as ``Refresher.update_index``."""
+        return await self._refresher.update_index(project, root, paths)
 
     async def stored_paths(self, project: Project, repository_id: UUID) -> list[str]:
         """The files in the index of a repository."""
@@ -189,8 +156,8 @@ class Freshness:
         roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
         found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
         if found.changed:
-            left_s = self._budget_s - (time.monotonic() - started)
-            within_s = max(left_s, _LEAST_SHARE * self._budget_s)
+            left_s = self._refresher.budget_s - (time.monotonic() - started)
+            within_s = max(left_s, _LEAST_SHARE * self._refresher.budget_s)
             await self._refresher.update_changed(project, found.changed, within_s=within_s)
             answer = await self._searcher.search(project, text, request)
             found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)

@@ -23,6 +23,7 @@ from codebase_mcp.database.naming import behind_lock, watch_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.trees import Tree
+from codebase_mcp.source.git_directory import is_bare_repository
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,9 @@ class Watcher:
         found: dict[Key, tuple[Project, Tree]] = {}
         for project in await self._projects():
             for tree in await self._freshness.trees(project):
-                if self._roots is None or tree.root in self._roots:
+                is_wanted = self._roots is None or tree.root in self._roots
+                # A bare repository has no files to watch: each search follows its HEAD.
+                if is_wanted and not await asyncio.to_thread(is_bare_repository, tree.root):
                     found[project.schema_name, tree.repository_id] = project, tree
         for key, watched in list(self._watched.items()):
             if key not in found or watched.task.done() or not await _still_locked(locks, watched):

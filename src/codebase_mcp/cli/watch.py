@@ -18,9 +18,10 @@ from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.errors import InvalidInput, ProjectNotFound
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.source.git_directory import is_bare_repository
 from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.web.shutdown import Shutdown
 
@@ -70,6 +71,8 @@ async def _find(
             raise
     project: Project | None = None
     for root in roots:
+        if is_bare_repository(root):
+            raise _nothing_to_watch(root)
         if project is not None:
             wanted = project.project_id or DEFAULT_ID
         project, _ = await app.resolver.resolve(wanted, identity, repository=root, create=True)
@@ -78,6 +81,16 @@ async def _find(
                 await app.index(root, project.project_id or DEFAULT_ID, progress=report)
     assert project is not None
     return project, frozenset(roots)
+
+
+def _nothing_to_watch(root: Path) -> InvalidInput:
+    return InvalidInput.of(
+        "path",
+        str(root),
+        f"A bare repository has no files to watch: {root}",
+        rule="a directory with files",
+        hint="It needs no watcher: each search follows its HEAD.",
+    )
 
 
 class _Printer:

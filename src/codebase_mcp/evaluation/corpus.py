@@ -5,15 +5,15 @@ Texts are read on demand and not kept, as a tree may be larger than memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codebase_mcp.chunking.lines import normalise_newlines
 from codebase_mcp.model import FileKind, SourceFile
-from codebase_mcp.source.read import SourceText, read_source
+from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.selection import Selection
-from codebase_mcp.source.walk import list_files
+from codebase_mcp.source.source_tree import SourceTree, read_each, source_tree_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Corpus:
 
     root: Path
     files: Mapping[str, SourceFile]
-    max_file_bytes: int
+    tree: SourceTree
 
     @classmethod
     def of(cls, root: Path, selection: Selection) -> Corpus:
         """The files that an index run would list."""
-        listing = list_files(root, selection)
-        return cls(root, {file.path: file for file in listing.files}, selection.max_file_bytes)
+        tree = source_tree_at(root, selection)
+        return cls(root, {file.path: file for file in tree.list_files().files}, tree)
 
     def only(self, paths: Collection[str]) -> Corpus:
         """The corpus restricted to some paths."""
@@ -53,14 +53,14 @@ class Corpus:
 
     def read(self, path: str) -> FileText | None:
         """The text of a file; None if it is not listed or not text."""
-        file = self.files.get(path)
-        found = None if file is None else read_source(file, max_file_bytes=self.max_file_bytes)
-        if not isinstance(found, SourceText):
-            return None
-        return FileText(path, normalise_newlines(found.text), found.language, found.kind)
+        return next(self._texts([self.files[path]] if path in self.files else []), None)
 
     def texts(self) -> Iterator[FileText]:
         """All files, one after the other."""
-        for path in self.files:
-            if (found := self.read(path)) is not None:
-                yield found
+        return self._texts([*self.files.values()])
+
+    def _texts(self, files: Sequence[SourceFile]) -> Iterator[FileText]:
+        for file, found in read_each(self.tree, files):
+            if isinstance(found, SourceText):
+                text = normalise_newlines(found.text)
+                yield FileText(file.path, text, found.language, found.kind)

@@ -35,9 +35,8 @@ from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.index.view import View
-from codebase_mcp.source.read import read_files
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.walk import list_files
+from codebase_mcp.source.source_tree import SourceTree, source_tree_at
 from codebase_mcp.telemetry.stopwatch import step
 
 
@@ -136,8 +135,8 @@ class Indexer:
     ) -> RunResult:
         """Update the index for some paths: files or directories, existing or deleted.
 
-        It becomes a run of the whole tree if the repository is new, its last run is incomplete, or
-        the paths affect other files.
+        It becomes a run of the whole tree if the repository is new or bare, its last run is
+        incomplete, or the paths affect other files.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: as ``run``.
@@ -166,7 +165,8 @@ class Indexer:
             is_requested=request.is_requested,
         ) as record:
             with step("list"):
-                listing = await asyncio.to_thread(list_files, request.root, request.selection)
+                tree = await asyncio.to_thread(source_tree_at, request.root, request.selection)
+                listing = await asyncio.to_thread(tree.list_files)
             model, profile, rebuild = await self._model_for(request)
             async with step("plan"), self._database.transaction(project) as tx:
                 _, name = await store.open_repository(
@@ -183,7 +183,7 @@ class Indexer:
                 has_work = bool(plan.removed) or not snapshot.active
                 await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
             counts = RunCounts.of(listing, plan)
-            batches = self._batches(request, held, snapshot, model, stored, counts, record)
+            batches = self._batches(request, held, tree, snapshot, model, stored, counts, record)
             error = await batches.run(
                 plan, lambda tx: store.finish_run(tx, snapshot, counts.skipped, counts.failures)
             )
@@ -198,7 +198,8 @@ class Indexer:
 
         It is short and not recorded.
         """
-        if scope.affects_other_files:
+        tree = await asyncio.to_thread(source_tree_at, request.root, request.selection)
+        if scope.affects_other_files or tree.is_commit:
             return None
         project = request.project
         async with self._database.transaction(project, readonly=True) as tx:
@@ -208,9 +209,7 @@ class Indexer:
         _require_known(snapshot.profile)
         model = await self._dependencies.models.of_index(snapshot.profile)
         with step("list"):
-            listing = await asyncio.to_thread(
-                list_files, request.root, request.selection, scope.paths
-            )
+            listing = await asyncio.to_thread(tree.list_files, scope.paths)
         async with step("plan"), self._database.transaction(project) as tx:
             _, name = await store.open_repository(
                 tx, project, request.root, None, request.selection.chosen_by
@@ -220,7 +219,7 @@ class Indexer:
             if plan.removed:
                 await store.forget_files(tx, snapshot, plan.removed)
         counts = RunCounts.of(listing, plan)
-        batches = self._batches(request, held, snapshot, model, stored, counts)
+        batches = self._batches(request, held, tree, snapshot, model, stored, counts)
         error = await batches.run(
             plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts.failures)
         )
@@ -230,19 +229,19 @@ class Indexer:
         self,
         request: _RunRequest,
         held: HeldLocks,
+        tree: SourceTree,
         snapshot: Snapshot,
         model: LocalModel,
         stored: dict[str, StoredFile],
         counts: RunCounts,
         record: RunRecord | None = None,
     ) -> Batches:
-        most = request.selection.max_file_bytes
         return Batches(
             self._dependencies,
             request.project,
             snapshot,
             model,
-            lambda files: read_files(files, max_file_bytes=most),
+            tree.read_files,
             stored=stored,
             counts=counts,
             progress=request.progress,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from codebase_mcp.index.identity import blob_id_of
 from codebase_mcp.index.plan import StoredFile, make_plan
 from codebase_mcp.model import SourceFile
-from codebase_mcp.source.read import SourceText, read_source
-from codebase_mcp.source.selection import Selection
-from codebase_mcp.source.walk import list_files
+from codebase_mcp.source.read import Content, SourceText
+from codebase_mcp.source.source_tree import SourceTree, read_each
 
 # If more files than this have other times, their content is not compared: the index run reads them
 # anyway.
@@ -18,23 +16,23 @@ MOST_READ = 300
 
 
 def differences(
-    root: Path,
-    selection: Selection,
+    tree: SourceTree,
     stored: Mapping[str, StoredFile],
     paths: set[str] | None,
     generation: int,
 ) -> set[str]:
     """The paths at which a tree differs from what is stored: all, or among ``paths``."""
-    listing = list_files(root, selection, paths)
+    listing = tree.list_files(paths)
     if paths is not None:
         folders = tuple(path + "/" for path in paths)
         stored = {p: f for p, f in stored.items() if p in paths or p.startswith(folders)}
     plan = make_plan(listing, stored)
     differing = set(plan.removed)
     suspects = [f for f in plan.to_read if not _is_as_read(f, stored.get(f.path))]
-    for number, file in enumerate(suspects):
-        if number >= MOST_READ or _is_other(file, stored.get(file.path), selection, generation):
+    for file, content in read_each(tree, suspects[:MOST_READ]):
+        if _is_other(content, stored.get(file.path), generation):
             differing.add(file.path)
+    differing.update(file.path for file in suspects[MOST_READ:])
     return differing
 
 
@@ -49,11 +47,8 @@ def _is_as_read(file: SourceFile, before: StoredFile | None) -> bool:
     return (file.size, file.ctime_ns) == (before.size, before.ctime_ns)
 
 
-def _is_other(
-    file: SourceFile, before: StoredFile | None, selection: Selection, generation: int
-) -> bool:
-    """Whether the index would change if this file were read."""
-    content = read_source(file, max_file_bytes=selection.max_file_bytes)
+def _is_other(content: Content, before: StoredFile | None, generation: int) -> bool:
+    """Whether the index would change if a file with this content were indexed."""
     if not isinstance(content, SourceText):
         return before is not None
     if before is None:

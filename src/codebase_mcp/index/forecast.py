@@ -22,9 +22,10 @@ from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
 from codebase_mcp.index.view import View
-from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
-from codebase_mcp.source.read import SourceText, read_source
+from codebase_mcp.source.read import SourceText
+from codebase_mcp.source.source_tree import SourceTree, read_each
 
 _SQL = load_queries("codebase_mcp.index", "forecast.sql")
 
@@ -135,22 +136,22 @@ async def load_stored(database: Database, schema: str, repository_id: UUID) -> S
 
 
 def forecast(
-    listing: Listing,
+    tree: SourceTree,
     stored: Stored,
     *,
     model: LocalModel,
     dimension: int,
     workers: int,
-    max_file_bytes: int,
     force: bool = False,
 ) -> Forecast:
     """What a run over these files would do, with a model of this dimension."""
+    listing = tree.list_files()
     plan = make_plan(listing, stored.files, same_classifier=stored.same_classifier)
     anew = force or not stored.same_program
-    changed, unread = _changed(plan, stored, max_file_bytes)
+    changed, unread = _changed(tree, plan, stored)
     new = [file for file in plan.to_read if file.path not in stored.files]
     to_index = list(listing.files) if anew else [*new, *changed]
-    sampled, missing = _take_sample(to_index, max_file_bytes)
+    sampled, missing = _take_sample(tree, to_index)
     chunks, sample = _prepare(sampled, model)
     chunk_count = _chunks_of(to_index, sampled, chunks)
     size = sum(file.size for file in to_index)
@@ -205,36 +206,33 @@ def largest_folders(files: Iterable[SourceFile], most: int = LARGEST) -> tuple[S
 
 
 def _changed(
-    plan: Plan, stored: Stored, max_file_bytes: int
+    tree: SourceTree, plan: Plan, stored: Stored
 ) -> tuple[list[SourceFile], list[FileFailure]]:
     """Read the stored files that may have changed, and return those that did."""
     changed, failures = [], []
-    for file in plan.to_read:
-        before = stored.files.get(file.path)
-        if before is None:
-            continue
-        content = read_source(file, max_file_bytes=max_file_bytes)
+    suspects = [file for file in plan.to_read if file.path in stored.files]
+    for file, content in read_each(tree, suspects):
         if isinstance(content, FileFailure):
             failures.append(content)
         if not isinstance(content, SourceText):
             continue
         now = blob_id_of(content.blob_hash, content.language, stored.generation)
-        if now != before.blob_id:
+        if now != stored.files[file.path].blob_id:
             changed.append(file)
     return changed, failures
 
 
 def _take_sample(
-    files: Sequence[SourceFile], max_file_bytes: int
+    tree: SourceTree, files: Sequence[SourceFile]
 ) -> tuple[list[tuple[SourceFile, SourceText]], list[FileFailure]]:
     """A deterministic sample of the files with their texts, and the files that cannot be read."""
     taken: list[tuple[SourceFile, SourceText]] = []
     failures: list[FileFailure] = []
     size = 0
-    for file in sorted(files, key=lambda f: sha256(f.path.encode()).digest()):
+    shuffled = sorted(files, key=lambda f: sha256(f.path.encode()).digest())
+    for file, content in read_each(tree, shuffled):
         if len(taken) >= SAMPLE_FILES or size >= SAMPLE_BYTES:
             break
-        content = read_source(file, max_file_bytes=max_file_bytes)
         if isinstance(content, SourceText):
             taken.append((file, content))
             size += file.size

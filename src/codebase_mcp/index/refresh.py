@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.differences import MOST_READ, differences
-from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
+from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
 from codebase_mcp.source.selection import Selection
-from codebase_mcp.source.tree_scan import TreeScan
+from codebase_mcp.source.source_tree import source_tree_at
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
+    from codebase_mcp.source.tree_scan import CommitScan, TreeScan
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +42,8 @@ FAILURE_PAUSE_S = 10.0
 _THREADS = 2
 
 T = TypeVar("T")
-Update = Callable[[Project, Path, "Iterable[str] | None"], Awaitable["RunResult | None"]]
-"""Update an index for some paths of its tree, or for all of it; raises if that fails.
-
-Returns None if the repository was removed.
-"""
+Update = Callable[[Project, Path, "Iterable[str] | None"], Awaitable["RunResult"]]
+"""Update an index for some paths of its tree, or for all of it; raises if that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class _TreeFollower:
 
     project: Project
     tree: Tree
-    scan: TreeScan | None = None
+    scan: TreeScan | CommitScan | None = None
     selection: Selection | None = None
     pending: set[str] = field(default_factory=set)
     is_full: bool = False
@@ -102,7 +100,10 @@ class _TreeFollower:
 class Refresher:
     """Checks and updates the indexes of trees on this machine before searches.
 
-    With ``only_once`` nothing is kept that makes a second check cheaper.
+    ``update`` updates an index, ``selection_of`` says which files of a tree are listed. An index
+    made with other settings than ``chosen_by`` is not updated. One of an earlier version of the
+    program is rebuilt by a job (``outdated``). With a budget of 0 searches check nothing. With
+    ``only_once`` nothing is kept that makes a second check cheaper.
     """
 
     def __init__(
@@ -121,8 +122,8 @@ class Refresher:
         self._only_once = only_once
         self._outdated = outdated
         self._chosen_by = chosen_by
-        self._selection_of = selection_of
-        self._budget_s = budget_s
+        self.selection_of = selection_of
+        self.budget_s = budget_s
         self._trees: dict[str, tuple[float, list[Tree]]] = {}
         self._followers: dict[tuple[str, UUID], _TreeFollower] = {}
         self._requested: dict[tuple[str, UUID], asyncio.Task[None]] = {}
@@ -158,7 +159,7 @@ class Refresher:
 
         Or of those of one repository, or of those that these snapshots are of.
         """
-        budget_s = self._budget_s if budget_s is None else budget_s
+        budget_s = self.budget_s if budget_s is None else budget_s
         tasks: set[asyncio.Task[None]] = set()
         for tree in await self._trees_of(project):
             if only is not None and tree.repository_id != only:
@@ -191,6 +192,22 @@ class Refresher:
             tasks |= follower.task_within(within_s)
         if tasks:
             await asyncio.wait(tasks, timeout=within_s)
+
+    async def update_index(
+        self, project: Project, root: Path, paths: Iterable[str] | None
+    ) -> RunResult | None:
+        """Update an index for some paths or for the whole tree; None if it was removed.
+
+        Raises:
+            CodebaseError: the update failed.
+        """
+        projects = await list_projects(self._database)
+        if all(one.schema_name != project.schema_name for one in projects):
+            return None
+        async with self._database.transaction(project, readonly=True) as tx:
+            if not await is_known(tx, str(root)):
+                return None
+        return await self._update(project, root, paths)
 
     async def state_of(self, project: Project, repository_id: UUID, pending: int) -> TreeState:
         """The state of an index for which a search reported ``pending`` files."""
@@ -297,7 +314,7 @@ class Refresher:
         follower.pending, follower.is_full, follower.is_updating = set(), False, True
         try:
             scope = None if is_full or not paths else paths
-            await self._update(follower.project, follower.tree.root, scope)
+            await self.update_index(follower.project, follower.tree.root, scope)
         except BaseException:
             follower.pending |= paths
             follower.is_full |= is_full
@@ -321,16 +338,14 @@ class Refresher:
         root = follower.tree.root
         if not await self._in_thread(root.is_dir):
             raise FileNotFoundError(str(root))
-        follower.selection = await self._in_thread(self._selection_of, root)
+        follower.selection = await self._in_thread(self.selection_of, root)
         if not self._only_once:
-            from codebase_mcp.source.tree_scan import TreeScan  # noqa: PLC0415 - not for a command
+            from codebase_mcp.source.tree_scan import start_scan  # noqa: PLC0415 - not for a command
 
-            scan = await self._in_thread(TreeScan, root, follower.selection)
-            await self._in_thread(scan.changes)
-            follower.scan = scan
+            follower.scan = await self._in_thread(start_scan, root, follower.selection)
         await self._compare(follower, None)
 
-    async def _compare_again(self, follower: _TreeFollower, scan: TreeScan) -> None:
+    async def _compare_again(self, follower: _TreeFollower, scan: TreeScan | CommitScan) -> None:
         changes = await self._in_thread(scan.changes)
         if changes.has_new_rules:  # a full run reads the new rules
             follower.scan = None
@@ -347,9 +362,8 @@ class Refresher:
         async with self._database.transaction(follower.project, readonly=True) as tx:
             stored = await stored_at(tx, tree.snapshot_id)
         assert follower.selection is not None
-        found = await self._in_thread(
-            differences, tree.root, follower.selection, stored, paths, tree.generation
-        )
+        files = await self._in_thread(source_tree_at, tree.root, follower.selection)
+        found = await self._in_thread(differences, files, stored, paths, tree.generation)
         if paths is None and follower.scan is not None:
             await self._in_thread(follower.scan.track, list(stored))
         follower.pending |= found

@@ -13,6 +13,7 @@ from uuid import UUID
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import RACY_NS, WORKTREE, FileKind, SourceFile
 from codebase_mcp.search.hits import Hit, Location
+from codebase_mcp.source.git_directory import is_bare_repository
 from codebase_mcp.source.read import SourceText, read_source
 
 # Larger than any indexed file.
@@ -47,9 +48,12 @@ class Verifier:
     def verify(self, hits: Sequence[Hit], roots: Mapping[UUID, Path]) -> Verified:
         """Which hits are still true.
 
-        Hits of repositories that are not on this machine are kept, and those of commits.
+        Hits of repositories that are not on this machine are kept, and those of commits: a bare
+        repository has no other files.
         """
-        here = {of: root for of, root in roots.items() if root.is_dir()}
+        here = {
+            of: root for of, root in roots.items() if root.is_dir() and not is_bare_repository(root)
+        }
         verified = Verified()
         read: dict[Path, list[str] | None] = {}
         for hit in hits:

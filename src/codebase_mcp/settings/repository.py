@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.projects.context_file import (
+    FILE_NAME,
+    MAX_BYTES,
     ContextText,
     context_of,
     path_text,
@@ -29,6 +31,7 @@ from codebase_mcp.settings.loading import (
     nearest,
     problem,
 )
+from codebase_mcp.source.git_directory import GitRepository, is_bare_repository
 from codebase_mcp.source.selection import Patterns, Selection
 
 # Settings that a context file may hold. Which project it names is `projects/`'s to read.
@@ -128,7 +131,20 @@ def repository_at(settings: Settings, root: Path) -> RepositorySettings:
     Raises:
         InvalidInput: its context file cannot be read, or holds values that do not fit.
     """
-    return settle(settings, root, context_of(root))
+    return settle(settings, root, _committed_context(root) or context_of(root))
+
+
+def _committed_context(root: Path) -> ContextText | None:
+    """The context file in a bare repository's commit."""
+    if not is_bare_repository(root):
+        return None
+    from codebase_mcp.source.source_tree import read_at_head  # noqa: PLC0415 - seldom needed
+
+    try:
+        text = read_at_head(GitRepository(root, root, None), FILE_NAME, MAX_BYTES)
+    except IndexingFailed:  # the run will say so
+        return None
+    return None if text is None else ContextText(root / FILE_NAME, text)
 
 
 def settle(settings: Settings, root: Path, context: ContextText | None) -> RepositorySettings:

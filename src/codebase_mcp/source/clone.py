@@ -1,7 +1,7 @@
 """Keeps clones of remote repositories in our own folder, and updates them.
 
-Local changes in such a clone are discarded: each fetch resets it to the remote state. A new clone
-is made under a temporary name until it is complete.
+They are bare: files are read from git's objects, so nothing is checked out. Each fetch makes the
+refs equal to those of the remote. A new clone is made under a temporary name until it is complete.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _DEPTH = "codebase-mcp.depth"
 _NAME = "codebase-mcp.name"
 _FULL = "full"
 
+_NAMED = ("refs/heads/", "refs/tags/")
+
 _NO_REF = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[-/.]|[/.]$|/\.|\.lock(?:$|/)")
 
 
@@ -45,7 +47,7 @@ class CloneOptions:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """The state of a clone; ``branch`` is None if a tag or a commit is checked out."""
+    """The state of a clone; ``branch`` is None if HEAD is a tag or a commit."""
 
     root: Path
     name: str
@@ -70,7 +72,7 @@ class _RemoteRef:
     @property
     def local_ref(self) -> str:
         """The ref that tracks it in the clone."""
-        return f"refs/remotes/origin/{self.branch or self.ref.rpartition('/')[2]}"
+        return self.ref if self.ref.startswith(_NAMED) else "refs/remotes/origin/HEAD"
 
 
 def clone_path(remote: Remote, clones: Path) -> Path:
@@ -81,7 +83,7 @@ def clone_path(remote: Remote, clones: Path) -> Path:
 def is_cloned(remote: Remote, clones: Path) -> bool:
     """Whether there is a clone of exactly this repository."""
     place = clone_path(remote, clones)
-    return (place / ".git" / "HEAD").is_file() and _origin(place) == remote.identity
+    return _is_clone(place) and _origin(place) == remote.identity
 
 
 def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfer) -> Clone:
@@ -99,7 +101,7 @@ def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfe
         clones.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(remote, clones, transfer):
             place = clone_path(remote, clones)
-            if (place / ".git" / "HEAD").is_file():
+            if _is_clone(place):
                 return _update(remote, place, options, transfer)
             return _clone(remote, place, options, transfer)
     except GitFailed as error:
@@ -142,17 +144,10 @@ def _clone(remote: Remote, place: Path, options: CloneOptions, transfer: Transfe
     try:
         tip = _tip(remote, begun, options.branch, transfer)
         transfer.init(begun)
-        for name, value in (
-            ("remote.origin.url", remote.url),
-            ("core.logAllRefUpdates", "false"),
-            ("core.autocrlf", "false"),
-            ("core.protectHFS", "true"),
-            ("core.protectNTFS", "true"),
-        ):
-            transfer.run_local(begun, "config", name, value)
+        transfer.run_local(begun, "config", "remote.origin.url", remote.url)
         depth = _FULL if options.full else str(options.depth or DEPTH)
-        _fetch_ref(tip, begun, _depth_arguments(begun, depth), transfer)
-        _reset_work_tree(tip, begun, transfer)
+        _fetch(tip, begun, depth, transfer)
+        _move_head(tip, begun, depth, transfer)
         _store_options(begun, options, depth, transfer)
         shutil.rmtree(place, ignore_errors=True)  # what is no clone, in a folder of ours
         begun.rename(place)
@@ -169,14 +164,16 @@ def _update(remote: Remote, place: Path, options: CloneOptions, transfer: Transf
             " directory.",
             details={"field": "path", "value": remote.url, "folder": str(place)},
         )
-    _remove_stale_locks(place / ".git")
+    _remove_files(place, transfer)
+    _remove_stale_locks(place)
     known = _stored_options(place, transfer)
     tip = _tip(remote, place, options.branch or known.get(_BRANCH), transfer)
     before = known.get(_DEPTH, str(DEPTH))
     depth = _FULL if options.full else str(options.depth) if options.depth else before
-    if depth != before or _commit(place, tip.local_ref, transfer) != tip.commit:
-        _fetch_ref(tip, place, _depth_arguments(place, depth), transfer)
-    _reset_work_tree(tip, place, transfer)
+    is_current = _commit(place, tip.local_ref, transfer) == tip.commit
+    if depth == _FULL or depth != before or not is_current:
+        _fetch(tip, place, depth, transfer)
+    _move_head(tip, place, depth, transfer)
     _store_options(place, options, depth, transfer)
     _collect_garbage(place, transfer)
     return _describe(remote, place, tip, transfer, is_new=False)
@@ -214,28 +211,32 @@ def _depth_arguments(directory: Path, depth: str) -> list[str]:
     """The arguments of git fetch for a depth."""
     if depth != _FULL:
         return ["--depth", depth]
-    return ["--unshallow"] if (directory / ".git" / "shallow").exists() else []
+    return ["--unshallow"] if (directory / "shallow").exists() else []
 
 
-def _fetch_ref(tip: _RemoteRef, directory: Path, extent: list[str], transfer: Transfer) -> None:
+def _fetch(tip: _RemoteRef, directory: Path, depth: str, transfer: Transfer) -> None:
+    """Fetch a ref up to a depth; or the whole history, with all branches and tags."""
+    refs = [f"+{tip.ref}:{tip.local_ref}"]
+    if depth == _FULL:
+        refs += [f"+{kind}*:{kind}*" for kind in _NAMED]
     transfer.run_remote(
         directory,
-        *("fetch", "--progress", "--force", "--no-tags", "--no-recurse-submodules"),
-        *("--no-write-fetch-head", *extent, "--", "origin", f"+{tip.ref}:{tip.local_ref}"),
+        *("fetch", "--progress", "--force", "--prune", "--no-tags", "--no-recurse-submodules"),
+        *("--no-write-fetch-head", *_depth_arguments(directory, depth), "--", "origin", *refs),
         is_clone=True,
     )
 
 
-def _reset_work_tree(tip: _RemoteRef, directory: Path, transfer: Transfer) -> None:
-    """Reset the work tree to what was fetched."""
-    commit = _commit(directory, tip.local_ref, transfer)
+def _move_head(tip: _RemoteRef, directory: Path, depth: str, transfer: Transfer) -> None:
+    """Let HEAD be what was fetched, and delete the refs that are not fetched any more."""
     if tip.branch is None:
+        commit = _commit(directory, tip.local_ref, transfer)
         transfer.run_local(directory, "update-ref", "--no-deref", "HEAD", commit)
     else:
-        transfer.run_local(directory, "update-ref", f"refs/heads/{tip.branch}", commit)
-        transfer.run_local(directory, "symbolic-ref", "HEAD", f"refs/heads/{tip.branch}")
-    transfer.run_local(directory, "reset", "--quiet", "--hard", commit)
-    transfer.run_local(directory, "clean", "-ffdxq")
+        transfer.run_local(directory, "symbolic-ref", "HEAD", tip.local_ref)
+    for ref in transfer.run_local(directory, "for-each-ref", "--format=%(refname)").splitlines():
+        if ref != tip.local_ref and not (depth == _FULL and ref.startswith(_NAMED)):
+            transfer.run_local(directory, "update-ref", "--no-deref", "-d", ref)
 
 
 def _commit(directory: Path, ref: str, transfer: Transfer) -> str:
@@ -257,7 +258,7 @@ def _describe(
         tip.branch,
         _commit(place, "HEAD", transfer),
         is_new,
-        (place / ".git" / "shallow").exists(),
+        (place / "shallow").exists(),
     )
 
 
@@ -287,6 +288,30 @@ def _collect_garbage(directory: Path, transfer: Transfer) -> None:
         )
 
 
+def _is_clone(place: Path) -> bool:
+    return (_git_dir(place) / "HEAD").is_file()
+
+
+def _git_dir(place: Path) -> Path:
+    """The git directory of a clone: an earlier version also checked files out, beside ``.git``."""
+    old = place / ".git"
+    return old if old.is_dir() else place
+
+
+def _remove_files(place: Path, transfer: Transfer) -> None:
+    """Make the clone of an earlier version, which has files, a bare one."""
+    git_dir = _git_dir(place)
+    if git_dir == place:
+        return
+    transfer.run_local(git_dir, "config", "core.bare", "true")
+    (git_dir / "index").unlink(missing_ok=True)
+    begun = _partial_path(place)
+    shutil.rmtree(begun, ignore_errors=True)
+    place.rename(begun)
+    (begun / ".git").rename(place)
+    shutil.rmtree(begun)
+
+
 def _remove_stale_locks(git_dir: Path) -> None:
     """Remove lock files of a killed git; no other process works on this clone."""
     for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
@@ -296,7 +321,7 @@ def _remove_stale_locks(git_dir: Path) -> None:
 def _origin(place: Path) -> str | None:
     """The identity of the remote of a clone; read without git."""
     try:
-        text = (place / ".git" / "config").read_text()
+        text = (_git_dir(place) / "config").read_text()
     except (OSError, UnicodeDecodeError):
         return None
     found = re.search(r"^\s*url = (\S+)$", text, re.MULTILINE)

@@ -353,7 +353,7 @@ def start_for_clone(
     if program is None:
         return None
     settings = [part for name, value in _CLONE_CONFIG for part in ("-c", f"{name}={value}")]
-    place = [] if git_dir is None else [f"--git-dir={git_dir}", f"--work-tree={directory}"]
+    place = [] if git_dir is None else [f"--git-dir={git_dir}"]
     environment = _environment() if network is None else _network_environment(network)
     if network is None:
         environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -382,7 +382,6 @@ def _network_environment(protocols: Sequence[str]) -> dict[str, str]:
         "GIT_ASKPASS": "",
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
-        "GIT_LFS_SKIP_SMUDGE": "1",
     }
     environment = _environment() | kept | lasting
     if "ssh" in protocols and "GIT_SSH" not in kept:

@@ -60,17 +60,23 @@ class GitRepository:
 
 
 def git_repository_at(root: Path) -> GitRepository | None:
-    """The repository of a work tree that the directory is in, or the bare one that it is."""
+    """The bare repository that the directory is, or that of the work tree that it is in."""
+    if is_bare_repository(root):
+        return GitRepository(root, root, None)
     top = work_tree_of(root)
-    if top is not None:
-        return GitRepository(root, top / ".git", top)
-    location = os.fsencode(root)
-    is_bare = (
-        is_git_directory(location)
-        and not os.path.lexists(root / "commondir")  # it would share another repository's records
-        and not any(is_pipe_or_device(root / name) for name in _ALWAYS_OPENED)
+    return None if top is None else GitRepository(root, top / ".git", top)
+
+
+def is_bare_repository(directory: Path) -> bool:
+    """Whether the directory is a bare repository: not one inside of it, or of a ``.git``."""
+    return (
+        is_git_directory(os.fsencode(directory))
+        and directory.name != ".git"
+        and not os.path.lexists(directory / "commondir")  # it would share another's records
+        and not any(is_pipe_or_device(directory / name) for name in _ALWAYS_OPENED)
+        and git_dir_of(directory) is None
+        and git_directory_around(directory.parent) is None
     )
-    return GitRepository(root, root, None) if is_bare and root.name != ".git" else None
 
 
 def work_tree_of(directory: Path) -> Path | None:

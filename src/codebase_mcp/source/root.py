@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
-from codebase_mcp.source.git_directory import git_directory_around
+from codebase_mcp.source.git_directory import git_directory_around, is_bare_repository
 from codebase_mcp.source.remote import is_remote, masked
 from codebase_mcp.values import require_storable
 
@@ -16,7 +16,7 @@ def resolve_root(repo_path: str) -> Path:
     """The real directory that a path names.
 
     Raises:
-        InvalidInput: empty, too long, relative, no Unicode, missing, no directory, or a directory
+        InvalidInput: empty, too long, relative, no Unicode, missing, no directory, or inside
             of git's own records.
         PermissionDenied: we may not read it.
     """
@@ -45,7 +45,7 @@ def resolve_root(repo_path: str) -> Path:
             message = f"Repository path must be a directory: {repo_path}"
             raise _bad_path(repo_path, message, "a directory", hint=f"Try {path.parent}")
         next(root.iterdir(), None)
-        records = git_directory_around(root)
+        records = None if is_bare_repository(root) else git_directory_around(root)
     except FileNotFoundError:
         message = f"Repository path does not exist: {repo_path}"
         raise _bad_path(repo_path, message, "an existing directory") from None
@@ -64,13 +64,14 @@ def resolve_root(repo_path: str) -> Path:
 
 
 def _of_git(value: str, records: Path) -> InvalidInput:
-    """The error for a directory that holds what git keeps, not the files of a work tree."""
+    """The error for a directory inside of what git keeps."""
     own = next((place for place in (records, *records.parents) if place.name == ".git"), None)
     if own is not None:
         message = f"Repository path lies inside a .git directory: {value}"
         return _bad_path(value, message, "a work tree", hint=f"Try {own.parent}")
-    message = f"Repository path belongs to a bare git repository, which has no files: {value}"
-    return _bad_path(value, message, "a work tree", hint="Clone it, and index the clone.")
+    bare = next((p for p in (records, *records.parents) if is_bare_repository(p)), None)
+    message = f"Repository path is a part of a bare git repository: {value}"
+    return _bad_path(value, message, "a repository", hint=f"Try {bare}" if bare else None)
 
 
 def _bad_path(value: str, message: str, rule: str, hint: str | None = None) -> InvalidInput:

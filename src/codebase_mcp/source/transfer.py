@@ -75,21 +75,21 @@ class Transfer:
         if self._stopped.wait(seconds):
             raise Stopped
 
-    def run_local(self, directory: Path, *arguments: str, git_dir: Path | None = None) -> str:
+    def run_local(self, directory: Path, *arguments: str) -> str:
         """The output of a command that does not use the network.
 
         Raises:
             GitFailed, Stopped: it did not succeed.
         """
-        return self._run(directory, arguments, git_dir or directory / ".git")
+        return self._run(directory, arguments, directory)
 
     def init(self, directory: Path) -> None:
-        """Initialise a repository in an empty directory.
+        """Initialise a bare repository in an empty directory.
 
         Raises:
             GitFailed, Stopped: it did not succeed.
         """
-        self._run(directory, ["init", "--quiet", "--template="], None)
+        self._run(directory, ["init", "--bare", "--quiet", "--template="], None)
 
     def run_remote(self, directory: Path, *arguments: str, is_clone: bool) -> str:
         """The output of a command that contacts the remote.
@@ -97,7 +97,7 @@ class Transfer:
         Raises:
             GitFailed, Stopped: it did not succeed.
         """
-        git_dir = directory / ".git" if is_clone else Path(os.devnull)
+        git_dir = directory if is_clone else Path(os.devnull)
         protocols = _PROTOCOLS[self._remote.scheme]
         configuration, variables = _credentials(self._remote)
         return self._run(

@@ -16,8 +16,13 @@ from pathlib import Path
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.directory_states import VERSION_CONTROL
-from codebase_mcp.source.git import external_rule_files, standard_excludes
-from codebase_mcp.source.git_directory import is_git_directory, work_tree_of
+from codebase_mcp.source.git import commit_at_head, external_rule_files, standard_excludes
+from codebase_mcp.source.git_directory import (
+    GitRepository,
+    git_repository_at,
+    is_git_directory,
+    work_tree_of,
+)
 from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
 from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
 from codebase_mcp.source.selection import EVERYTHING, Selection
@@ -302,6 +307,39 @@ class TreeScan:
             if self._outside[place] != before:
                 changes.needs_full_run = True
                 changes.has_new_rules |= place.name != "index"
+
+
+class CommitScan:
+    """Whether HEAD of a bare repository has moved; the counterpart of ``TreeScan``."""
+
+    def __init__(self, repository: GitRepository) -> None:
+        self._repository = repository
+        self._commit = commit_at_head(repository)
+
+    def changes(self) -> TreeChanges:
+        """What has changed since the scan was made.
+
+        Raises:
+            FileNotFoundError: the repository does not exist.
+        """
+        if not self._repository.root.is_dir():
+            raise FileNotFoundError(str(self._repository.root))
+        if commit_at_head(self._repository) == self._commit:
+            return TreeChanges()
+        return TreeChanges(count=1, needs_full_run=True, has_new_rules=True)
+
+    def track(self, paths: Iterable[str]) -> None:
+        """Nothing: a commit has no files that are scanned apart."""
+
+
+def start_scan(root: Path, selection: Selection) -> TreeScan | CommitScan:
+    """The first scan of a repository: of its files, or of HEAD if it is bare."""
+    repository = git_repository_at(root)
+    if repository is not None and repository.work_tree is None:
+        return CommitScan(repository)
+    scan = TreeScan(root, selection)
+    scan.changes()
+    return scan
 
 
 def _times(status: os.stat_result) -> Times:

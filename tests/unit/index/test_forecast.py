@@ -15,7 +15,8 @@ from codebase_mcp.index.forecast import (
     forecast,
     largest_folders,
 )
-from codebase_mcp.model import FileKind, Listing, SourceFile
+from codebase_mcp.model import FileKind, SourceFile
+from codebase_mcp.source.source_tree import source_tree_at
 from codebase_mcp.source.walk import list_files
 
 
@@ -23,14 +24,13 @@ def make_file(path: str, size: int) -> SourceFile:
     return SourceFile(path, path, size, 0, 0, "python", FileKind.CODE, named_as_source=True)
 
 
-def forecast_of(listing: Listing, workers: int = 2) -> Forecast:
+def forecast_of(root: Path, workers: int = 2) -> Forecast:
     return forecast(
-        listing,
+        source_tree_at(root),
         Stored(),
         model=StaticEmbedder.load(),
         dimension=256,
         workers=workers,
-        max_file_bytes=1 << 20,
     )
 
 
@@ -65,7 +65,7 @@ def many(tmp_path: Path) -> Path:
 
 def test_a_sample_tells_what_all_files_are(many: Path) -> None:
     listing = list_files(many)
-    first, second = (forecast_of(listing) for _ in range(2))
+    first, second = (forecast_of(many) for _ in range(2))
     assert first.sample.files == SAMPLE_FILES
     assert first.chunks == first.sample.chunks * 3 == second.chunks
     assert first.seconds > first.sample.seconds > 0
@@ -74,5 +74,5 @@ def test_a_sample_tells_what_all_files_are(many: Path) -> None:
 
 
 def test_nothing_to_do_takes_nothing(tmp_path: Path) -> None:
-    found = forecast_of(list_files(tmp_path))
+    found = forecast_of(tmp_path)
     assert (found.files, found.chunks, found.seconds, found.database_bytes) == (0, 0, 0.0, 0)

@@ -19,8 +19,8 @@ from codebase_mcp.source.clone import (
 )
 from codebase_mcp.source.git import Head, head_of
 from codebase_mcp.source.remote import Remote, parse_remote
+from codebase_mcp.source.source_tree import source_tree_at
 from codebase_mcp.source.transfer import GitFailed, Stopped, Transfer, explained
-from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
 
@@ -56,8 +56,16 @@ def commits_in(clone: Clone, git: Git) -> int:
     return int(git(clone.root, "rev-list", "--count", "HEAD"))
 
 
-def paths_in(tree: Path) -> list[str]:
-    return [file.path for file in list_files(tree).files]
+def paths_in(clone: Clone) -> list[str]:
+    return [file.path for file in source_tree_at(clone.root).list_files().files]
+
+
+def text_in(clone: Clone, git: Git) -> str:
+    return git(clone.root, "show", "HEAD:a.py").decode()
+
+
+def refs_in(clone: Clone, git: Git) -> list[str]:
+    return git(clone.root, "for-each-ref", "--format=%(refname)").decode().split()
 
 
 def test_the_newest_commit_of_the_default_branch_is_cloned(
@@ -69,20 +77,15 @@ def test_the_newest_commit_of_the_default_branch_is_cloned(
     assert clone.branch == "main"
     assert head_of(clone.root) == Head("main", clone.commit) == head_of(origin)
     assert commits_in(clone, git) == 1
-    assert (clone.root / "a.py").read_text() == "x = 2\n"
+    assert text_in(clone, git) == "x = 2\n"
+    assert not (clone.root / "a.py").exists()
     assert clone.root == clone_path(remote_of(origin), clones)
     assert git(clone.root, "remote", "get-url", "origin").decode().strip() == f"file://{origin}"
 
 
-def test_a_clone_follows_and_what_was_changed_in_it_is_lost(
-    origin: Path, clones: Path, git: Git
-) -> None:
+def test_a_clone_follows_the_remote(origin: Path, clones: Path, git: Git) -> None:
     first = fetched(origin, clones)
-    (first.root / "a.py").write_text("mine\n")
-    (first.root / "untracked.py").write_text("mine\n")
-    (first.root / "nested").mkdir()
-    git(first.root / "nested", "init")
-    (first.root / ".git" / "index.lock").write_text("of a git that was killed\n")
+    (first.root / "HEAD.lock").write_text("of a git that was killed\n")
     (origin / "b.py").write_text("new\n")
     git(origin, "add", "-A")
     git(origin, "commit", "-m", "four")
@@ -90,8 +93,7 @@ def test_a_clone_follows_and_what_was_changed_in_it_is_lost(
     assert not again.is_new
     assert again.root == first.root
     assert again.commit != first.commit
-    assert sorted(path.name for path in again.root.iterdir()) == [".git", "a.py", "b.py"]
-    assert (again.root / "a.py").read_text() == "x = 2\n"
+    assert paths_in(again) == ["a.py", "b.py"]
     assert commits_in(again, git) == 1
 
 
@@ -101,7 +103,7 @@ def test_history_that_was_rewritten_is_followed(origin: Path, clones: Path, git:
     (origin / "a.py").write_text("another way\n")
     git(origin, "commit", "-am", "other")
     clone = fetched(origin, clones)
-    assert (clone.root / "a.py").read_text() == "another way\n"
+    assert text_in(clone, git) == "another way\n"
     assert commits_in(clone, git) == 2
 
 
@@ -127,15 +129,48 @@ def test_a_branch_or_tag_is_cloned_and_remembered(origin: Path, clones: Path, gi
     git(origin, "switch", "main")
     fetched(origin, clones)
     clone = fetched(origin, clones, CloneOptions(branch="feature/x"))
-    assert (clone.branch, (clone.root / "a.py").read_text()) == ("feature/x", "feature\n")
+    assert (clone.branch, text_in(clone, git)) == ("feature/x", "feature\n")
     assert fetched(origin, clones).branch == "feature/x"
     clone = fetched(origin, clones, CloneOptions(branch="v1"))
-    assert (clone.branch, (clone.root / "a.py").read_text()) == (None, "x = 1\n")
+    assert (clone.branch, text_in(clone, git)) == (None, "x = 1\n")
     assert head_of(clone.root) == Head(None, clone.commit)
-    assert (
-        fetched(origin, clones, CloneOptions(branch="v2")).root / "a.py"
-    ).read_text() == "x = 0\n"
+    assert text_in(fetched(origin, clones, CloneOptions(branch="v2")), git) == "x = 0\n"
     assert fetched(origin, clones, CloneOptions(branch="main")).branch == "main"
+
+
+def test_the_whole_history_comes_with_all_branches_and_tags(
+    origin: Path, clones: Path, git: Git
+) -> None:
+    git(origin, "tag", "-a", "v1", "-m", "annotated", "HEAD~1")
+    git(origin, "branch", "feature")
+    assert refs_in(fetched(origin, clones), git) == ["refs/heads/main"]
+    whole = fetched(origin, clones, CloneOptions(full=True))
+    assert refs_in(whole, git) == ["refs/heads/feature", "refs/heads/main", "refs/tags/v1"]
+    git(origin, "branch", "-D", "feature")
+    git(origin, "branch", "feature/x")
+    whole = fetched(origin, clones)
+    assert refs_in(whole, git) == ["refs/heads/feature/x", "refs/heads/main", "refs/tags/v1"]
+    assert refs_in(fetched(origin, clones, CloneOptions(depth=1)), git) == ["refs/heads/main"]
+
+
+def test_a_clone_with_files_of_an_earlier_version_becomes_bare(
+    origin: Path, clones: Path, git: Git
+) -> None:
+    place = clone_path(remote_of(origin), clones)
+    place.parent.mkdir(parents=True)
+    git(place.parent, "clone", "--depth=2", f"file://{origin}", place.name)
+    git(place, "config", "codebase-mcp.depth", "2")
+    git(place, "config", "codebase-mcp.name", "mine")
+    (place / "a.py").write_text("mine\n")
+    assert is_cloned(remote_of(origin), clones)
+    clone = fetched(origin, clones)
+    assert (clone.is_new, clone.is_shallow, clone.name) == (False, True, "mine")
+    assert sorted(path.name for path in place.parent.iterdir()) == [place.name]
+    assert not (place / ".git").exists()
+    assert (paths_in(clone), text_in(clone, git)) == (["a.py"], "x = 2\n")
+    assert refs_in(clone, git) == ["refs/heads/main"]
+    git(origin, "commit", "--allow-empty", "-m", "four")
+    assert commits_in(fetched(origin, clones), git) == 2
 
 
 def test_a_default_branch_that_is_renamed_is_followed(origin: Path, clones: Path, git: Git) -> None:
@@ -147,7 +182,7 @@ def test_a_default_branch_that_is_renamed_is_followed(origin: Path, clones: Path
 def test_a_detached_head_on_the_other_side_is_cloned(origin: Path, clones: Path, git: Git) -> None:
     git(origin, "switch", "--detach", "HEAD~1")
     clone = fetched(origin, clones)
-    assert (clone.branch, (clone.root / "a.py").read_text()) == (None, "x = 1\n")
+    assert (clone.branch, text_in(clone, git)) == (None, "x = 1\n")
 
 
 @pytest.mark.parametrize("branch", ["no-such", "-x", "a..b", "a b", "refs/heads/*", "x.lock", ""])
@@ -224,7 +259,8 @@ def test_anything_else_in_the_place_of_a_clone_is_replaced(origin: Path, clones:
     place = clone_path(remote_of(origin), clones)
     place.mkdir(parents=True)
     (place / "half.py").write_text("x")
-    assert sorted(path.name for path in fetched(origin, clones).root.iterdir()) == [".git", "a.py"]
+    assert paths_in(fetched(origin, clones)) == ["a.py"]
+    assert not (place / "half.py").exists()
 
 
 def test_nothing_that_a_repository_brings_is_run_or_followed(
@@ -262,9 +298,8 @@ def test_nothing_that_a_repository_brings_is_run_or_followed(
     again = fetched(origin, clones, CloneOptions(full=True))
     assert not trace.exists()
     assert clone.commit == again.commit
-    assert list((clone.root / "sub").iterdir()) == []
-    assert paths_in(clone.root) == [".gitattributes", ".gitmodules", "a.py"]
-    git(clone.root, "checkout", "--force", "HEAD~1")  # a careless git runs some of it
+    assert paths_in(clone) == [".gitattributes", ".gitmodules", "a.py"]
+    git(clone.root, "worktree", "add", str(tmp_path / "out"))  # a careless git runs some of it
     assert trace.exists()
 
 

@@ -11,7 +11,12 @@ import pytest
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.git import head_of
-from codebase_mcp.source.git_directory import git_dir_of, work_tree_of
+from codebase_mcp.source.git_directory import (
+    GitRepository,
+    git_dir_of,
+    git_repository_at,
+    work_tree_of,
+)
 from codebase_mcp.source.history import find_tip
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.source.tree_scan import TreeScan
@@ -50,15 +55,31 @@ def linked(repository: Path, git: Git, place: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("inside", ["", "hooks", "refs/heads"])
-def test_a_bare_repository_is_refused_with_a_hint(tree: Path, git: Git, inside: str) -> None:
+@pytest.mark.parametrize("inside", ["hooks", "refs/heads", "inner.git"])
+def test_a_path_inside_a_bare_repository_is_refused_with_a_hint(
+    tree: Path, git: Git, inside: str
+) -> None:
     git(tree, "init", "--bare", "x.git")
+    git(tree, "init", "--bare", "x.git/inner.git")
     root = tree / "x.git" / inside
-    with pytest.raises(InvalidInput, match="a bare git repository") as caught:
+    with pytest.raises(InvalidInput, match="is a part of a bare git repository") as caught:
         resolve_root(str(root))
     assert caught.value.details["field"] == "repo_path"
-    assert caught.value.hint == "Clone it, and index the clone."
+    assert caught.value.hint == f"Try {tree / 'x.git'}"
     assert paths_in(root) == []
+
+
+@pytest.mark.parametrize("in_work_tree", [False, True])
+def test_a_bare_repository_is_one_wherever_it_lies(
+    tree: Path, git: Git, in_work_tree: bool
+) -> None:
+    git(tree, "init", "--bare", "x.git")
+    if in_work_tree:
+        git(tree, "init")
+    root = tree / "x.git"
+    assert resolve_root(str(root)) == root
+    assert git_repository_at(root) == GitRepository(root, root, None)
+    assert paths_in(root) == []  # its own files are not source
 
 
 @pytest.mark.parametrize("inside", ["", "hooks", "modules/lib"])
