@@ -25,13 +25,6 @@ DOCUMENTS: Mapping[str, Mapping[str, Any]] = json.loads(
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
 TOOLS = {tool.name: (toolset.name, tool) for toolset in TOOLSETS for tool in toolset.tools}
 
-# Parameters and operations of tools, of the stages that are still to come.
-NOT_YET = {
-    "vcs": {
-        *("repository_path", "branches", "depth", "ignore_patterns"),
-        *("index_repository", "search_branch"),
-    },
-}
 
 # Where we ask for less, or for something else, on purpose; the contract says why.
 DEPARTURES = {
@@ -70,7 +63,6 @@ PARAMETERS = [
     (document, tool, name, facts)
     for document, tool, of_tool in SERVED
     for name, facts in of_tool["parameters"].items()
-    if name not in NOT_YET.get(tool, ())
 ]
 
 
@@ -118,7 +110,7 @@ def test_what_a_document_allows_is_allowed(
         if high in facts:
             assert schema_limit(value, high) >= facts[high]
     if "enum" in facts:
-        assert set(facts["enum"]) - NOT_YET.get(tool, set()) <= set(value["enum"])
+        assert set(facts["enum"]) <= set(value["enum"])
     if "pattern" in facts:
         assert value["pattern"] == facts["pattern"]
 
@@ -127,12 +119,6 @@ def schema_limit(value: Mapping[str, Any], name: str) -> float:
     """An upper limit, or none."""
     limit = value.get(name, float("inf"))
     return float(limit)
-
-
-def test_nothing_that_we_have_is_called_missing() -> None:
-    for name, missing in NOT_YET.items():
-        properties = TOOLS[name][1].input_schema()["properties"]
-        assert not missing & {*properties, *properties["operation"]["enum"]}
 
 
 def test_the_page_matches_the_schemas() -> None:
@@ -156,7 +142,6 @@ def page() -> str:
             for _, documented_tool, of_tool in documented()
             if documented_tool == name
             for parameter in of_tool["parameters"]
-            if parameter not in NOT_YET.get(name, ())
         }
         more = [p for p in tool.input_schema()["properties"] if p not in named]
         lines.append(f"| `{name}` | `{toolset}` | {', '.join(f'`{p}`' for p in more) or '-'} |")
@@ -170,9 +155,6 @@ def rows(document: str, name: str, facts: Mapping[str, Any]) -> list[str]:
         return [f"| `{name}` | described in words only | see below | `{toolset}` |"]
     found = []
     for parameter in facts["parameters"]:
-        if parameter in NOT_YET.get(name, ()):
-            found.append(f"| `{name}` | `{parameter}` | not yet | `{toolset}` |")
-            continue
         canonical, schema = ours(tool, parameter, facts["parameters"])
         note = DEPARTURES.get((document, name, parameter), limits(schema))
         served = f"`{canonical}`" + (f": {note}" if note else "")

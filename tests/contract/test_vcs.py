@@ -269,3 +269,71 @@ async def test_a_project_that_was_never_indexed_is_not_found(
         "vcs", operation="analyze_impact", collection=project_id, uncommitted=True
     )
     assert error["code"] == "PROJECT_NOT_FOUND"
+
+
+async def test_a_branch_is_searched_and_nothing_is_checked_out(
+    call: Caller, repository: Path, project_id: str
+) -> None:
+    git(repository, "checkout", "-q", "feature")
+    commit(repository, {"src/ship.py": "def ship_parcel(parcel):\n    return parcel.sent\n"})
+    git(repository, "checkout", "-q", "main")
+    found = await call.ok(
+        "vcs",
+        operation="search_branch",
+        collection=project_id,
+        branch="feature",
+        query="ship_parcel",
+    )
+    assert found["results"][0]["file"] == "src/ship.py"
+    assert found["results"][0]["line_number"] == 1
+    assert found["count"] == len(found["results"])
+    assert not (repository / "src/ship.py").exists()
+    within = await call.ok(
+        "vcs",
+        operation="search_branch",
+        collection=project_id,
+        branch="main...feature",
+        query="ship_parcel",
+    )
+    assert [one["file"] for one in within["results"]] == ["src/ship.py"]
+
+
+async def test_a_repository_is_indexed_with_branches_and_patterns(
+    call: Caller, repository: Path, project_id: str, app: App
+) -> None:
+    commit(repository, {"logs/today.txt": "parcels were sent\n"})
+    reply = await call.ok(
+        "vcs",
+        operation="index_repository",
+        collection=project_id,
+        repository_path=str(repository),
+        branches=["main", "feature"],
+        depth=50,
+        ignore_patterns=["logs/"],
+    )
+    assert reply["status"] == "success"
+    assert [one["name"] for one in reply["branches"]] == ["main", "feature"]
+    assert [one["commit"] for one in reply["branches"]] == [
+        git(repository, "rev-parse", name) for name in ("main", "feature")
+    ]
+    (repository / "logs/later.txt").write_text("parcels were sent later\n")
+    for ref in ("worktree", "main"):
+        report = await app.search("parcels were sent", project_id, ref=ref)
+        assert not [hit for hit in report.answer.hits if hit.file_path.startswith("logs/")]
+
+
+async def test_the_history_is_searched(call: Caller, repository: Path, project_id: str) -> None:
+    commit(repository, {"other.py": "x = 2\n"}, "Raise the limit of parcels, as customers asked")
+    reply = await call.ok(
+        "vcs",
+        operation="search_history",
+        collection=project_id,
+        query="why was the limit of parcels raised",
+        path="other.py",
+    )
+    assert reply["commits"][0]["message"].startswith("Raise the limit of parcels")
+    assert reply["commits"][0]["paths"] == ["other.py"]
+    refused = await call.error(
+        "vcs", operation="search_history", collection=project_id, since="yesterday"
+    )
+    assert refused["details"]["field"] == "since"

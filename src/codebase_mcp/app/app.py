@@ -268,6 +268,7 @@ class App:
         name: str | None = None,
         force_reindex: bool = False,
         history_depth: int | None = None,
+        ignore_patterns: Sequence[str] | None = None,
         operation_id: UUID | None = None,
         progress: Callable[[RunProgress], None] = lambda _: None,
         identity: Identity = ANONYMOUS,
@@ -275,7 +276,8 @@ class App:
         """Bring the index of a directory up to date, and the anchors in its code.
 
         ``history_depth`` commits of its history are kept from now on; without it, as many as the
-        settings say, or else as before. ``operation_id`` is the id of the run.
+        settings say, or else as before. ``ignore_patterns``, as in a .gitignore, leave out more
+        files from now on. ``operation_id`` is the id of the run.
 
         Raises:
             InvalidInput: the path is not a readable directory, the project id is invalid, or the
@@ -295,6 +297,7 @@ class App:
             name=name,
             force=force_reindex,
             history_depth=history_depth,
+            ignore_patterns=ignore_patterns,
             operation_id=operation_id,
             progress=progress,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,7 @@ class IndexRuns:
         name: str | None,
         force: bool,
         history_depth: int | None,
+        ignore_patterns: Sequence[str] | None,
         operation_id: UUID | None,
         progress: Callable[[RunProgress], None],
     ) -> tuple[RunResult, int]:
@@ -82,6 +83,7 @@ class IndexRuns:
             name=name,
             force=force,
             selection=repository.selection,
+            ignore_patterns=ignore_patterns,
             operation_id=operation_id,
             progress=progress,
         )

@@ -376,7 +376,9 @@ class Views:
 
     async def _run(self, project: Project, one: _Meant) -> CommitRun:
         assert one.repository is not None
-        selection = await asyncio.to_thread(self._selection_of, one.tree.root)
+        root = one.tree.root
+        selection = await asyncio.to_thread(self._selection_of, root)
+        selection = selection.ignoring(root, one.tree.ignore_patterns)
         run = await self._indexer().run(
             project, one.tree.repository_id, one.repository, one.commit, selection
         )

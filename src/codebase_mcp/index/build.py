@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,6 +78,7 @@ class _RunRequest:
     operation_id: UUID
     progress: Callable[[RunProgress], None]
     is_requested: bool
+    ignore_patterns: Sequence[str] | None = None
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -100,10 +101,14 @@ class Indexer:
         name: str | None = None,
         force: bool = False,
         selection: Selection = EVERYTHING,
+        ignore_patterns: Sequence[str] | None = None,
         operation_id: UUID | None = None,
         progress: Callable[[RunProgress], None] = lambda _: None,
     ) -> RunResult:
         """Update the index of the tree at ``root`` to its selected files.
+
+        ``ignore_patterns`` leave out more of them, in this run and later ones; without them those
+        of the last run that had any hold.
 
         A second run on the same repository waits for the first. An existing index keeps its model;
         a new or forced one gets the current primary model. ``operation_id`` identifies the run.
@@ -117,7 +122,15 @@ class Indexer:
         with paced(progress) as pace:
             pace.follow(RunProgress(0, 0, "Listing files"))
             request = _RunRequest(
-                project, root, selection, name, force, operation, pace.follow, is_requested=True
+                project,
+                root,
+                selection,
+                name,
+                force,
+                operation,
+                pace.follow,
+                is_requested=True,
+                ignore_patterns=ignore_patterns,
             )
             async with self._locked(project, request.repository_id) as held:
                 run = await self._run_full(request, held)
@@ -165,12 +178,17 @@ class Indexer:
             is_requested=request.is_requested,
         ) as record:
             with step("list"):
-                tree = await asyncio.to_thread(source_tree_at, request.root, request.selection)
+                tree = await self._source_tree(request)
                 listing = await asyncio.to_thread(tree.list_files)
             model, profile, rebuild = await self._model_for(request)
             async with step("plan"), self._database.transaction(project) as tx:
                 _, name = await store.open_repository(
-                    tx, project, request.root, request.name, request.selection.chosen_by
+                    tx,
+                    project,
+                    request.root,
+                    request.name,
+                    request.selection.chosen_by,
+                    ignore_patterns=request.ignore_patterns,
                 )
                 snapshot = await store.open_snapshot(
                     tx, View(repository_id), profile, rebuild=rebuild
@@ -191,6 +209,15 @@ class Indexer:
             await record.end(run.status, run.errors)
         return run
 
+    async def _source_tree(self, request: _RunRequest) -> SourceTree:
+        """The files of the repository, without what is ignored."""
+        ignored = request.ignore_patterns
+        if ignored is None:
+            async with self._database.transaction(request.project, readonly=True) as tx:
+                ignored = await store.ignore_patterns_of(tx, request.repository_id)
+        selection = request.selection.ignoring(request.root, ignored)
+        return await asyncio.to_thread(source_tree_at, request.root, selection)
+
     async def _run_partial(
         self, request: _RunRequest, scope: PathScope, held: HeldLocks
     ) -> RunResult | None:
@@ -198,7 +225,7 @@ class Indexer:
 
         It is short and not recorded.
         """
-        tree = await asyncio.to_thread(source_tree_at, request.root, request.selection)
+        tree = await self._source_tree(request)
         if scope.affects_other_files or tree.is_commit:
             return None
         project = request.project

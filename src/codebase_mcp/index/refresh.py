@@ -338,7 +338,8 @@ class Refresher:
         root = follower.tree.root
         if not await self._in_thread(root.is_dir):
             raise FileNotFoundError(str(root))
-        follower.selection = await self._in_thread(self.selection_of, root)
+        selection = await self._in_thread(self.selection_of, root)
+        follower.selection = selection.ignoring(root, follower.tree.ignore_patterns)
         if not self._only_once:
             from codebase_mcp.source.tree_scan import start_scan  # noqa: PLC0415 - not for a command
 

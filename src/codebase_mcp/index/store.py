@@ -66,11 +66,18 @@ class FileRecord:
 
 
 async def open_repository(
-    tx: Transaction, project: Project, root: Path, name: str | None, selected_by: str = ""
+    tx: Transaction,
+    project: Project,
+    root: Path,
+    name: str | None,
+    selected_by: str = "",
+    *,
+    ignore_patterns: Sequence[str] | None = None,
 ) -> tuple[UUID, str]:
     """The id and name of the repository at ``root``, which is created if it is new.
 
-    ``selected_by`` identifies the settings that select its files.
+    ``selected_by`` identifies the settings that select its files; without ``ignore_patterns`` those
+    that it has are kept.
     """
     row = await tx.fetch_one(
         _SQL["upsert_repository"],
@@ -79,9 +86,16 @@ async def open_repository(
         name=name or root.name or str(root),
         given_name=name,
         selected_by=selected_by,
+        ignore_patterns=None if ignore_patterns is None else list(ignore_patterns),
     )
     assert row is not None
     return row[0], row[1]
+
+
+async def ignore_patterns_of(tx: Transaction, repository_id: UUID) -> list[str]:
+    """What of a repository is left out beside what the settings say."""
+    row = await tx.fetch_one(_SQL["ignore_patterns"], id=repository_id)
+    return [] if row is None else list(row[0])
 
 
 async def active_profile(tx: Transaction, view: View) -> Profile | None:

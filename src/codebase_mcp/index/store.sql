@@ -1,10 +1,17 @@
 -- name: upsert_repository
 -- The repository at a root; its id comes from its root, so it is the same for ever.
-INSERT INTO repository (id, root, name, selected_by)
-VALUES (%(id)s, %(root)s, %(name)s, %(selected_by)s)
+INSERT INTO repository (id, root, name, selected_by, ignore_patterns)
+VALUES (%(id)s, %(root)s, %(name)s, %(selected_by)s, coalesce(%(ignore_patterns)s::text[], '{}'))
 ON CONFLICT (id) DO UPDATE
-SET name = coalesce(%(given_name)s::text, repository.name), selected_by = excluded.selected_by
+SET name = coalesce(%(given_name)s::text, repository.name), selected_by = excluded.selected_by,
+    ignore_patterns = coalesce(%(ignore_patterns)s::text[], repository.ignore_patterns)
 RETURNING id, name;
+
+-- name: ignore_patterns
+-- What of a repository is left out beside what the settings say.
+SELECT ignore_patterns
+FROM repository
+WHERE id = %(id)s;
 
 -- name: delete_repository
 -- Forget a repository; its snapshots and files go with it.

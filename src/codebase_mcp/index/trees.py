@@ -22,7 +22,8 @@ class Tree:
     """A repository, its active snapshot, and whether it is being indexed or watched.
 
     ``is_watched`` means that a process follows all changes of its files and has indexed all of
-    them; ``was_cancelled`` that a user cancelled its last run.
+    them; ``was_cancelled`` that a user cancelled its last run. ``ignore_patterns`` leave out files
+    beside what settings say.
     """
 
     repository_id: UUID
@@ -32,6 +33,7 @@ class Tree:
     files_pending: int
     is_complete: bool
     selected_by: str
+    ignore_patterns: list[str]
     was_cancelled: bool
     profile: Profile
     is_running: bool
@@ -54,8 +56,8 @@ async def load_trees(tx: Transaction) -> list[Tree]:
     held = await tx.held(locks)
     return [
         Tree(
-            *(row[0], Path(row[1]), row[2], row[3], row[4], row[5], row[6], row[7]),
-            Profile.from_row(row[8:]),
+            *(row[0], Path(row[1]), row[2], row[3], row[4], row[5], row[6], row[7], row[8]),
+            Profile.from_row(row[9:]),
             is_running=index_lock(row[0]) in held,
             is_watched=watch_lock(row[0]) in held and behind_lock(row[0]) not in held,
         )

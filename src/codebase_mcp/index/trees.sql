@@ -1,6 +1,6 @@
 -- name: trees
 -- The repositories of a project and the snapshot of each that answers searches.
-SELECT r.id, r.root, s.id, s.generation, s.files_pending, s.indexed_at IS NOT NULL, r.selected_by,
+SELECT r.id, r.root, s.id, s.generation, s.files_pending, s.indexed_at IS NOT NULL, r.selected_by, r.ignore_patterns,
        coalesce(run.status = 'cancelled', false), p.id, p.fingerprint, p.model, p.dimension,
        p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
 FROM repository AS r

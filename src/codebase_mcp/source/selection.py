@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 MAX_FILE_BYTES = 1 << 20
@@ -28,6 +29,12 @@ class Selection:
     patterns: tuple[Patterns, ...] = ()
     include_submodules: bool = False
     chosen_by: str = ""
+
+    def ignoring(self, root: Path, lines: Sequence[str]) -> Selection:
+        """The same without what some patterns match, relative to the root of the tree."""
+        if not lines:
+            return self
+        return replace(self, patterns=(*self.patterns, Patterns(root, tuple(lines))))
 
 
 EVERYTHING = Selection()
