@@ -23,6 +23,8 @@ from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.source.clone import clone_path
+from codebase_mcp.source.remote import parse_remote
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +119,41 @@ async def test_a_url_is_indexed_followed_and_forgotten(
     assert not Path(known.root).exists()
     with pytest.raises(NotFound, match=bare):
         await forget_clone(app, url, project_id, ANONYMOUS)
+
+
+async def test_any_tag_of_a_whole_clone_is_searched_and_nothing_is_checked_out(
+    app: App, server: GitServer, shell: Callable[..., Any], project_id: str
+) -> None:
+    repository = server.root / "org" / "repo"
+    git(repository, "tag", "v1")
+    (repository / "auth.py").write_text("def sign_in(user):\n    return user\n")
+    git(repository, "commit", "-qam", "two")
+    shell("index", server.url("org/repo", f"me:{SECRET}@"), "--full")
+    root = Path((await indexed(app, project_id)).root)
+    assert not (root / "auth.py").exists()
+    found = shell("search", "authenticate", "--ref", "v1")
+    assert found["results"][0]["file_path"] == "auth.py"
+    assert "def authenticate" in found["results"][0]["content"]
+    assert not [
+        hit
+        for hit in (await app.search("authenticate", project_id)).answer.hits
+        if "def authenticate" in hit.content
+    ]
+
+
+async def test_the_index_of_a_clone_with_files_is_kept_when_it_becomes_bare(
+    app: App, settings: Settings, server: GitServer, shell: Callable[..., Any], project_id: str
+) -> None:
+    url = server.url("org/repo", f"me:{SECRET}@")
+    place = clone_path(parse_remote(url), settings.data_dir.resolve() / "repositories")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    git(place.parent, "clone", "-q", "--depth=1", f"file://{server.root}/org/repo", place.name)
+    git(place, "config", "remote.origin.url", server.url("org/repo"))
+    first = await app.index(place, project_id)
+    again = shell("index", url)
+    assert again["repository_id"] == str(first.run.repository_id)
+    assert (again["files_indexed"], again["files_unchanged"], again["chunks_created"]) == (0, 2, 0)
+    assert not (place / ".git").exists()
 
 
 async def test_a_clone_stays_for_another_project_that_has_it_too(

@@ -35,7 +35,9 @@ def _index_options(parser: SettingsParser) -> None:
         "--branch", metavar="NAME", help="for a URL: branch or tag (the default branch)"
     )
     parser.add_argument("--depth", metavar="N", help="for a URL: number of commits to fetch (1)")
-    parser.add_argument("--full", action="store_true", help="for a URL: fetch the whole history")
+    parser.add_argument(
+        "--full", action="store_true", help="for a URL: the whole history, all branches and tags"
+    )
     parser.add_argument(
         "--history", metavar="N", help="commits of history to keep from now on, 0 for none"
     )

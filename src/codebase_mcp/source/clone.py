@@ -234,9 +234,11 @@ def _move_head(tip: _RemoteRef, directory: Path, depth: str, transfer: Transfer)
         transfer.run_local(directory, "update-ref", "--no-deref", "HEAD", commit)
     else:
         transfer.run_local(directory, "symbolic-ref", "HEAD", tip.local_ref)
-    for ref in transfer.run_local(directory, "for-each-ref", "--format=%(refname)").splitlines():
+    answer = transfer.run_local(directory, "for-each-ref", "--format=%(refname)")
+    for ref in answer.split("\n")[:-1]:
         if ref != tip.local_ref and not (depth == _FULL and ref.startswith(_NAMED)):
-            transfer.run_local(directory, "update-ref", "--no-deref", "-d", ref)
+            with suppress(GitFailed):  # the name is not UTF-8
+                transfer.run_local(directory, "update-ref", "--no-deref", "-d", ref)
 
 
 def _commit(directory: Path, ref: str, transfer: Transfer) -> str:
