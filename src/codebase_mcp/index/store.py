@@ -252,6 +252,11 @@ async def _release(tx: Transaction, ids: Sequence[int]) -> None:
     if not ids:
         return
     await tx.execute(_SQL["release_blobs"], ids=ids)
+    await _hide(tx, ids)
+
+
+async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:
+    """Hide those of these texts, or of all, that only commits or rebuilds hold now."""
     hidden = [row[0] for row in await tx.fetch_all(_SQL["hidden_blobs"], ids=ids)]
     if hidden:
         await tx.execute(_SQL["subtract_frequencies"], ids=hidden)
@@ -334,6 +339,7 @@ async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
 async def clear(tx: Transaction) -> None:
     """Delete texts, vectors and vector indexes that only dropped snapshots used."""
     await tx.execute(_SQL["release_orphans"])
+    await _hide(tx)
     await sweep(tx, 0)
     await tx.execute(_SQL["delete_vectors_unused"])
     unused = await tx.fetch_all(_SQL["unused_profiles"])

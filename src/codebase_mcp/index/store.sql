@@ -237,10 +237,10 @@ HAVING count(*) > 0
 ON CONFLICT (term) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 
 -- name: hidden_blobs
--- Of these texts, those that no snapshot which answers searches holds any more.
+-- Of these texts, or of all, those that no snapshot which answers searches holds any more.
 SELECT id
 FROM blob
-WHERE id = ANY(%(ids)s) AND searchable
+WHERE searchable AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
   AND NOT EXISTS (
       SELECT
       FROM file AS f
