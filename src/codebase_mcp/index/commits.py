@@ -208,7 +208,7 @@ async def _prepare(
     else:
         own = await _hashes(tx, row[0])
         base_id = row[1]
-        base = {} if base_id is None else await _hashes(tx, base_id)
+        base = dict(await tx.fetch_all(_SQL["inherited_hashes"], id=row[0]))
     snapshot = Snapshot(row[0], request.view, active.generation, active.profile, active=False)
     others = {}
     if active.is_source and active.id != base_id:

@@ -37,6 +37,17 @@ FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id
 WHERE f.snapshot_id = %(id)s;
 
+-- name: inherited_hashes
+-- The same of what a snapshot takes over from its base.
+SELECT f.path, encode(b.hash, 'hex')
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.base_id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.id = %(id)s
+  AND NOT EXISTS (
+      SELECT FROM replaced_file AS r WHERE r.snapshot_id = s.id AND r.path = f.path
+  );
+
 -- name: create
 -- A new, empty snapshot of a commit.
 INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier, base_id)
