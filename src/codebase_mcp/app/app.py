@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.app.freshness import Freshness
+from codebase_mcp.app.freshness import Freshness, IndexFreshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.reports import IndexReport, InProject, ProjectFacts, SearchReport
 from codebase_mcp.chunking import grammar_folder
@@ -39,7 +39,13 @@ from codebase_mcp.database.projects import (
     page_of_projects,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, ProjectNotFound
+from codebase_mcp.errors import (
+    IndexingFailed,
+    InvalidInput,
+    NotFound,
+    ProjectNotFound,
+    SnapshotDropped,
+)
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
@@ -51,7 +57,7 @@ from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
-from codebase_mcp.search.search import Ranking, Request, Searcher
+from codebase_mcp.search.search import Answer, Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
@@ -72,6 +78,10 @@ if TYPE_CHECKING:
     from codebase_mcp.search.misses import Misses
 
 __all__ = ["App", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
+
+
+# How often a ref is searched if what it means is dropped each time, as by rebuilds.
+_MAX_SEARCHES = 5
 
 
 def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
@@ -337,11 +347,10 @@ class App:
         async with self.resolver.raise_not_found_if_dropped(project, source):
             request = request or Request()
             names: Mapping[str, str] = {}
-            if ref is not None and ref != WORKTREE:
-                chosen = await self.views.choose(project, ref, request.filters.repository_id)
-                names = chosen.names
-                request = replace(request, snapshot_ids=chosen.snapshot_ids)
-            answer, truth = await self.freshness.search(project, query, request)
+            if ref is None or ref == WORKTREE:
+                answer, truth = await self.freshness.search(project, query, request)
+            else:
+                answer, truth, names = await self._search_ref(project, query, request, ref)
             help_ = None
             if with_help and is_weak(answer.hits):
                 coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)
@@ -354,6 +363,24 @@ class App:
                     notes = await notes_on(tx, answer.hits)
         latency_ms = (time.perf_counter() - started) * 1000
         return SearchReport(answer, project, source, truth, latency_ms, tuple(notes), help_, names)
+
+    async def _search_ref(
+        self, project: Project, query: str, request: Request, ref: str
+    ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
+        """Search what a ref means, and once more if that was dropped meanwhile.
+
+        Raises:
+            SnapshotDropped: that happened several times.
+        """
+        for _ in range(_MAX_SEARCHES):
+            with suppress(SnapshotDropped):
+                chosen = await self.views.choose(project, ref, request.filters.repository_id)
+                request = replace(request, snapshot_ids=chosen.snapshot_ids)
+                answer, truth = await self.freshness.search(project, query, request)
+                if {one.id for one in answer.snapshots}.issuperset(chosen.snapshot_ids):
+                    return answer, truth, chosen.names
+            self.views.forget()
+        raise SnapshotDropped
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""

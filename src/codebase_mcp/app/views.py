@@ -19,7 +19,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.errors import CodebaseError, InvalidInput, ProjectNotFound, SnapshotDropped
 from codebase_mcp.index.refs import (
     forget_refs,
     keep_only,
@@ -117,7 +117,9 @@ class Views:
 
         Raises:
             InvalidInput: no repository has such a ref, or there are too many refs.
+            ProjectNotFound: the project has no repository.
             IndexingFailed, DatabaseUnavailable: a commit could not be indexed.
+            SnapshotDropped: a commit was dropped meanwhile, as by a rebuild.
         """
         key = project.schema_name, ref, repository_id
         cached = self._cache.get(key)
@@ -134,6 +136,10 @@ class Views:
                 if repository_id is None or tree.repository_id == repository_id
             ]
         with_files = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
+        if not trees and repository_id is None:
+            raise ProjectNotFound(
+                "Nothing is indexed in the project", hint="Call index_repository first."
+            )
         meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
         ids, is_complete = await self._snapshots(project, meant)
         views = ChosenViews(
@@ -244,9 +250,10 @@ class Views:
             await self._remember(project, one)
             if one.repository is not None and not await self._is_complete(project, one):
                 tasks.append(self._start(project, one))
+        going: set[asyncio.Task[CommitRun]] = set()
         if tasks:
             timeout = None if self._only_once else BUDGET_S
-            done, _ = await asyncio.wait(tasks, timeout=timeout)
+            done, going = await asyncio.wait(tasks, timeout=timeout)
             for task in done:
                 task.result()
         ids = []
@@ -255,6 +262,8 @@ class Views:
             for one in meant:
                 stored = (await load_commits(tx, one.tree.repository_id)).get(one.commit)
                 if stored is None:
+                    if one.repository is not None and not going:
+                        raise SnapshotDropped
                     is_complete = False
                     continue
                 ids.append(stored.snapshot_id)

@@ -20,6 +20,7 @@ from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
 from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.index.path_scope import PathScope
@@ -191,6 +192,9 @@ async def write_batch(
 
     Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
     prepared: it was swept meanwhile, and must be prepared.
+
+    Raises:
+        SnapshotDropped: it is not there any more.
     """
     await tx.lock(WRITE_LOCK)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
@@ -200,6 +204,7 @@ async def write_batch(
     kept = [file for file in files if file.blob_id in known]
     recut = [b for b in fresh if b.blob_id in stored and stored[b.blob_id][0] != b.chunk_count]
     new = [blob for blob in fresh if blob.blob_id not in stored]
+    await _advance(tx, snapshot, len(kept))
     await _forget_chunks(tx, recut)
     await _write_blobs(tx, new)
     await _write_chunks(tx, new + recut)
@@ -214,7 +219,6 @@ async def write_batch(
     if snapshot.active and stored:
         await tx.execute(_SQL["show_blobs"], ids=list(stored))
     await _release(tx, released)
-    await tx.execute(_SQL["advance_run"], id=snapshot.id, done=len(kept))
     missing = [file for file in files if file.blob_id not in known]
     return sum(blob.chunk_count for blob in fresh), missing
 
@@ -236,8 +240,13 @@ async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]
     """Remove paths from the snapshot."""
     await tx.lock(WRITE_LOCK)
     released = await _delete_files(tx, snapshot, paths)
-    await tx.execute(_SQL["advance_run"], id=snapshot.id, done=0)
+    await _advance(tx, snapshot, 0)
     await _release(tx, released)
+
+
+async def _advance(tx: Transaction, snapshot: Snapshot, done: int) -> None:
+    if not await tx.execute(_SQL["advance_run"], id=snapshot.id, done=done):
+        raise SnapshotDropped
 
 
 async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> list[int]:
