@@ -139,7 +139,7 @@ class CommitIndexer:
                 "Another version of this program made the index",
                 hint="Commits can be indexed once the index has been rebuilt.",
             )
-        is_source = row[2] == CLASSIFY_VERSION
+        is_source = row[2] == CLASSIFY_VERSION and row[3]
         return _Active(row[0], row[1], profile, is_source)
 
     async def _read(  # noqa: PLR0917
@@ -224,7 +224,7 @@ async def _prepare(
     await tx.execute(_SQL["replace_rows"], id=snapshot.id, paths=list(plan.replaced))
     for source, paths in plan.copied.items():
         await tx.execute(_SQL["copy_rows"], id=snapshot.id, source=source, paths=list(paths))
-    await store.start_run(tx, snapshot, len(plan.to_read))
+    await store.start_run(tx, snapshot, [file.path for file in plan.to_read])
     return snapshot, plan
 
 

@@ -272,11 +272,12 @@ async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:
         await tx.execute(_SQL["hide_blobs"], ids=hidden)
 
 
-async def start_run(tx: Transaction, snapshot: Snapshot, pending: int) -> None:
-    """Store how many files are pending."""
+async def start_run(tx: Transaction, snapshot: Snapshot, pending: Sequence[str]) -> None:
+    """Store how many files are pending, and that each of these paths has to be read."""
     await tx.execute(
-        _SQL["start_run"], id=snapshot.id, pending=pending, classifier=CLASSIFY_VERSION
+        _SQL["start_run"], id=snapshot.id, pending=len(pending), classifier=CLASSIFY_VERSION
     )
+    await tx.execute(_SQL["distrust_files"], id=snapshot.id, paths=list(pending))
 
 
 async def finish_run(

@@ -78,6 +78,12 @@ UPDATE snapshot
 SET files_pending = %(pending)s, classifier = %(classifier)s
 WHERE id = %(id)s;
 
+-- name: distrust_files
+-- Files that a run is going to read, also if it breaks off: their times prove nothing until then.
+UPDATE file
+SET mtime_ns = 0, ctime_ns = 0
+WHERE snapshot_id = %(id)s AND path = ANY(%(paths)s::text[]);
+
 -- name: advance_run
 -- One batch less is ahead, and copies of the snapshot in memory are out of date.
 UPDATE snapshot
