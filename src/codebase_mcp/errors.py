@@ -9,6 +9,7 @@
     ├── DatabaseUnavailable   DATABASE_ERROR     away, too old, without pgvector
     ├── EmbeddingUnavailable  EMBEDDING_ERROR    away, model missing, wrong dimension
     ├── IndexingFailed        INDEXING_ERROR     a run failed for another reason
+    │   └── SnapshotDropped   INDEXING_ERROR     what it wrote to, or was searched, is gone
     ├── ShuttingDown          RUNTIME_ERROR      the server ends; call again when it is back
     └── InternalError         RUNTIME_ERROR      unexpected, with an id that is in the log too
 
@@ -116,6 +117,15 @@ class IndexingFailed(CodebaseError):
     """An index run failed; what was committed before stays searchable."""
 
     code = "INDEXING_ERROR"
+
+
+class SnapshotDropped(IndexingFailed):
+    """A snapshot was dropped while it was written to or searched, as by a rebuild."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The index of a commit was dropped meanwhile", hint="Call again: it is made anew."
+        )
 
 
 class ShuttingDown(CodebaseError):

@@ -13,6 +13,8 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
+from codebase_mcp.index import batches, plan
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
@@ -310,3 +312,28 @@ async def test_what_attributes_say_is_followed_when_they_change(
     (root / ".gitattributes").unlink()
     await app.index(root, project_id)
     assert await stored_kinds(database, project_id) == {"a.py": "code", "sub/b.py": "code"}
+
+
+async def test_what_attributes_say_is_followed_also_after_a_run_that_broke_off(
+    app: App,
+    database: Database,
+    make_repo: MakeRepo,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batches, "BATCH_FILES", 1)
+    monkeypatch.setattr(plan, "RACY_NS", 0)  # the times of files prove that they are the same
+    root = make_repo({"a.py": "def a(): ...\n", "sub/b.py": "def b(): ...\n"})
+    await app.index(root, project_id)
+    (root / ".gitattributes").write_text("*.py linguist-generated\n")
+
+    def stop(progress: RunProgress) -> None:
+        if progress.done:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await app.index(root, project_id, progress=stop)
+    assert ".gitattributes" in await stored_kinds(database, project_id)
+    await app.index(root, project_id)
+    kinds = await stored_kinds(database, project_id)
+    assert kinds == {"a.py": "generated", "sub/b.py": "generated", ".gitattributes": "config"}

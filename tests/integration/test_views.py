@@ -209,6 +209,24 @@ async def test_files_and_branches_that_vanish_are_forgotten(
     assert await rows(app, project_id, "SELECT count(*) FROM blob") < blobs
 
 
+async def test_removing_a_repository_leaves_what_only_a_branch_of_another_has_out_of_the_counts(
+    app: App, by_database: App, branches: Path, project_id: str, tmp_path: Path
+) -> None:
+    await app.index(branches, project_id)
+    await app.search("anything", project_id, ref="feature")
+    before = await answers(by_database, project_id, None)
+    clone = clone_at(branches, "feature", tmp_path / "clone")
+    await app.index(clone, project_id)
+    await app.remove(clone, project_id)
+    searched = "SELECT chunks FROM term_frequency WHERE term = -1"
+    held = (
+        "SELECT count(*) FROM chunk WHERE blob_id IN (SELECT f.blob_id FROM file AS f"
+        " JOIN snapshot AS s ON s.id = f.snapshot_id WHERE s.active)"
+    )
+    assert await rows(app, project_id, searched) == await rows(app, project_id, held)
+    assert await answers(by_database, project_id, None) == before
+
+
 async def test_branches_that_match_a_setting_are_indexed_with_the_working_tree(
     settings: Settings, branches: Path, project_id: str
 ) -> None:

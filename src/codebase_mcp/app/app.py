@@ -17,8 +17,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -358,11 +357,11 @@ class App:
         async with self.resolver.raise_not_found_if_dropped(project, source):
             request = request or Request()
             names: Mapping[str, str] = {}
-            if ref is not None and ref != WORKTREE:
-                chosen = await self.views.choose(project, ref, request.filters.repository_id)
-                names = chosen.names
-                request = replace(request, snapshot_ids=chosen.snapshot_ids, ranges=chosen.ranges)
-            answer, truth = await self.freshness.search(project, query, request)
+            search = partial(self.freshness.search, project, query)
+            if ref is None or ref == WORKTREE:
+                answer, truth = await search(request)
+            else:
+                answer, truth, names = await self.views.search(project, request, ref, search)
             help_ = None
             if with_help and is_weak(answer.hits):
                 coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)

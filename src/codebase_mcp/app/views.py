@@ -12,7 +12,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +22,13 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput
+from codebase_mcp.errors import (
+    CodebaseError,
+    IndexingFailed,
+    InvalidInput,
+    ProjectNotFound,
+    SnapshotDropped,
+)
 from codebase_mcp.index.refs import (
     forget_refs,
     keep_only,
@@ -32,12 +39,13 @@ from codebase_mcp.index.refs import (
 from codebase_mcp.index.trees import Tree, load_trees
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Range
-from codebase_mcp.search.search import Request
+from codebase_mcp.search.search import Answer, Request
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.freshness import IndexFreshness
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.commits import CommitIndexer, CommitRun
 
@@ -52,6 +60,9 @@ BUDGET_S = 10.0
 # How many branches are kept searchable.
 MAX_KEPT = 1_000
 
+# How often a search begins anew whose snapshots were dropped.
+_MAX_SEARCHES = 3
+
 # How many refs one search may name.
 MAX_REFS = 8
 
@@ -63,6 +74,9 @@ _RULE = (
     f" or a range A...B, or {UNCOMMITTED}"
 )
 _RANGE = re.compile(r"(?P<old>\S*?)(?P<dots>\.{2,3})(?P<new>\S*)")
+
+
+Search = Callable[["Request"], Awaitable["tuple[Answer, IndexFreshness]"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +140,6 @@ class Views:
         """Ask git again with the next search."""
         self._cache.clear()
 
-    async def narrow(
-        self, project: Project, request: Request, ref: str
-    ) -> tuple[Request, Mapping[str, str]]:
-        """A request for what a ref means; and for each commit the ref that led to it.
-
-        Raises:
-            InvalidInput, IndexingFailed, DatabaseUnavailable: as ``choose``.
-        """
-        chosen = await self.choose(project, ref, request.filters.repository_id)
-        ids, ranges = chosen.snapshot_ids, chosen.ranges
-        return replace(request, snapshot_ids=ids, ranges=ranges), chosen.names
-
     async def follow(self, project: Project, run: RunResult, patterns: Sequence[str]) -> RunResult:
         """After an index run bring the branches that are kept up to date.
 
@@ -150,6 +152,27 @@ class Views:
             return replace(run, notice=" ".join(filter(None, [run.notice, notice])))
         return run
 
+    async def search(
+        self, project: Project, request: Request, ref: str, search: Search
+    ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
+        """Search what a ref means, and once more if that was dropped meanwhile.
+
+        Returns for each commit the ref that led to it, too.
+
+        Raises:
+            SnapshotDropped: that happened several times.
+            InvalidInput, IndexingFailed, DatabaseUnavailable: as ``choose``.
+        """
+        for _ in range(_MAX_SEARCHES):
+            with suppress(SnapshotDropped):
+                chosen = await self.choose(project, ref, request.filters.repository_id)
+                ids, ranges = chosen.snapshot_ids, chosen.ranges
+                answer, truth = await search(replace(request, snapshot_ids=ids, ranges=ranges))
+                if {one.id for one in answer.snapshots}.issuperset(ids):
+                    return answer, truth, chosen.names
+            self.forget()
+        raise SnapshotDropped
+
     async def choose(
         self, project: Project, ref: str, repository_id: UUID | None = None
     ) -> ChosenViews:
@@ -157,7 +180,9 @@ class Views:
 
         Raises:
             InvalidInput: no repository has such a ref, or there are too many refs.
+            ProjectNotFound: the project has no repository.
             IndexingFailed, DatabaseUnavailable: a commit could not be indexed.
+            SnapshotDropped: a commit was dropped meanwhile, as by a rebuild.
         """
         key = project.schema_name, ref, repository_id
         cached = self._cache.get(key)
@@ -174,6 +199,10 @@ class Views:
             raise InvalidInput.of("ref", ref, message, rule=_RULE)
         trees = await self._trees(project, repository_id)
         with_files = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
+        if not trees and repository_id is None:
+            raise ProjectNotFound(
+                "Nothing is indexed in the project", hint="Call index_repository first."
+            )
         meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
         ids, is_complete = await self._snapshots(project, meant)
         views = ChosenViews(
@@ -334,9 +363,10 @@ class Views:
             await self._remember(project, one)
             if one.repository is not None and not await self._is_complete(project, one):
                 tasks.append(self._start(project, one))
+        going: set[asyncio.Task[CommitRun]] = set()
         if tasks:
             timeout = None if self._only_once else BUDGET_S
-            done, _ = await asyncio.wait(tasks, timeout=timeout)
+            done, going = await asyncio.wait(tasks, timeout=timeout)
             for task in done:
                 task.result()
         ids = []
@@ -345,6 +375,8 @@ class Views:
             for one in meant:
                 stored = (await load_commits(tx, one.tree.repository_id)).get(one.commit)
                 if stored is None:
+                    if one.repository is not None and not going:
+                        raise SnapshotDropped
                     is_complete = False
                     continue
                 ids.append(stored.snapshot_id)

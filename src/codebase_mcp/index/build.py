@@ -197,7 +197,7 @@ class Indexer:
                 plan = make_plan(listing, stored, same_classifier=snapshot.same_classifier)
                 if plan.removed:
                     await store.forget_files(tx, snapshot, plan.removed)
-                await store.start_run(tx, snapshot, len(plan.to_read))
+                await store.start_run(tx, snapshot, [file.path for file in plan.to_read])
                 has_work = bool(plan.removed) or not snapshot.active
                 await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
             counts = RunCounts.of(listing, plan)

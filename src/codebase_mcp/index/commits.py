@@ -19,7 +19,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.errors import CodebaseError, IndexingFailed
+from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
 from codebase_mcp.index import store
 from codebase_mcp.index.batches import Batches, ReadFiles, RunCounts, RunDependencies
 from codebase_mcp.index.commit_plan import (
@@ -108,19 +108,22 @@ class CommitIndexer:
         Raises:
             IndexingFailed: the repository is not indexed, its index is of another version, or git
                 cannot read the commit. What was stored is used by the next run.
+            SnapshotDropped: a rebuild ended meanwhile, or nothing named the commit any more.
             DatabaseUnavailable, EmbeddingUnavailable: as for other runs.
         """
         request = _Request(project, repository_id, repository, commit, selection)
         lock = commit_lock(repository_id, commit)
         async with self._database.session_locks(project, [lock]) as held:
             async with self._database.transaction(project, readonly=True) as tx:
-                active = await self._active(tx, repository_id)
+                await self._active(tx, repository_id)
                 stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
             if stored is not None and stored[2]:
                 return CommitRun(stored[0], commit, 0, 0, ())
             with step("list"):
                 listing = await asyncio.to_thread(list_files_at, repository, commit, selection)
             async with step("plan"), self._database.transaction(project) as tx:
+                await tx.lock(store.WRITE_LOCK)
+                active = await self._active(tx, repository_id)  # a rebuild may have ended
                 snapshot, plan = await _prepare(tx, request, listing, active)
             return await self._read(request, held, listing, snapshot, plan, progress)
 
@@ -137,7 +140,7 @@ class CommitIndexer:
                 "Another version of this program made the index",
                 hint="Commits can be indexed once the index has been rebuilt.",
             )
-        is_source = row[2] == CLASSIFY_VERSION
+        is_source = row[2] == CLASSIFY_VERSION and row[3]
         return _Active(row[0], row[1], profile, is_source)
 
     async def _read(  # noqa: PLR0917
@@ -186,8 +189,10 @@ def _reader(request: _Request, object_ids: Mapping[str, str]) -> ReadFiles:
 async def _prepare(
     tx: Transaction, request: _Request, listing: CommitListing, active: _Active
 ) -> tuple[Snapshot, CommitPlan]:
-    """The snapshot to write to, with all that need not be read, and a plan for the rest."""
-    await tx.lock(store.WRITE_LOCK)
+    """The snapshot to write to, with all that need not be read, and a plan for the rest.
+
+    Called under the write lock.
+    """
     own: Hashes = {}
     base_id: int | None = None
     base: Hashes = {}
@@ -209,7 +214,7 @@ async def _prepare(
     else:
         own = await _hashes(tx, row[0])
         base_id = row[1]
-        base = {} if base_id is None else await _hashes(tx, base_id)
+        base = dict(await tx.fetch_all(_SQL["inherited_hashes"], id=row[0]))
     snapshot = Snapshot(row[0], request.view, active.generation, active.profile, active=False)
     others = {}
     if active.is_source and active.id != base_id:
@@ -220,7 +225,7 @@ async def _prepare(
     await tx.execute(_SQL["replace_rows"], id=snapshot.id, paths=list(plan.replaced))
     for source, paths in plan.copied.items():
         await tx.execute(_SQL["copy_rows"], id=snapshot.id, source=source, paths=list(paths))
-    await store.start_run(tx, snapshot, len(plan.to_read))
+    await store.start_run(tx, snapshot, [file.path for file in plan.to_read])
     return snapshot, plan
 
 
@@ -252,9 +257,11 @@ async def _hashes(tx: Transaction, snapshot_id: int) -> Hashes:
 
 
 async def _finish(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
-    await tx.execute(
+    found = await tx.execute(
         _SQL["finish"],
         id=snapshot.id,
         skipped=json.dumps(dict(counts.skipped)),
         failures=json.dumps([[failure.path, failure.reason] for failure in counts.failures]),
     )
+    if not found:
+        raise SnapshotDropped

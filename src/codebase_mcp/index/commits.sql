@@ -1,7 +1,8 @@
 -- name: active
 -- The snapshot of the working tree, whose model and generation the snapshots of commits share.
-SELECT s.id, s.generation, s.classifier, s.indexed_at IS NOT NULL, p.id, p.fingerprint, p.model,
-       p.dimension, p.provider, p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
+SELECT s.id, s.generation, s.classifier, s.indexed_at IS NOT NULL AND s.files_pending = 0,
+       p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
+       p.passage_prefix, p.slope, p.shift
 FROM snapshot AS s
 JOIN profile AS p ON p.id = s.profile_id
 WHERE s.repository_id = %(repository_id)s AND s.active;
@@ -28,6 +29,7 @@ UNION ALL
 SELECT id
 FROM snapshot AS s
 WHERE repository_id = %(repository_id)s AND active AND classifier = %(classifier)s
+  AND indexed_at IS NOT NULL AND files_pending = 0
   AND (SELECT count(*) FROM snapshot AS heir WHERE heir.base_id = s.id) < %(most_heirs)s;
 
 -- name: hashes
@@ -36,6 +38,17 @@ SELECT f.path, encode(b.hash, 'hex')
 FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id
 WHERE f.snapshot_id = %(id)s;
+
+-- name: inherited_hashes
+-- The same of what a snapshot takes over from its base.
+SELECT f.path, encode(b.hash, 'hex')
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.base_id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.id = %(id)s
+  AND NOT EXISTS (
+      SELECT FROM replaced_file AS r WHERE r.snapshot_id = s.id AND r.path = f.path
+  );
 
 -- name: create
 -- A new, empty snapshot of a commit.

@@ -20,6 +20,7 @@ from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
 from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.index.path_scope import PathScope
@@ -205,6 +206,9 @@ async def write_batch(
 
     Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
     prepared: it was swept meanwhile, and must be prepared.
+
+    Raises:
+        SnapshotDropped: it is not there any more.
     """
     await tx.lock(WRITE_LOCK)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
@@ -214,6 +218,7 @@ async def write_batch(
     kept = [file for file in files if file.blob_id in known]
     recut = [b for b in fresh if b.blob_id in stored and stored[b.blob_id][0] != b.chunk_count]
     new = [blob for blob in fresh if blob.blob_id not in stored]
+    await _advance(tx, snapshot, len(kept))
     await _forget_chunks(tx, recut)
     await _write_blobs(tx, new)
     await _write_chunks(tx, new + recut)
@@ -228,7 +233,6 @@ async def write_batch(
     if snapshot.active and stored:
         await tx.execute(_SQL["show_blobs"], ids=list(stored))
     await _release(tx, released)
-    await tx.execute(_SQL["advance_run"], id=snapshot.id, done=len(kept))
     missing = [file for file in files if file.blob_id not in known]
     return sum(blob.chunk_count for blob in fresh), missing
 
@@ -250,8 +254,13 @@ async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]
     """Remove paths from the snapshot."""
     await tx.lock(WRITE_LOCK)
     released = await _delete_files(tx, snapshot, paths)
-    await tx.execute(_SQL["advance_run"], id=snapshot.id, done=0)
+    await _advance(tx, snapshot, 0)
     await _release(tx, released)
+
+
+async def _advance(tx: Transaction, snapshot: Snapshot, done: int) -> None:
+    if not await tx.execute(_SQL["advance_run"], id=snapshot.id, done=done):
+        raise SnapshotDropped
 
 
 async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> list[int]:
@@ -266,17 +275,23 @@ async def _release(tx: Transaction, ids: Sequence[int]) -> None:
     if not ids:
         return
     await tx.execute(_SQL["release_blobs"], ids=ids)
+    await _hide(tx, ids)
+
+
+async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:
+    """Hide those of these texts, or of all, that only commits or rebuilds hold now."""
     hidden = [row[0] for row in await tx.fetch_all(_SQL["hidden_blobs"], ids=ids)]
     if hidden:
         await tx.execute(_SQL["subtract_frequencies"], ids=hidden)
         await tx.execute(_SQL["hide_blobs"], ids=hidden)
 
 
-async def start_run(tx: Transaction, snapshot: Snapshot, pending: int) -> None:
-    """Store how many files are pending."""
+async def start_run(tx: Transaction, snapshot: Snapshot, pending: Sequence[str]) -> None:
+    """Store how many files are pending, and that each of these paths has to be read."""
     await tx.execute(
-        _SQL["start_run"], id=snapshot.id, pending=pending, classifier=CLASSIFY_VERSION
+        _SQL["start_run"], id=snapshot.id, pending=len(pending), classifier=CLASSIFY_VERSION
     )
+    await tx.execute(_SQL["distrust_files"], id=snapshot.id, paths=list(pending))
 
 
 async def finish_run(
@@ -348,6 +363,7 @@ async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
 async def clear(tx: Transaction) -> None:
     """Delete texts, vectors and vector indexes that only dropped snapshots used."""
     await tx.execute(_SQL["release_orphans"])
+    await _hide(tx)
     await sweep(tx, 0)
     await tx.execute(_SQL["delete_vectors_unused"])
     unused = await tx.fetch_all(_SQL["unused_profiles"])

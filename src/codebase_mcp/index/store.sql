@@ -85,6 +85,12 @@ UPDATE snapshot
 SET files_pending = %(pending)s, classifier = %(classifier)s
 WHERE id = %(id)s;
 
+-- name: distrust_files
+-- Files that a run is going to read, also if it breaks off: their times prove nothing until then.
+UPDATE file
+SET mtime_ns = 0, ctime_ns = 0
+WHERE snapshot_id = %(id)s AND path = ANY(%(paths)s::text[]);
+
 -- name: advance_run
 -- One batch less is ahead, and copies of the snapshot in memory are out of date.
 UPDATE snapshot
@@ -244,10 +250,10 @@ HAVING count(*) > 0
 ON CONFLICT (term) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 
 -- name: hidden_blobs
--- Of these texts, those that no snapshot which answers searches holds any more.
+-- Of these texts, or of all, those that no snapshot which answers searches holds any more.
 SELECT id
 FROM blob
-WHERE id = ANY(%(ids)s) AND searchable
+WHERE searchable AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
   AND NOT EXISTS (
       SELECT
       FROM file AS f
