@@ -61,7 +61,7 @@ BUDGET_S = 10.0
 MAX_KEPT = 1_000
 
 # How often a search begins anew whose snapshots were dropped.
-_MAX_SEARCHES = 3
+_MAX_SEARCHES = 10
 
 # How many refs one search may name.
 MAX_REFS = 8
