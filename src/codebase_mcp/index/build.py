@@ -198,10 +198,8 @@ class Indexer:
 
         It is short and not recorded.
         """
-        if scope.affects_other_files:
-            return None
         tree = await asyncio.to_thread(source_tree_at, request.root, request.selection)
-        if tree.is_commit:
+        if scope.affects_other_files or tree.is_commit:
             return None
         project = request.project
         async with self._database.transaction(project, readonly=True) as tx:
