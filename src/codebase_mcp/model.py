@@ -35,7 +35,8 @@ class SourceFile:
     """One file of a source tree, as listed; its text is not read yet.
 
     ``path`` is relative to the root, with forward slashes, and fit to be stored and shown: bytes
-    that are not UTF-8 stand in it as ``\\xNN``. ``location`` is what the operating system opens.
+    that are not UTF-8 stand in it as ``\\xNN``. ``location`` is what the operating system opens;
+    for a file of a commit the hash of its git object, and its times are none.
     ``named_as_source`` says that the name alone promises text in a known language, so that a
     binary or undecodable content is a failure worth reporting, not a file to skip.
     ``by_hand`` says that the repository calls it written by people, whatever it looks like.

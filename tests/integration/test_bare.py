@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from argparse import Namespace
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app.app import App
+from codebase_mcp.background.watcher import watching
 from codebase_mcp.cli.watch import watch
 from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.index import refresh
+from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 
@@ -249,6 +252,25 @@ async def test_a_bare_repository_needs_no_watcher(
     with pytest.raises(InvalidInput, match="has no files to watch") as caught:
         await watch(options, settings)
     assert caught.value.hint == "It needs no watcher: each search follows its HEAD."
+
+
+async def test_a_server_that_watches_leaves_it_to_each_search(
+    app: App, make_repo: MakeRepo, work: Path, bare: Path, project_id: str
+) -> None:
+    later = make_repo(name="zz")  # watched after the bare one would be
+    for root in (bare, later):
+        await app.index(root, project_id)
+    project, _ = await app.resolver.resolve(project_id, ANONYMOUS)
+    watched: list[Path] = []
+    async with asyncio.timeout(60), watching(app):
+        while not watched:
+            await asyncio.sleep(0.05)
+            watched = [t.root for t in await app.freshness.trees(project) if t.is_watched]
+        assert watched == [later]
+        (work / "zebra.py").write_text("def count_spots(leopard):\n    return leopard.spots\n")
+        commit_all(work)
+        git(work, "push", "-q", "origin", "main")
+        assert (await found(app, project_id, "count_spots"))[0] == "zebra.py"
 
 
 async def test_an_erased_file_of_the_commit_is_read_again(

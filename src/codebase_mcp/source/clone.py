@@ -164,8 +164,8 @@ def _update(remote: Remote, place: Path, options: CloneOptions, transfer: Transf
             " directory.",
             details={"field": "path", "value": remote.url, "folder": str(place)},
         )
+    _remove_stale_locks(_git_dir(place))
     _remove_files(place, transfer)
-    _remove_stale_locks(place)
     known = _stored_options(place, transfer)
     tip = _tip(remote, place, options.branch or known.get(_BRANCH), transfer)
     before = known.get(_DEPTH, str(DEPTH))

@@ -17,7 +17,6 @@ from codebase_mcp.source.commit_listing import list_files_at
 from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, find_entries, read_blobs
-from codebase_mcp.source.git_refs import list_refs
 from codebase_mcp.source.path_filter import PathFilter
 from codebase_mcp.source.read import Content, read_files, read_objects
 from codebase_mcp.source.selection import EVERYTHING, Selection
@@ -126,6 +125,8 @@ def _head_of(repository: GitRepository) -> str:
     commit = commit_at_head(repository)
     if commit is not None:
         return commit
+    from codebase_mcp.source.git_refs import list_refs  # noqa: PLC0415 - seldom needed
+
     branches = [ref.name for ref in list_refs(repository) if ref.kind == "branch"]
     hint = "Push a commit first."
     if branches:

@@ -162,6 +162,8 @@ def test_a_clone_with_files_of_an_earlier_version_becomes_bare(
     git(place, "config", "codebase-mcp.depth", "2")
     git(place, "config", "codebase-mcp.name", "mine")
     (place / "a.py").write_text("mine\n")
+    for name in ("config.lock", "index.lock"):
+        (place / ".git" / name).write_text("of a git that was killed\n")
     assert is_cloned(remote_of(origin), clones)
     clone = fetched(origin, clones)
     assert (clone.is_new, clone.is_shallow, clone.name) == (False, True, "mine")
