@@ -9,7 +9,7 @@ WORKERS ?= 2
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git clean bench-start
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
@@ -74,6 +74,10 @@ bench-tokens: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure what is read until the
 
 bench-secondary-model: $(VENV)/dev ## Measure what a secondary model adds and costs (MODEL=folder EVERYDAY=trees)
 	$(BIN)/python benchmarks/secondary_model.py --model "$(MODEL)" --everyday-dir "$(EVERYDAY)" $(ARGS)
+
+bench-git: $(VENV)/dev ## Measure branches, worktrees and history (SOURCE=tree ARGS="--branches 100")
+	$(BIN)/python benchmarks/git.py --source "$(SOURCE)" $(ARGS)
+	$(BIN)/python benchmarks/git_history.py
 
 bench-embedding: $(VENV)/dev ## Measure how fast texts become vectors (ARGS="--code DIR")
 	$(BIN)/python benchmarks/embedding.py $(ARGS)
