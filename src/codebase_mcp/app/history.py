@@ -23,6 +23,7 @@ from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index.history import HistoryFacts, load_histories, refresh_history
 from codebase_mcp.index.history_texts import lacks_texts, make_searchable, texts_version
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.history import (
@@ -138,13 +139,14 @@ class History:
             DatabaseUnavailable: the database is away.
         """
         roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
-        of_repository = defaultdict[UUID, list[int]](list)
+        of_view = defaultdict[tuple[UUID, str], list[int]](list)
         for place, hit in enumerate(answer.hits):
-            of_repository[hit.repository_id].append(place)
+            of_view[hit.repository_id, hit.view].append(place)
         changes: list[LastChange | None] = [None] * len(answer.hits)
-        for repository_id, places in of_repository.items():
+        for (repository_id, view), places in of_view.items():
             hits = [answer.hits[place] for place in places]
-            found = await asyncio.to_thread(_blamed, roots[repository_id], hits)
+            revision = "HEAD" if view == WORKTREE else view
+            found = await asyncio.to_thread(_blamed, roots[repository_id], hits, revision)
             for place, change in zip(places, found, strict=True):
                 changes[place] = change
         missing = [place for place, change in enumerate(changes) if change is None]
@@ -204,12 +206,12 @@ def _unread(facts: HistoryFacts, error: CodebaseError) -> str:
     return f"The history of {facts.root} could not be read: {error.message}"
 
 
-def _blamed(root: Path, hits: Sequence[Hit]) -> list[LastChange | None]:
+def _blamed(root: Path, hits: Sequence[Hit], revision: str) -> list[LastChange | None]:
     repository = git_repository_at(root)
     if repository is None:
         return [None] * len(hits)
     places = [Lines(hit.file_path, hit.start_line, lines_of(hit.content)) for hit in hits]
-    return [_last_change(found) for found in blame(repository, places)]
+    return [_last_change(found) for found in blame(repository, places, revision=revision)]
 
 
 def _last_change(found: Blamed | None) -> LastChange | None:

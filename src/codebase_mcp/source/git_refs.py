@@ -105,22 +105,6 @@ def merge_base(repository: GitRepository, a: str, b: str) -> str | None:
     return None if answer is None else answer.decode("ascii").strip() or None
 
 
-def history_id(repository: GitRepository) -> str | None:
-    """The identity that clones and linked work trees of one repository share.
-
-    It is the hash of the root commit that the first parents of HEAD lead to; merging another
-    project's history does not change it. None for a shallow clone, which does not have that commit,
-    and before the first commit.
-
-    Raises:
-        IndexingFailed: git cannot read the history.
-    """
-    if shallow_commits(repository) or _verified(repository, b"HEAD") is None:
-        return None
-    arguments = ("rev-list", "--first-parent", "--max-parents=0", "HEAD", "--")
-    return b"".join(stream_git(repository, *arguments)).decode("ascii").strip() or None
-
-
 def _verified(repository: GitRepository, raw: bytes) -> str | None:
     revision = os.fsdecode(raw) + "^{commit}"
     answer = ask_git(repository, "rev-parse", "--quiet", "--verify", revision)

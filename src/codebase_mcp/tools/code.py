@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,6 +27,9 @@ from codebase_mcp.tools.rules import (
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.reports import IndexReport
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
@@ -102,25 +106,12 @@ class IndexReply(Reply):
         yield f"repository_id: {self.repository_id}{where}"
 
 
-async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
-    """Index a repository so that search_code can search it.
-
-    Call it once for a new repository; changes are followed afterwards. Calling again is cheap: only
-    changed files are read. .gitignore and .mcpignore count. Searches work
-    meanwhile. "partial": the files in `errors` could not be indexed; "failed": call again, it goes
-    on from there.
-    """
+async def index_with_progress(
+    caller: Caller, index: Callable[..., Awaitable[IndexReport]]
+) -> IndexReport:
+    """Run an index call, and report its progress to the client."""
     latest: dict[str, Any] = {}
-    task = asyncio.create_task(
-        caller.app.index(
-            arguments.repo_path,
-            arguments.project_id,
-            name=arguments.name,
-            force_reindex=arguments.force_reindex,
-            progress=lambda progress: latest.update(now=progress),
-            identity=caller.identity,
-        )
-    )
+    task = asyncio.ensure_future(index(progress=lambda progress: latest.update(now=progress)))
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=PROGRESS_INTERVAL_S)
@@ -131,7 +122,28 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
     finally:
         task.cancel()
         await asyncio.wait({task})
-    report = task.result()
+    return task.result()
+
+
+async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
+    """Index a repository so that search_code can search it.
+
+    Call it once for a new repository; changes are followed afterwards. Calling again is cheap: only
+    changed files are read. .gitignore and .mcpignore count. Searches work
+    meanwhile. "partial": the files in `errors` could not be indexed; "failed": call again, it goes
+    on from there.
+    """
+    report = await index_with_progress(
+        caller,
+        partial(
+            caller.app.index,
+            arguments.repo_path,
+            arguments.project_id,
+            name=arguments.name,
+            force_reindex=arguments.force_reindex,
+            identity=caller.identity,
+        ),
+    )
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
+from codebase_mcp.tools.code import index_with_progress
 from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
@@ -27,12 +29,16 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
     """Index a repository and some of its branches."""
     assert arguments.repository_path is not None
     app = caller.app
-    report = await app.index(
-        arguments.repository_path,
-        arguments.collection,
-        history_depth=arguments.depth,
-        ignore_patterns=arguments.ignore_patterns,
-        identity=caller.identity,
+    report = await index_with_progress(
+        caller,
+        partial(
+            app.index,
+            arguments.repository_path,
+            arguments.collection,
+            history_depth=arguments.depth,
+            ignore_patterns=arguments.ignore_patterns,
+            identity=caller.identity,
+        ),
     )
     run = report.run
     names = list(dict.fromkeys(arguments.branches or ()))

@@ -13,7 +13,6 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import (
     Ref,
-    history_id,
     list_refs,
     merge_base,
     resolve_commit,
@@ -278,7 +277,6 @@ def test_too_many_steps_are_told_apart_from_an_unknown_name(
 def test_before_the_first_commit_there_is_nothing(repository: Path) -> None:
     empty = opened(repository)
     assert list_refs(empty) == []
-    assert history_id(empty) is None
     with pytest.raises(InvalidInput) as caught:
         resolve_commit(empty, "HEAD")
     assert caught.value.hint == "The repository has no branch or tag with a commit."
@@ -292,40 +290,12 @@ def test_the_merge_base_is_the_best_common_ancestor(history: Path, git: Git) -> 
     assert merge_base(repository, commit(git, history, "other"), three) is None
 
 
-def test_clones_and_linked_work_trees_share_an_identity(
-    history: Path, git: Git, tmp_path: Path
-) -> None:
-    root = hash_of(git, history, "main~2")
-    git(tmp_path, "clone", str(history), "clone")
-    git(tmp_path, "clone", "--bare", str(history), "bare.git")
-    git(tmp_path, "clone", "--filter=tree:0", f"file://{history}", "partial")
-    git(history, "worktree", "add", str(tmp_path / "linked"), "side")
-    commit(git, tmp_path / "clone", "another")
-    places = [history, *(tmp_path / name for name in ("clone", "bare.git", "partial", "linked"))]
-    assert {history_id(opened(place)) for place in places} == {root}
-    git(tmp_path, "clone", "--depth=1", f"file://{history}", "shallow")
-    assert history_id(opened(tmp_path / "shallow")) is None
-
-
-def test_merging_another_projects_history_does_not_change_the_identity(
-    history: Path, git: Git, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = history_id(opened(history))
-    monkeypatch.setenv("GIT_COMMITTER_DATE", "1000000000 +0000")
-    git(history, "checkout", "--orphan", "other")
-    other = commit(git, history, "older than all")
-    git(history, "checkout", "main")
-    git(history, "merge", "--allow-unrelated-histories", "-m", "merged", "other")
-    assert history_id(opened(history)) == root != other
-
-
 def test_neither_replacements_nor_grafts_change_what_is_found(history: Path, git: Git) -> None:
     one, three = hash_of(git, history, "side"), hash_of(git, history, "main")
     git(history, "replace", three, one)
     (history / ".git" / "info").mkdir(exist_ok=True)
     (history / ".git" / "info" / "grafts").write_text(f"{three}\n")
     repository = opened(history)
-    assert history_id(repository) == one
     assert resolve_commit(repository, "main~2") == one
     assert {ref.committed_at for ref in list_refs(repository) if ref.name == "main"} == {
         1_600_000_002
@@ -343,4 +313,4 @@ def test_longer_hashes_and_repositories_of_others_are_read(
     repository = opened(tree)
     assert [ref.commit for ref in list_refs(repository)] == [only]
     assert len(only) == 64
-    assert resolve_commit(repository, only[:8]) == history_id(repository) == only
+    assert resolve_commit(repository, only[:8]) == only
