@@ -51,8 +51,7 @@ Answers = list[list[tuple[str, int, float]]]
 
 WALKS = int(os.environ.get("VIEW_WALKS", "0"))
 
-# Each so many steps, all views are compared.
-COMPARED_EVERY = 10
+COMPARED_EVERY = 10  # steps
 
 PATHS = ("a.py", "core/b.py", "core/c.py", "core/test/d.py", "lib/e.ts", "docs/f.md")
 # Most files are the same everywhere, so that snapshots of commits differ from others.
