@@ -228,9 +228,9 @@ async def test_a_caller_that_names_a_collection_gets_the_brief_form(
             "Directory must be at most 500 characters, got 501",
         ),
         (
-            {"query": "x", "ref": "main"},
+            {"query": "x", "ref": " \n"},
             "ref",
-            'Only the working tree is indexed: ref must be "worktree", got "main"',
+            "Not a branch, a tag or a commit: ' \\n'",
         ),
         (
             {"query": "x", "context_lines": 51},

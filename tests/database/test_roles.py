@@ -34,7 +34,7 @@ def documented(heading: str) -> str:
 @pytest.fixture
 def prepared(plain_server: PlainServer, database_name: str) -> str:
     """The test's database, prepared for its role as the guide says."""
-    statements = documented("A role of its own")
+    statements = documented("A separate role")
     assert "SUPERUSER" not in statements
     for old, new in (("code_index", database_name), ("codebase_mcp", database_name)):
         statements = statements.replace(old, new)

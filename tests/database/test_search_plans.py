@@ -25,7 +25,7 @@ async def test_who_holds_a_rare_word_is_looked_up_not_searched_for_in_all_chunks
     async with database.transaction(project) as tx:
         await tx.run_script(CHUNKS)
         await tx.run_script("ANALYZE chunk")
-        generic = _SEARCH["holders"].replace("%(term)s", "$1").replace("%(hidden)s", "$2")
+        generic = _SEARCH["holders"].replace("%(term)s", "$1").replace("%(all_snapshots)s", "$2")
         await tx.run_script("SET LOCAL plan_cache_mode = force_generic_plan")
         await tx.run_script(f"PREPARE held AS {generic}")  # type: ignore[arg-type]
         rows = await tx.fetch_all("EXPLAIN EXECUTE held(1000, '{}')")

@@ -60,7 +60,7 @@ async def fill(tx: Transaction, name: str, dimension: int, count: int) -> Profil
 
 async def plan_of(tx: Transaction, name: str, profile: Profile, sealed: int, **more: object) -> str:
     """How a statement of the search is run, as the search runs it."""
-    await tx.fetch_all(_SEARCH["prepare"], searched="100", most="20000")
+    await tx.fetch_all(_SEARCH["prepare"], searched="100", most="20000", most_hidden=1)
     vector = await nearest_to(tx, profile, 7)
     statement = NearIndex(profile.id, sealed).write_into(_SEARCH[name], dimension=profile.dimension)
     rows = await tx.fetch_all(

@@ -305,7 +305,7 @@ async def test_a_program_with_other_settings_leaves_an_index_as_it_is(
 ) -> None:
     said = {
         "CODEBASE_MCP_DATA_DIR": str(settings.data_dir),
-        "CODEBASE_MCP_IGNORE_PATTERNS": "src/parsers",
+        "CODEBASE_MCP_IGNORE": "src/parsers",
         "CODEBASE_MCP_CHECK_MS": "30000",
     }
     async with await App.open(Settings.load(said)) as other:

@@ -184,7 +184,7 @@ async def test_a_search_does_not_wait_for_an_index_run(
     other = await Database.open(database_target(settings))
     try:
         async with other.session_locks(index.project, [index_lock(index.run.repository_id)]):
-            report = await app.search_history(WHY, project_id)
+            report = await app.history.search(WHY, project_id)
     finally:
         await other.close()
     assert report.notices == (

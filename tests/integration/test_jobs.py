@@ -251,8 +251,14 @@ async def test_a_stdio_server_runs_jobs_while_it_answers_calls(
 
 
 async def test_the_shell_asks_for_jobs_lists_and_cancels_them(
-    app: App, shell: Shell, make_repo: MakeRepo, project_id: str
+    app: App,
+    shell: Shell,
+    make_repo: MakeRepo,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # a path is not broken into lines
+
     async def told(*arguments: str) -> str:
         return (await asyncio.to_thread(shell, *arguments, "--project", project_id)).stdout
 

@@ -187,7 +187,7 @@ def test_all_means_every_toolset_of_the_catalogue(text: str) -> None:
 
 
 def test_patterns_may_be_given_one_a_line_and_then_hold_commas() -> None:
-    settings = Settings.load({"CODEBASE_MCP_IGNORE_PATTERNS": "*,cover\n!keep\\ \n"})
+    settings = Settings.load({"CODEBASE_MCP_IGNORE": "*,cover\n!keep\\ \n"})
     assert settings.ignore_patterns == ("*,cover", "!keep\\ ")
 
 

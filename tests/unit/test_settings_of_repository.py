@@ -63,7 +63,7 @@ def test_a_file_decides_what_the_operator_left_open() -> None:
 
 
 def test_without_a_file_the_operators_settings_hold() -> None:
-    environment = {"CODEBASE_MCP_IGNORE_PATTERNS": "*.log", "CODEBASE_MCP_GIT_DEPTH": "7"}
+    environment = {"CODEBASE_MCP_IGNORE": "*.log", "CODEBASE_MCP_GIT_DEPTH": "7"}
     settings = Settings.load(environment)
     found = settle(settings, ROOT, None)
     assert found.selection == Selection(
@@ -114,7 +114,7 @@ def test_patterns_of_the_operator_and_of_the_file_both_count() -> None:
     )
     assert found.ignore_patterns == ("!*.log", "x", "*.log")
     assert found.sources["ignore_patterns"] == (
-        f"--ignore-patterns, {ROOT.parent / FILE_NAME}: ignore_patterns"
+        f"--ignore, {ROOT.parent / FILE_NAME}: ignore_patterns"
     )
 
 

@@ -174,10 +174,11 @@ WITH held AS MATERIALIZED (
     SELECT c.blob_id
     FROM chunk AS c
     WHERE c.terms @> ARRAY[%(term)s::integer]
-      AND EXISTS (
-          SELECT
+      AND (
+          SELECT true
           FROM view_file AS f
           WHERE f.blob_id = c.blob_id AND f.snapshot_id = ANY(%(all_snapshots)s::bigint[])
+          LIMIT 1
       )
 )
 SELECT DISTINCT blob_id

@@ -412,7 +412,7 @@ SETTINGS = (
     ),
     Setting(
         "ignore_patterns",
-        "CODEBASE_MCP_IGNORE_PATTERNS",
+        "CODEBASE_MCP_IGNORE",
         lambda: (),
         PATTERNS,
         "Files and directories to exclude, in addition to ignore files and the other list.",

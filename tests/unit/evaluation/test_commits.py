@@ -7,7 +7,7 @@ import pytest
 from codebase_mcp.evaluation.commits import MAX_FILES, questions_from, subject_of, targets_of
 from codebase_mcp.evaluation.questions import Question, Target
 from codebase_mcp.model import FileKind
-from codebase_mcp.source.history import Commit
+from codebase_mcp.source.history import Commit, PathChange
 
 KINDS = {
     "src/a.py": FileKind.CODE,
@@ -21,7 +21,7 @@ KINDS = {
 
 def commit(message: str, *paths: str, total: int | None = -1) -> Commit:
     count = len(paths) if total == -1 else total
-    return Commit("f" * 40, "A", "a@b", 0, message, paths, count)
+    return Commit("f" * 40, "A", "a@b", 0, message, tuple(map(PathChange, paths)), count, 0, 0)
 
 
 @pytest.mark.parametrize(
