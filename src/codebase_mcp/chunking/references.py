@@ -7,7 +7,7 @@ nearly all languages write it the same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from tree_sitter import Node
@@ -19,30 +19,34 @@ UNNAMED = "?"
 """The receiver if it is an expression without a name: a literal, a call with arguments."""
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
-_NAMES = frozenset({*_KINDS, "skip"})
+_IMPORTED = frozenset({"import", "part"})
+_NAMES = frozenset({*_KINDS, *_IMPORTED, "skip"})
 _IMPORT, _USE = ReferenceKind.IMPORT, ReferenceKind.USE
 
 # Limits on names; a text that is not in the language may exceed them by far.
 _NAME_CHARS = 200
 _MODULE_CHARS = 200
 
-# Languages in which a name without a receiver is local, or the text itself says where it is from.
-_NAMED_LANGUAGES = frozenset({"python", "javascript", "typescript", "tsx"})
-
 # What stands before a name, read backwards: "self.", "super().", "Vec::<u8>::". Two dots are a
 # range or a spread argument. An arrow ("pointer->member") is a separator in some languages; in
 # others it precedes a type or a result.
-_RECEIVER = rb"""(?x)
-    [ \t\n]*+ (?: \.(?!\.) | :: | \\ %s) [?!& \t\n]*+
+_RECEIVER = r"""(?x)
+    [ \t\n]*+ (?: \.(?!\.) | :: | \\ %s) [?!&]*+ (?: [ \t]*+ \n [ \t\n]*+ )?
     (?: (?: (?:::)? >[^<>()]{0,60}< (?:::)? )? ( (?:\)\()? [\w$\x80-\xff]{1,100} ) )?"""
-_BEFORE_NAME = re.compile(_RECEIVER % b"")
-_BEFORE_NAME_OR_MEMBER = re.compile(_RECEIVER % b"| >- ")
+_BEFORE_NAME = re.compile(_RECEIVER % "")
+_BEFORE_NAME_OR_MEMBER = re.compile(_RECEIVER % "| >- ")
 _ARROW_LANGUAGES = frozenset({"c", "cpp", "php"})
 
-# A name in quotes is the path of a file: only slashes separate its parts.
+_PREFIX = re.compile(rb"(?:[\w$]+\.)+\Z")
+
+# A name in quotes is the path of a file: slashes separate its parts.
 _QUOTES = "\"'`<>"
-_PATH = re.compile(r"(.*)(/)([^/]+)", re.DOTALL)
+_PATH_SEPARATORS = {"rust": "::", "php": "\\"}
+_WILDCARDS = frozenset({"*", "_"})
 _QUALIFIED = re.compile(r"(.*?)(::|[.\\])([^.\\:]+)$", re.DOTALL)
+
+_Found = tuple[int, str, Node, Node | None]
+"""The number of the pattern, the capture, the node of the name, and that of an alias."""
 
 _Statement = tuple[int, int, str]
 """First byte, end, and module of a statement that imports."""
@@ -53,45 +57,78 @@ def find_references(
 ) -> tuple[Reference, ...]:
     """The uses of names, in the order of their lines.
 
-    Where a name must be defined or imported in the text itself, one that is not is a local variable
-    and left out, if it is only handed on.
+    A bare name that is only handed on is nearly always a local variable. It counts if it has an
+    upper-case first letter, or if the text itself defines or imports it.
     """
-    receiver = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
-    found = [use for syntax in syntaxes for use in _references(syntax, receiver)]
-    if language in _NAMED_LANGUAGES:
+    before = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
+    found: list[Reference] = []
+    for syntax in syntaxes:
+        captured = sorted(_captured(syntax).items())
+        imports = list(_imports(syntax, captured, _PATH_SEPARATORS.get(language, ".")))
         known = {symbol.name for symbol in symbols}
-        known.update(use.alias or use.name for use in found if use.kind is _IMPORT)
-        if "*" not in known:
-            found = [u for u in found if u.kind is not _USE or u.receiver or u.name in known]
+        known.update(use.alias or use.name for use in imports)
+        found += imports
+        found += _uses(syntax, captured, before, known)
     return tuple(sorted(found, key=itemgetter(0)))
 
 
-def _references(syntax: Syntax, receiver: re.Pattern[bytes]) -> Iterator[Reference]:
-    source = syntax.source
-    size, backwards = len(source), source[::-1]
-    modules = _Modules(_statements(syntax))
-    for start, (_, capture, node, alias) in sorted(_captured(syntax).items()):
-        if capture == "skip":
+def _uses(
+    syntax: Syntax,
+    captured: Iterable[tuple[int, _Found]],
+    before: re.Pattern[str],
+    known: Collection[str],
+) -> Iterator[Reference]:
+    """All but imports; of the names that are only handed on, those that are known."""
+    text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
+    size, backwards = len(text), text[::-1]
+    for start, (_, capture, node, _) in captured:
+        kind = _KINDS.get(capture)
+        name = _utf8(text[start : node.end_byte])
+        if kind is None or kind is _IMPORT or not 0 < len(name) <= _NAME_CHARS:
             continue
-        name = source[start : node.end_byte].decode("utf-8", "replace")
-        if not 0 < len(name) <= _NAME_CHARS:
-            continue
-        line = node.start_point[0] + 1
-        kind = _KINDS[capture]
-        if kind is _IMPORT:
-            name, module = _split(name, modules.at(start))
+        found = before.match(backwards, size - start)
+        if found:
+            receiver = _utf8(found[1][::-1]) if found[1] else UNNAMED
+            yield Reference(node.start_point[0] + 1, name, kind, receiver)
+        elif kind is not _USE or name in known or name[0].isupper():
+            yield Reference(node.start_point[0] + 1, name, kind)
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
+
+
+def _imports(
+    syntax: Syntax, captured: Iterable[tuple[int, _Found]], separator: str
+) -> Iterator[Reference]:
+    modules = _Modules(_statements(syntax), separator)
+    for start, (_, capture, node, alias) in captured:
+        text = _path(syntax, node)[-_NAME_CHARS:] if capture in _IMPORTED else ""
+        if text:
+            name, path = _split(text)
+            module = path if text[0] in _QUOTES else modules.around(start, path)
+            if not name or (capture == "part" and not module):
+                continue
+            if name == "self" and module:  # Rust: "use std::io::{self}"
+                name, module = _split(module)
             local = syntax.text_of(alias)[:_NAME_CHARS] if alias else ""
-            yield Reference(line, name, kind, "", module[-_MODULE_CHARS:], local)
-        elif before := receiver.match(backwards, size - start):
-            object_name = before[1][::-1].decode("utf-8", "replace") if before[1] else UNNAMED
-            yield Reference(line, name, kind, object_name)
-        else:
-            yield Reference(line, name, kind)
+            line = node.start_point[0] + 1
+            yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
 
 
-def _captured(syntax: Syntax) -> dict[int, tuple[int, str, Node, Node | None]]:
-    """The number of the pattern, the capture, name and alias, by the position of the name."""
-    found: dict[int, tuple[int, str, Node, Node | None]] = {}
+def _path(syntax: Syntax, node: Node) -> str:
+    """A name with what stands before it: Scala writes "a.b.C" as three nodes."""
+    start = node.start_byte
+    text = syntax.text_of(node)
+    if syntax.source[start - 1 : start] != b".":
+        return text
+    prefix = _PREFIX.search(syntax.source, max(0, start - _MODULE_CHARS), start)
+    return prefix[0].decode("utf-8", "replace") + text if prefix else text
+
+
+def _captured(syntax: Syntax) -> dict[int, _Found]:
+    """What the query captured, by the position of the name."""
+    found: dict[int, _Found] = {}
     for pattern, captures in syntax.uses:
         alias = captures.get("alias")
         for capture, nodes in captures.items():
@@ -100,9 +137,11 @@ def _captured(syntax: Syntax) -> dict[int, tuple[int, str, Node, Node | None]]:
                 start = node.start_byte
                 if start not in found or pattern < found[start][0]:
                     found[start] = (pattern, capture, node, alias[0] if alias else None)
-    for _, captures in syntax.matches:  # the name of a definition is no use of it
+    # The name of a definition is no use of it; "const a = require('a')" is both.
+    for _, captures in syntax.matches:
         for node in captures.get("name", ()):
-            found.pop(node.start_byte, None)
+            if node.start_byte in found and found[node.start_byte][1] != "import":
+                del found[node.start_byte]
     return found
 
 
@@ -111,7 +150,7 @@ def _statements(syntax: Syntax) -> list[_Statement]:
         (
             captures["statement"][0].start_byte,
             captures["statement"][0].end_byte,
-            syntax.text_of(captures["from"][0]).strip(_QUOTES),
+            _path(syntax, captures["from"][0]).strip(_QUOTES),
         )
         for _, captures in syntax.uses
         if "from" in captures
@@ -121,30 +160,27 @@ def _statements(syntax: Syntax) -> list[_Statement]:
 class _Modules:
     """Which module is imported from at a position? Asked in ascending order."""
 
-    def __init__(self, statements: Sequence[_Statement]) -> None:
+    def __init__(self, statements: Sequence[_Statement], separator: str) -> None:
         self._coming = list(reversed(statements))
         self._open: list[_Statement] = []
+        self._separator = separator
 
-    def at(self, start: int) -> str:
-        """The modules of the statements around a position, the outer ones first."""
+    def around(self, start: int, path: str) -> str:
+        """The modules of the statements around a position, the outer ones first, and a path."""
         while self._coming and self._coming[-1][0] <= start:
             self._open.append(self._coming.pop())
         self._open = [statement for statement in self._open if statement[1] > start]
-        module = ""
-        for _, _, text in self._open:
-            module = _joined(module, text)
-        return module
+        parts = [*(module for _, _, module in self._open), path]
+        return self._separator.join(part for part in parts if part)
 
 
-def _split(name: str, module: str) -> tuple[str, str]:
-    """The last part of an imported name, and the module with the parts before it."""
-    pattern = _PATH if name[0] in _QUOTES else _QUALIFIED
-    name = name.strip(_QUOTES)
-    if found := pattern.fullmatch(name):
-        return found[3], _joined(module, found[1] or found[2])
-    return name, module
-
-
-def _joined(outer: str, inner: str) -> str:
-    separator = "::" if "::" in outer + inner else "\\" if "\\" in outer + inner else "."
-    return f"{outer}{separator}{inner}" if outer and inner else outer or inner
+def _split(name: str) -> tuple[str, str]:
+    """The last part of what is imported, and the parts before it."""
+    if name in _WILDCARDS:
+        return "*", ""
+    if name[0] in _QUOTES:
+        folder, _, last = name.strip(_QUOTES).rpartition("/")
+        return last, folder
+    if found := _QUALIFIED.fullmatch(name):
+        return "*" if found[3] in _WILDCARDS else found[3], found[1] or found[2]
+    return name, ""

@@ -16,7 +16,9 @@ Both are one query, as the tree is then walked once:
 - a name under the kind of its use (``@call``, ``@import``, …, see ``model.ReferenceKind``); of
   several patterns for a name the first counts;
 - ``@alias`` what an import calls the name in this text;
-- ``@from`` the module of every import within the node ``@statement``;
+- ``@from`` the module of every import within the node ``@statement``. One pattern for a list of
+  names and what stands behind the list would take quadratic time;
+- ``@part`` a name that is an import if it is within such a statement;
 - ``@skip`` a name that is no use.
 
 The only predicate is ``#one-of?``: the text of its capture is one of its strings. The predicates of
@@ -47,9 +49,9 @@ from codebase_mcp.errors import IndexingFailed
 
 # Languages that use or extend the query of another one.
 _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
-    "javascript": ("ecmascript", "javascript"),
+    "javascript": ("ecmascript", "javascript", "jsx"),
     "typescript": ("ecmascript", "typescript"),
-    "tsx": ("ecmascript", "typescript"),
+    "tsx": ("ecmascript", "typescript", "jsx"),
     "cpp": ("cpp", "c"),
     "scss": ("css", "scss"),
     "jsonc": ("json",),

@@ -1,7 +1,7 @@
 """How are the references of a text stored? As one text per name, short and readable.
 
-Each line of it has a kind of use and its lines, and after tabs the receiver, or the module and the
-alias of an import: ``c12,40<tab>self``.
+Each line of it has, separated by tabs, a letter for the kind of use, the receiver, or the module
+and alias of an import, and the lines of the text: ``c self 12,40``.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 
 def pack(references: Iterable[Reference]) -> dict[str, str]:
     """The uses of each name. Those on one line that do not differ count once."""
-    names: dict[str, dict[tuple[str, str], list[str]]] = {}
+    names: dict[str, dict[str, list[str]]] = {}
     for line, name, kind, receiver, module, alias in references:
-        detail = receiver
-        if kind is ReferenceKind.IMPORT:
-            detail = f"{_one_line(module)}\t{alias}" if alias else _one_line(module)
-        lines = names.setdefault(name, {}).setdefault((_LETTERS[kind], detail), [])
-        if not lines or lines[-1] != str(line):
-            lines.append(str(line))
+        head = _LETTERS[kind]
+        if module or alias:
+            head = f"{head}\t{_one_line(module)}\t{alias}"
+        elif receiver:
+            head = f"{head}\t{receiver}"
+        lines = names.setdefault(name, {}).setdefault(head, [])
+        number = str(line)
+        if not lines or lines[-1] != number:
+            lines.append(number)
     return {
-        name: "\n".join(
-            f"{letter}{','.join(lines)}\t{detail}" if detail else f"{letter}{','.join(lines)}"
-            for (letter, detail), lines in uses.items()
-        )
+        name: "\n".join([f"{head}\t{','.join(lines)}" for head, lines in uses.items()])
         for name, uses in names.items()
     }
 
@@ -43,18 +43,12 @@ def pack(references: Iterable[Reference]) -> dict[str, str]:
 def unpack(name: str, packed: str) -> Iterator[Reference]:
     """The uses of a name that `pack` has packed."""
     for uses in packed.split("\n"):
-        head, detail, alias = [*uses.split("\t"), "", ""][:3]
-        kind = _KINDS[head[0]]
-        is_import = kind is ReferenceKind.IMPORT
-        for line in head[1:].split(","):
-            yield Reference(
-                int(line),
-                name,
-                kind,
-                receiver="" if is_import else detail,
-                module=detail if is_import else "",
-                alias=alias,
-            )
+        letter, *details, lines = uses.split("\t")
+        kind = _KINDS[letter]
+        if kind is ReferenceKind.IMPORT:
+            details = ["", *details]
+        for line in lines.split(","):
+            yield Reference(int(line), name, kind, *details)
 
 
 def _one_line(module: str) -> str:

@@ -41,8 +41,9 @@
 (except_clause (attribute attribute: (identifier) @type))
 (except_clause (as_pattern (identifier) @type))
 (except_clause (as_pattern (attribute attribute: (identifier) @type)))
-(except_clause (tuple (identifier) @type))
-(except_clause (as_pattern (tuple (identifier) @type)))
+(except_clause (tuple [(identifier) @type (attribute attribute: (identifier) @type)]))
+(except_clause
+  (as_pattern (tuple [(identifier) @type (attribute attribute: (identifier) @type)])))
 (raise_statement (identifier) @use)
 (class_pattern (dotted_name (identifier) @type .))
 
@@ -57,3 +58,4 @@
 (assignment right: (identifier) @use)
 (default_parameter value: (identifier) @use)
 (typed_default_parameter value: (identifier) @use)
+(attribute object: (identifier) @use)
