@@ -95,12 +95,12 @@ def test_names_beyond_ascii_are_whole() -> None:
         ("python", "import self\n", ["1 import self"]),
         ("c", '#include ""\n#include "a/"\n', []),
         ("javascript", "import '';\n", []),
-        ("rust", "use self;\nuse {self};\nuse ::a;\n", ["1 import self", "2 import self"]),
+        ("rust", "use self;\nuse {self};\nuse ::a;\n", ["2 import self", "3 import a <::>"]),
         ("go", 'package p\nimport "/"\n', []),
     ],
 )
 def test_strange_imports_are_survived(language: str, text: str, expected: list[str]) -> None:
-    assert uses_of(text, language)[: len(expected)] == expected
+    assert uses_of(text, language) == expected
 
 
 def test_a_name_of_absurd_length_is_left_out() -> None:
