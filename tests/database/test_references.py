@@ -1,4 +1,4 @@
-"""Uses of names are stored with their texts, found by name in any view, and go with their texts."""
+"""Uses of names are stored with their texts, found in the snapshots asked for, and go with them."""
 
 from __future__ import annotations
 
@@ -85,6 +85,20 @@ async def test_a_text_tells_what_it_uses(
             Reference(4, "charge", ReferenceKind.CALL),
         )
     ]
+
+
+async def test_only_the_snapshots_that_are_asked_for_answer(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    text = {"a.py": SHOP["tests/test_shop.py"]}
+    await app.index(make_repo(text, "one"), project_id)
+    await app.index(make_repo(text, "two"), project_id)  # which shares the text
+    async with app.enter(project_id, readonly=True) as here:
+        both = await snapshots(here.tx)
+        assert len(both) == 2
+        assert {use.snapshot_id for use in await find_uses(here.tx, "charge", both)} == set(both)
+        found = await find_uses(here.tx, "charge", both[:1])
+    assert [(use.snapshot_id, use.line) for use in found] == [(both[0], 1), (both[0], 4)]
 
 
 async def test_uses_go_with_their_text(
