@@ -6,13 +6,16 @@ The texts lie in ``snippets/``, each beside its definitions, a line ``kind quali
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import pytest
 
 from codebase_mcp.chunking.split import split
 from codebase_mcp.chunking.symbols import KINDS
+from codebase_mcp.model import ReferenceKind
 
 SNIPPETS = Path(__file__).parent / "snippets"
 
@@ -81,13 +84,22 @@ def test_every_snippet_has_its_expectations() -> None:
     assert sorted(COMMENTS) == LANGUAGES
 
 
+def captures_of(folder: Traversable) -> Iterator[tuple[str, set[str]]]:
+    """Each query of a folder, and what it captures."""
+    for query in (file for file in folder.iterdir() if file.is_file()):
+        code = re.sub(r";[^\n]*|\"[^\"\n]*\"", "", query.read_text(encoding="utf-8"))
+        yield query.name, set(re.findall(r"@([\w.]+)", code))
+
+
 def test_queries_capture_nothing_outside_the_shared_vocabulary() -> None:
     folder = resources.files("codebase_mcp.chunking") / "queries"
     roles = {"name", "receiver", "comment", "lead", "keyword"}
-    for query in folder.iterdir():
-        code = re.sub(r";[^\n]*|\"[^\"\n]*\"", "", query.read_text(encoding="utf-8"))
-        captures = {name.removeprefix("embedded.") for name in re.findall(r"@([\w.]+)", code)}
-        assert captures <= KINDS | roles | set(LANGUAGES), query.name
+    embedded = {f"embedded.{language}" for language in LANGUAGES}
+    for name, captures in captures_of(folder):
+        assert captures <= KINDS | roles | embedded, name
+    roles = {"alias", "from", "statement", "part", "skip", "keyword"}
+    for name, captures in captures_of(folder / "references"):
+        assert captures <= set(ReferenceKind) | roles, name
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

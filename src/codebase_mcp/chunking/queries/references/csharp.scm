@@ -1,0 +1,45 @@
+(invocation_expression function: [
+  (identifier) @call
+  (generic_name (identifier) @call)
+  (member_access_expression name: (identifier) @call)
+  (member_access_expression name: (generic_name (identifier) @call))
+  (conditional_access_expression (member_binding_expression name: (identifier) @call))
+])
+(object_creation_expression type: [
+  (identifier) @new
+  (generic_name (identifier) @new)
+  (qualified_name name: (identifier) @new)
+  (qualified_name name: (generic_name (identifier) @new))
+])
+
+(using_directive name: (identifier) @alias [(qualified_name) (identifier)] @import .)
+(using_directive !name [(qualified_name) (identifier)] @import)
+
+(base_list [
+  (identifier) @inherit
+  (generic_name (identifier) @inherit)
+  (qualified_name name: (identifier) @inherit)
+  (qualified_name name: (generic_name (identifier) @inherit))
+  (primary_constructor_base_type type: (identifier) @inherit)
+])
+(_ type: [
+  (identifier) @type
+  (generic_name (identifier) @type)
+  (qualified_name name: (identifier) @type)
+])
+(_ returns: [
+  (identifier) @type
+  (generic_name (identifier) @type)
+  (qualified_name name: (identifier) @type)
+])
+(type_argument_list [
+  (identifier) @type
+  (generic_name (identifier) @type)
+  (qualified_name name: (identifier) @type)
+])
+(attribute name: (identifier) @type)
+
+(member_access_expression expression: (identifier) @use)
+(argument (identifier) @use)
+(argument (member_access_expression name: (identifier) @use))
+(assignment_expression right: (identifier) @use)

@@ -1,0 +1,40 @@
+(new_expression constructor: (identifier) @new)
+(new_expression constructor: (member_expression property: (property_identifier) @new))
+(call_expression function: (identifier) @call)
+(call_expression function: (member_expression property: (property_identifier) @call))
+(call_expression function: (member_expression property: (private_property_identifier) @call))
+(call_expression function: (import) arguments: (arguments (string) @import))
+
+(import_statement source: (string) @from) @statement
+(import_statement . (string) @import)
+(import_clause (identifier) @import)
+(namespace_import "*" @import (identifier) @alias)
+(import_specifier name: (_) @import alias: (identifier) @alias)
+(import_specifier name: (_) @import)
+(export_statement source: (string) @from) @statement
+(export_statement "*" @import source: (string))
+(export_specifier name: (_) @part alias: (_) @alias)
+(export_specifier name: (_) @part)
+(variable_declarator
+  value: (call_expression
+    function: (identifier) @keyword
+    arguments: (arguments . (string) @from .))
+  (#one-of? @keyword "require")) @statement
+(variable_declarator
+  name: (identifier) @import
+  value: (call_expression function: (identifier) @keyword)
+  (#one-of? @keyword "require"))
+(object_pattern (shorthand_property_identifier_pattern) @part)
+(object_pattern (pair_pattern key: (property_identifier) @part value: (identifier) @alias))
+
+(decorator (identifier) @use)
+(member_expression object: (identifier) @use)
+(arguments (identifier) @use)
+(arguments (member_expression property: (property_identifier) @use))
+(pair value: (identifier) @use)
+(shorthand_property_identifier) @use
+(array (identifier) @use)
+(variable_declarator value: (identifier) @use)
+(assignment_expression right: (identifier) @use)
+(return_statement (identifier) @use)
+(export_statement value: (identifier) @use)

@@ -1,0 +1,31 @@
+(call_expression function: (identifier) @call)
+(call_expression function: (selector_expression field: (field_identifier) @call))
+(call_expression function: (index_expression operand: (identifier) @call))
+
+(import_spec name: (_) @alias path: (_) @import)
+(import_spec path: (_) @import)
+
+; What is embedded lends its methods.
+(field_declaration !name type: [
+  (type_identifier) @inherit
+  (qualified_type name: (type_identifier) @inherit)
+  (generic_type type: (type_identifier) @inherit)
+])
+(interface_type (type_elem [
+  (type_identifier) @inherit
+  (qualified_type name: (type_identifier) @inherit)
+]))
+(composite_literal type: [
+  (type_identifier) @new
+  (qualified_type name: (type_identifier) @new)
+  (generic_type type: (type_identifier) @new)
+])
+(type_parameter_declaration name: (identifier) @skip)
+(type_identifier) @type
+
+(argument_list (identifier) @use)
+(argument_list (selector_expression field: (field_identifier) @use))
+(keyed_element value: (literal_element (identifier) @use))
+(keyed_element value: (literal_element (selector_expression field: (field_identifier) @use)))
+(literal_value (literal_element (identifier) @use))
+(expression_list (identifier) @use)

@@ -1,0 +1,2 @@
+(class_heritage (identifier) @inherit)
+(class_heritage (member_expression property: (property_identifier) @inherit))

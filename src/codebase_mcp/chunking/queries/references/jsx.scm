@@ -1,0 +1,5 @@
+(jsx_opening_element name: (identifier) @use)
+(jsx_opening_element name: (member_expression property: (property_identifier) @use))
+(jsx_self_closing_element name: (identifier) @use)
+(jsx_self_closing_element name: (member_expression property: (property_identifier) @use))
+(jsx_expression (identifier) @use)

@@ -1,0 +1,20 @@
+(call_expression . (identifier) @call)
+(call_expression . (navigation_expression (identifier) @call .))
+
+(import "*" @import)
+(import (qualified_identifier) @import (identifier) @alias)
+(import (qualified_identifier) @import)
+
+(delegation_specifier [
+  (user_type (identifier) @inherit .)
+  (user_type (identifier) @inherit . (type_arguments))
+  (constructor_invocation (user_type (identifier) @inherit .))
+  (constructor_invocation (user_type (identifier) @inherit . (type_arguments)))
+  (explicit_delegation (user_type (identifier) @inherit .))
+])
+(user_type (identifier) @type .)
+(user_type (identifier) @type . (type_arguments))
+
+(callable_reference (identifier) @use .)
+(navigation_expression . (identifier) @use)
+(value_argument (identifier) @use .)

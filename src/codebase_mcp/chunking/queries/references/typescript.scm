@@ -1,0 +1,15 @@
+(extends_clause value: (identifier) @inherit)
+(extends_clause value: (member_expression property: (property_identifier) @inherit))
+(implements_clause [
+  (type_identifier) @inherit
+  (generic_type name: (type_identifier) @inherit)
+  (nested_type_identifier name: (type_identifier) @inherit)
+  (generic_type name: (nested_type_identifier name: (type_identifier) @inherit))
+])
+(extends_type_clause type: [
+  (type_identifier) @inherit
+  (generic_type name: (type_identifier) @inherit)
+  (nested_type_identifier name: (type_identifier) @inherit)
+])
+(type_parameter name: (type_identifier) @skip)
+(type_identifier) @type

@@ -1,0 +1,186 @@
+"""Which names does a text use that may be defined elsewhere, and how?
+
+Reads the captures of a query (see ``syntax``). What stands before a name is read from the text, as
+nearly all languages write it the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+
+from tree_sitter import Node
+
+from codebase_mcp.chunking.syntax import Syntax
+from codebase_mcp.model import Reference, ReferenceKind, Symbol
+
+UNNAMED = "?"
+"""The receiver if it is an expression without a name: a literal, a call with arguments."""
+
+_KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
+_IMPORTED = frozenset({"import", "part"})
+_NAMES = frozenset({*_KINDS, *_IMPORTED, "skip"})
+_IMPORT, _USE = ReferenceKind.IMPORT, ReferenceKind.USE
+
+# Limits on names; a text that is not in the language may exceed them by far.
+_NAME_CHARS = 200
+_MODULE_CHARS = 200
+
+# What stands before a name, read backwards: "self.", "super().", "Vec::<u8>::". Two dots are a
+# range or a spread argument. An arrow ("pointer->member") is a separator in some languages; in
+# others it precedes a type or a result.
+_RECEIVER = r"""(?x)
+    [ \t\n]*+ (?: \.(?!\.) | :: | \\ %s) [?!&]*+ (?: [ \t]*+ \n [ \t\n]*+ )?
+    (?: (?: (?:::)? >[^<>()]{0,60}< (?:::)? )? ( (?:\)\()? [\w$\x80-\xff]{1,100} ) )?"""
+_BEFORE_NAME = re.compile(_RECEIVER % "")
+_BEFORE_NAME_OR_MEMBER = re.compile(_RECEIVER % "| >- ")
+_ARROW_LANGUAGES = frozenset({"c", "cpp", "php"})
+
+_PREFIX = re.compile(rb"(?:[\w$]+\.)+\Z")
+
+# A name in quotes is the path of a file: slashes separate its parts.
+_QUOTES = "\"'`<>"
+_PATH_SEPARATORS = {"rust": "::", "php": "\\"}
+_WILDCARDS = frozenset({"*", "_"})
+_QUALIFIED = re.compile(r"(.*?)(::|[.\\])([^.\\:]+)$", re.DOTALL)
+
+_Found = tuple[int, str, Node, Node | None]
+"""The number of the pattern, the capture, the node of the name, and that of an alias."""
+
+_Statement = tuple[int, int, str]
+"""First byte, end, and module of a statement that imports."""
+
+
+def find_references(
+    syntaxes: Iterable[Syntax], language: str, symbols: Iterable[Symbol]
+) -> tuple[Reference, ...]:
+    """The uses of names, in the order of their lines.
+
+    A bare name that is only handed on is nearly always a local variable. It counts if it has an
+    upper-case first letter, or if the text itself defines or imports it.
+    """
+    before = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
+    found: list[Reference] = []
+    for syntax in syntaxes:
+        captured = sorted(_captured(syntax).items())
+        imports = list(_imports(syntax, captured, _PATH_SEPARATORS.get(language, ".")))
+        known = {symbol.name for symbol in symbols}
+        known.update(use.alias or use.name for use in imports)
+        found += imports
+        found += _uses(syntax, captured, before, known)
+    return tuple(sorted(found, key=itemgetter(0)))
+
+
+def _uses(
+    syntax: Syntax,
+    captured: Iterable[tuple[int, _Found]],
+    before: re.Pattern[str],
+    known: Collection[str],
+) -> Iterator[Reference]:
+    """All but imports; of the names that are only handed on, those that are known."""
+    text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
+    size, backwards = len(text), text[::-1]
+    for start, (_, capture, node, _) in captured:
+        kind = _KINDS.get(capture)
+        name = _utf8(text[start : node.end_byte])
+        if kind is None or kind is _IMPORT or not 0 < len(name) <= _NAME_CHARS:
+            continue
+        found = before.match(backwards, size - start)
+        if found:
+            receiver = _utf8(found[1][::-1]) if found[1] else UNNAMED
+            yield Reference(node.start_point[0] + 1, name, kind, receiver)
+        elif kind is not _USE or name in known or name[0].isupper():
+            yield Reference(node.start_point[0] + 1, name, kind)
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
+
+
+def _imports(
+    syntax: Syntax, captured: Iterable[tuple[int, _Found]], separator: str
+) -> Iterator[Reference]:
+    modules = _Modules(_statements(syntax), separator)
+    for start, (_, capture, node, alias) in captured:
+        text = _path(syntax, node)[-_NAME_CHARS:] if capture in _IMPORTED else ""
+        if text:
+            name, path = _split(text)
+            module = path if text[0] in _QUOTES else modules.around(start, path)
+            if not name or (capture == "part" and not module):
+                continue
+            if name == "self" and module:  # Rust: "use std::io::{self}"
+                name, module = _split(module)
+            local = syntax.text_of(alias)[:_NAME_CHARS] if alias else ""
+            line = node.start_point[0] + 1
+            yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
+
+
+def _path(syntax: Syntax, node: Node) -> str:
+    """A name with what stands before it: Scala writes "a.b.C" as three nodes."""
+    start = node.start_byte
+    text = syntax.text_of(node)
+    if syntax.source[start - 1 : start] != b".":
+        return text
+    prefix = _PREFIX.search(syntax.source, max(0, start - _MODULE_CHARS), start)
+    return prefix[0].decode("utf-8", "replace") + text if prefix else text
+
+
+def _captured(syntax: Syntax) -> dict[int, _Found]:
+    """What the query captured, by the position of the name."""
+    found: dict[int, _Found] = {}
+    for pattern, captures in syntax.uses:
+        alias = captures.get("alias")
+        for capture, nodes in captures.items():
+            if capture in _NAMES:
+                node = nodes[0]
+                start = node.start_byte
+                if start not in found or pattern < found[start][0]:
+                    found[start] = (pattern, capture, node, alias[0] if alias else None)
+    # The name of a definition is no use of it; "const a = require('a')" is both.
+    for _, captures in syntax.matches:
+        for node in captures.get("name", ()):
+            if node.start_byte in found and found[node.start_byte][1] != "import":
+                del found[node.start_byte]
+    return found
+
+
+def _statements(syntax: Syntax) -> list[_Statement]:
+    return sorted(
+        (
+            captures["statement"][0].start_byte,
+            captures["statement"][0].end_byte,
+            _path(syntax, captures["from"][0]).strip(_QUOTES),
+        )
+        for _, captures in syntax.uses
+        if "from" in captures
+    )
+
+
+class _Modules:
+    """Which module is imported from at a position? Asked in ascending order."""
+
+    def __init__(self, statements: Sequence[_Statement], separator: str) -> None:
+        self._coming = list(reversed(statements))
+        self._open: list[_Statement] = []
+        self._separator = separator
+
+    def around(self, start: int, path: str) -> str:
+        """The modules of the statements around a position, the outer ones first, and a path."""
+        while self._coming and self._coming[-1][0] <= start:
+            self._open.append(self._coming.pop())
+        self._open = [statement for statement in self._open if statement[1] > start]
+        parts = [*(module for _, _, module in self._open), path]
+        return self._separator.join(part for part in parts if part)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The last part of what is imported, and the parts before it."""
+    if name in _WILDCARDS:
+        return "*", ""
+    if name[0] in _QUOTES:
+        folder, _, last = name.strip(_QUOTES).rpartition("/")
+        return last, folder
+    if found := _QUALIFIED.fullmatch(name):
+        return "*" if found[3] in _WILDCARDS else found[3], found[1] or found[2]
+    return name, ""

@@ -1,0 +1,138 @@
+"""Uses of names in each language: ``references/LANGUAGE.txt`` and what is found in it.
+
+Each line of ``LANGUAGE.uses`` has a line number and its uses: kind, receiver and name; for an
+import the module in angle brackets and the alias.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from codebase_mcp.chunking.split import split
+from codebase_mcp.model import Reference, ReferenceKind
+from codebase_mcp.text.references import pack, unpack
+
+TEXTS = Path(__file__).parent / "references"
+LANGUAGES = sorted(path.stem for path in TEXTS.glob("*.txt"))
+
+NAMES = [f"A{number}" for number in range(20_000)]
+LIST = ",\n".join(NAMES)
+
+
+def text_of(language: str) -> str:
+    return (TEXTS / f"{language}.txt").read_text(encoding="utf-8")
+
+
+def written(use: Reference) -> str:
+    receiver = f"{use.receiver}." if use.receiver else ""
+    module = f" <{use.module}>" if use.module else ""
+    alias = f" as {use.alias}" if use.alias else ""
+    return f"{use.kind.value} {receiver}{use.name}{module}{alias}"
+
+
+def uses_of(text: str, language: str) -> list[str]:
+    """The uses of a text, a line of it each."""
+    by_line: dict[int, list[str]] = {}
+    for use in split(text, language).references:
+        by_line.setdefault(use.line, []).append(written(use))
+    return [f"{line} {', '.join(uses)}" for line, uses in by_line.items()]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_uses_are_found_with_kind_receiver_and_module(language: str) -> None:
+    expected = (TEXTS / f"{language}.uses").read_text(encoding="utf-8").splitlines()
+    assert uses_of(text_of(language), language) == expected
+
+
+def test_the_languages_are_those_that_have_a_query() -> None:
+    assert len(LANGUAGES) == 15
+    assert all(split(text_of(language), language).references for language in LANGUAGES)
+    assert split("f() { g; }", "bash").references == ()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_stored_uses_are_read_as_they_were(language: str) -> None:
+    references = split(text_of(language), language).references
+    stored = [use for name, uses in pack(references).items() for use in unpack(name, uses)]
+    assert sorted(stored) == sorted(set(references))
+
+
+def test_the_scripts_of_a_page_count_from_its_first_line() -> None:
+    page = "<p>\n<script>\nimport a from './a';\na(1);\n</script>\n"
+    assert uses_of(page, "html") == ["3 import a <./a>", "4 call a"]
+
+
+def test_a_name_that_is_handed_on_counts_if_the_text_says_where_it_is_from() -> None:
+    text = (
+        "from m import far\n\ndef near(): pass\n\ndef g(local):\n    run(near, far, local, Upper)\n"
+    )
+    assert uses_of(text, "python") == [
+        "1 import far <m>",
+        "6 call run, use near, use far, use Upper",
+    ]
+
+
+def test_an_arrow_is_a_receiver_only_where_it_is_a_member() -> None:
+    assert uses_of("def f(x) -> Foo: pass\n", "python") == ["1 type Foo"]
+    assert uses_of("void f(void) { p->run(); }\n", "c") == ["1 call p.run"]
+
+
+def test_dots_that_are_no_receiver() -> None:
+    assert uses_of("f(...g(1));\n", "javascript") == ["1 call f, call g"]
+    assert uses_of("x = f().g(1).h()\n", "python") == ["1 call f, call f().g, call ?.h"]
+
+
+def test_names_beyond_ascii_are_whole() -> None:
+    assert uses_of("naïf.größe(1)\nf()\n", "python") == ["1 call naïf.größe", "2 call f"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("python", "import self\n", ["1 import self"]),
+        ("c", '#include ""\n#include "a/"\n', []),
+        ("javascript", "import '';\n", []),
+        ("rust", "use self;\nuse {self};\nuse ::a;\n", ["2 import self", "3 import a <::>"]),
+        ("go", 'package p\nimport "/"\n', []),
+    ],
+)
+def test_strange_imports_are_survived(language: str, text: str, expected: list[str]) -> None:
+    assert uses_of(text, language) == expected
+
+
+def test_a_name_of_absurd_length_is_left_out() -> None:
+    assert uses_of(f"{'a' * 300}()\nb()\n", "python") == ["2 call b"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "most"),
+    [
+        ("python", f"from x import ({LIST})\n", 20_000),
+        ("python", f"F = [{LIST}]\n", 20_000),
+        ("python", f"class A({LIST}): pass\n", 20_000),
+        ("python", "f(" * 3_000 + ")" * 3_000 + "\n", 200),
+        ("python", "x" + "\n.f()" * 20_000 + "\n", 20_000),
+        ("typescript", f"export {{{LIST}}} from 'x';\n", 20_000),
+        ("typescript", f"export {{{LIST}}};\n", 0),
+        ("javascript", f"const {{{LIST}}} = require('x');\n", 20_001),
+        ("javascript", f"import {{{LIST}}} from 'x';\n", 20_000),
+        ("rust", f"use a::{{{LIST}}};\n", 20_000),
+        ("rust", "m!(" + "f(1)\n" * 20_000 + ");\n", 20_001),
+        ("scala", f"import a.{{{LIST}}}\n", 20_000),
+        ("ruby", f"include {LIST}\n", 20_001),
+    ],
+)
+def test_long_lists_and_deep_nests_take_linear_time(language: str, text: str, most: int) -> None:
+    started = time.thread_time()
+    found = len(split(text, language).references)
+    assert most / 2 <= found <= most
+    # Some take half a second; in quadratic time they take twenty.
+    assert time.thread_time() - started < 8
+
+
+def test_uses_that_do_not_differ_are_stored_once_a_line() -> None:
+    call = Reference(3, "f", ReferenceKind.CALL, "self")
+    assert pack([call, call, call._replace(line=12)]) == {"f": "c\tself\t3,12"}
