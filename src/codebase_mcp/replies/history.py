@@ -46,7 +46,8 @@ def symbol_text(report: SymbolReport, limit: int, max_chars: int = DEFAULT_REPLY
         root = printable_line(str(report.repositories[one].root))
         before = "" if history.is_complete else "; what came before is unknown"
         count = len(history.events)
-        lines.append(f"{count} changes in {history.commits} commits of {root}{before}")
+        changes = "1 change" if count == 1 else f"{count} changes"
+        lines.append(f"{changes} in {history.commits} commits of {root}{before}")
         lines += [
             f"{event.commit[:HASH_CHARS]} {event.at:%Y-%m-%d}"
             f" {printable_line(event.author)[:_AUTHOR_CHARS]}  {line(what_happened(event))}"
