@@ -16,11 +16,11 @@ from typing import Literal
 
 from codebase_mcp.chunking.lines import normalise_newlines
 from codebase_mcp.chunking.split import split
-from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import FileKind, Symbol
 from codebase_mcp.source.classify import kind_of, language_of
 from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_objects import Unread, read_blobs
 from codebase_mcp.source.history import Tip, list_commits
 from codebase_mcp.source.listing_builder import escape_path
 from codebase_mcp.source.read import decode
@@ -118,9 +118,9 @@ class _Versions:
         for change in (change for commit in commits for change in commit.changes):
             for blob in filter(None, (change.old, change.new)):
                 languages.setdefault(blob, set()).add(language_of(escape_path(change.path)))
-        for blob, content in _read_blobs(self.repository, list(languages)):
+        for blob, content in read_blobs(self.repository, list(languages), MAX_BYTES):
             for language in languages[blob]:
-                if content is None or time.monotonic() > self.end:
+                if isinstance(content, Unread) or time.monotonic() > self.end:
                     self.is_complete = False
                 else:
                     self.parsed[blob, language] = self._definitions(content, language)
@@ -223,38 +223,6 @@ def _changes(fields: Iterator[bytes]) -> Iterator[_FileChange]:
         is_file = (mode.startswith("100") for mode in (old_mode, new_mode))
         blobs = [blob if known else None for blob, known in zip((old, new), is_file, strict=True)]
         yield _FileChange(next(fields, b""), *blobs)
-
-
-def _read_blobs(
-    repository: GitRepository, blobs: Sequence[str]
-) -> Iterator[tuple[str, bytes | None]]:
-    """The content of each blob; None where it is missing or too large."""
-    rest = bytearray()
-    pieces = stream_git(repository, "cat-file", "--batch", "--buffer", stdin=_lines(blobs))
-    for blob in blobs:
-        while b"\n" not in rest:
-            rest += _next(pieces)
-        header, _, rest = rest.partition(b"\n")
-        size = header.rpartition(b" ")[2].decode("ascii", "replace")
-        if not size.isdigit():
-            yield blob, None
-            continue
-        left = int(size) + 1  # a line feed follows
-        content = bytearray()
-        while left > len(rest):
-            left -= len(rest)
-            content += rest[: MAX_BYTES + 1 - len(content)]
-            rest = bytearray(_next(pieces))
-        content += rest[: left - 1]
-        del rest[:left]
-        yield blob, bytes(content[: int(size)]) if int(size) <= MAX_BYTES else None
-
-
-def _next(pieces: Iterator[bytes]) -> bytes:
-    piece = next(pieces, b"")
-    if not piece:
-        raise IndexingFailed("git's output about contents is incomplete")
-    return piece
 
 
 def _events(commit: _Commit, versions: _Versions) -> Iterator[SymbolEvent]:
