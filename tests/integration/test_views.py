@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
@@ -309,3 +310,24 @@ async def test_uncommitted_work_is_searched_alone(
     [hit] = report.answer.hits
     assert (hit.file_path, hit.change, hit.view) == ("search/query.py", "changed", "worktree")
     assert hit.start_line <= place + 2 <= hit.end_line
+
+
+async def test_a_backup_keeps_branches_as_they_are_stored(
+    by_database: App, branches: Path, project_id: str
+) -> None:
+    app = by_database
+    await app.index(branches, project_id)
+    before = await answers(app, project_id, "feature main")
+    backup = io.BytesIO()
+    await app.transfers.backup(backup, project_id)
+    copied = f"{project_id}-copy"
+    backup.seek(0)
+    await app.transfers.restore(backup, "backup.tar.gz", copied)
+    try:
+        snapshots = "SELECT count(*) FROM snapshot WHERE base_id IS NOT NULL"
+        assert await rows(app, copied, snapshots) == await rows(app, project_id, snapshots) > 0
+        shutil.rmtree(branches)  # what was indexed can be searched without the files
+        app.views.forget()
+        assert await answers(app, copied, "feature main") == before
+    finally:
+        await app.drop_project(copied)

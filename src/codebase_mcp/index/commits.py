@@ -48,6 +48,9 @@ _SQL = load_queries("codebase_mcp.index", "commits.sql")
 # How many snapshots are compared to find the base of a new one.
 _MAX_BASES = 3
 
+# With this share of files in common no better base is looked for.
+_GOOD_SHARE = 0.99
+
 # How many snapshots may differ from that of the working tree.
 _MAX_HEIRS = 8
 
@@ -218,7 +221,8 @@ async def _prepare(
     snapshot = Snapshot(row[0], request.view, active.generation, active.profile, active=False)
     others = {}
     if active.is_source and active.id != base_id:
-        others = {active.id: await _hashes(tx, active.id)}
+        differing = [path for path, of in listing.object_ids.items() if base.get(path) != of]
+        others = {active.id: await _hashes(tx, active.id, differing)}
     plan = plan_commit(listing, own, base, others)
     if plan.removed:
         await store.forget_files(tx, snapshot, plan.removed)
@@ -249,11 +253,14 @@ async def _choose_base(
         share = share_of_same(listing, hashes)
         if share > best_share:
             best, best_share = (snapshot_id, hashes), share
+        if best_share >= _GOOD_SHARE:
+            break
     return best
 
 
-async def _hashes(tx: Transaction, snapshot_id: int) -> Hashes:
-    return dict(await tx.fetch_all(_SQL["hashes"], id=snapshot_id))
+async def _hashes(tx: Transaction, snapshot_id: int, paths: Sequence[str] | None = None) -> Hashes:
+    """The hashes of all files, or of some and of all attribute files, which matter to others."""
+    return dict(await tx.fetch_all(_SQL["hashes"], id=snapshot_id, paths=paths))
 
 
 async def _finish(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:

@@ -33,11 +33,13 @@ WHERE repository_id = %(repository_id)s AND active AND classifier = %(classifier
   AND (SELECT count(*) FROM snapshot AS heir WHERE heir.base_id = s.id) < %(most_heirs)s;
 
 -- name: hashes
--- The hash of each file's content in one snapshot, without what it takes over from a base.
+-- The hash of each file's content in one snapshot, without what it takes over from a base: of all
+-- files, or of some and of all attribute files.
 SELECT f.path, encode(b.hash, 'hex')
 FROM file AS f
 JOIN blob AS b ON b.id = f.blob_id
-WHERE f.snapshot_id = %(id)s;
+WHERE f.snapshot_id = %(id)s
+  AND (%(paths)s::text[] IS NULL OR f.path = ANY(%(paths)s) OR f.path LIKE '%%.gitattributes');
 
 -- name: inherited_hashes
 -- The same of what a snapshot takes over from its base.
