@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 # A file or directory that changed within this time (ns) before it was read may change again with
 # the same times: some file systems keep them to one or two seconds. Git calls it "racily clean".
@@ -102,14 +103,43 @@ class Chunk:
     kind: str
 
 
+class ReferenceKind(StrEnum):
+    """How a name is used."""
+
+    CALL = "call"
+    IMPORT = "import"
+    INHERIT = "inherit"
+    NEW = "new"
+    TYPE = "type"
+    USE = "use"
+
+
+class Reference(NamedTuple):
+    """A use of a name that is defined elsewhere, on a line (1-based).
+
+    ``receiver`` is the last name of the expression before the dot: ``self``, ``os``, ``super()``.
+    It is ``?`` for an expression without a name, and empty if nothing stands before the name.
+    ``module`` is what an import takes the name from, as written; ``alias`` is its name in this
+    text, if that is another.
+    """
+
+    line: int
+    name: str
+    kind: ReferenceKind
+    receiver: str = ""
+    module: str = ""
+    alias: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Outline:
     """What one text falls into.
 
     Every non-blank line lies in exactly one chunk. ``comments`` holds the text of comments and
-    docstrings, markers included.
+    docstrings, markers included. ``references`` are sorted by line.
     """
 
     chunks: tuple[Chunk, ...]
     symbols: tuple[Symbol, ...]
     comments: tuple[str, ...]
+    references: tuple[Reference, ...] = ()

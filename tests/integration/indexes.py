@@ -10,7 +10,16 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 
 # Every table of a project that the content of a repository reaches.
-TABLES = ("repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol")
+TABLES = (
+    "repository",
+    "snapshot",
+    "file",
+    "blob",
+    "chunk",
+    "chunk_vector",
+    "symbol",
+    "blob_reference",
+)
 
 
 async def found_paths(app: App, project_id: str, query: str) -> list[str]:

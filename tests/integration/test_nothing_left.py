@@ -81,6 +81,9 @@ STATE = {
         SELECT b.hash, b.language, s.name, s.folded, s.qualified, s.kind, s.start_line, s.end_line,
                s.depth
         FROM symbol AS s LEFT JOIN blob AS b ON b.id = s.blob_id""",
+    "blob_reference": """
+        SELECT b.hash, b.language, r.names, r.uses
+        FROM blob_reference AS r LEFT JOIN blob AS b ON b.id = r.blob_id""",
     "term_frequency": "SELECT term, chunks FROM term_frequency WHERE chunks <> 0 OR term <> -1",
     "repository": "SELECT root, name FROM repository",
 }

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
 
-SECRET = "def hand_out():\n    return 'sup3rs3cr3tvalue and moreunheardofwords'\n"
-EVERY_ROW = {"chunk", "chunk_vector", "blob", "symbol", "file"}
+SECRET = "def hand_out(key=locked()):\n    return 'sup3rs3cr3tvalue and moreunheardofwords'\n"
+EVERY_ROW = {"chunk", "chunk_vector", "blob", "symbol", "blob_reference", "file"}
 
 # What people and agents keep, and what describes the schema itself.
 HOLD_NO_CODE = {

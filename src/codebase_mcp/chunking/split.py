@@ -1,4 +1,4 @@
-"""What are the chunks, definitions and comments of a text?
+"""What are the chunks, definitions, comments and references of a text?
 
 Pure: the same text and language always give the same outline, so an index may share it between
 files. What the outline is used for is the business of ``index``.
@@ -12,6 +12,7 @@ from codebase_mcp.chunking.boundaries import plain_pieces, syntax_pieces
 from codebase_mcp.chunking.hazards import is_hazardous
 from codebase_mcp.chunking.labels import label_chunks
 from codebase_mcp.chunking.lines import LineTable, normalise_newlines
+from codebase_mcp.chunking.references import find_references
 from codebase_mcp.chunking.symbols import find_scopes
 from codebase_mcp.chunking.syntax import Syntax, parse, parse_embedded
 from codebase_mcp.model import Chunk, Outline
@@ -47,6 +48,7 @@ def split(text: str, language: str) -> Outline:
         chunks=tuple(label_chunks(pieces, scopes, leads)),
         symbols=tuple(scope for scope in scopes if scope.kind != "extension"),
         comments=tuple(_comments(syntaxes)),
+        references=find_references(syntaxes, language, scopes),
     )
 
 

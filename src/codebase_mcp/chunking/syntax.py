@@ -10,6 +10,15 @@ the definitions; ``symbols`` reads these captures:
 - ``@comment`` a comment or docstring; ``@lead`` another node that belongs to the code below it;
 - ``@embedded.<language>`` text in another language; ``@keyword`` the argument of a predicate.
 
+The queries in ``queries/references/`` find the uses of names; ``references`` reads these captures.
+Both are one query, as the tree is then walked once:
+
+- a name under the kind of its use (``@call``, ``@import``, …, see ``model.ReferenceKind``); of
+  several patterns for a name the first counts;
+- ``@alias`` what an import calls the name in this text;
+- ``@from`` the module of every import within the node ``@statement``;
+- ``@skip`` a name that is no use.
+
 The only predicate is ``#one-of?``: the text of its capture is one of its strings. The predicates of
 the binding (0.26) must not be used: they crash the process on a tree that was read through a
 callback, as does a progress callback for the query.
@@ -62,13 +71,21 @@ _MAX_DEPTH = 250
 _TOKEN_RUN = 10_000
 
 
+Match = tuple[int, Mapping[str, Sequence[Node]]]
+"""The number of a pattern, and the nodes under the names of its captures."""
+
+
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """A parsed text: the root of its tree, its bytes, and the matches of the query."""
+    """A parsed text: the root of its tree, its bytes, and the matches of the query.
+
+    ``matches`` are those of definitions and comments, ``uses`` those of references.
+    """
 
     root: Node
     source: bytes
-    matches: Sequence[tuple[int, Mapping[str, Sequence[Node]]]]
+    matches: Sequence[Match]
+    uses: Sequence[Match] = ()
 
     def text_of(self, node: Node) -> str:
         """The text of a node."""
@@ -79,6 +96,8 @@ class Syntax:
 class _Grammar:
     language: Language
     query: Query
+    first_use: int
+    """The first pattern of references."""
 
 
 def parse(source: bytes, language: str) -> Syntax | None:
@@ -109,7 +128,13 @@ def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | No
         return None
     if is_nondeterministic(language, has_error=root.has_error):
         return None
-    return Syntax(root, source, _matches(grammar.query, root, source))
+    matches = _matches(grammar.query, root, source)
+    return Syntax(
+        root,
+        source,
+        [match for match in matches if match[0] < grammar.first_use],
+        [match for match in matches if match[0] >= grammar.first_use],
+    )
 
 
 def _root_within_budget(parser: Parser, source: bytes) -> Node | None:
@@ -136,7 +161,7 @@ def _root_within_budget(parser: Parser, source: bytes) -> Node | None:
         raise
 
 
-def _matches(query: Query, root: Node, source: bytes) -> list[tuple[int, dict[str, list[Node]]]]:
+def _matches(query: Query, root: Node, source: bytes) -> Sequence[Match]:
     def is_one_of(
         predicate: str,
         args: list[tuple[str, Literal["capture", "string"]]],
@@ -175,9 +200,10 @@ def _is_named(node: Node) -> bool:
 
 @cache
 def _grammar(name: str) -> _Grammar | None:
-    source = _query_source(name)
-    if not source:
+    definitions = _query_source(name, "queries")
+    if not definitions:
         return None
+    references = _query_source(name, "queries/references")
     try:
         with grammar_folder.in_environment():
             language = get_language(name)
@@ -186,10 +212,11 @@ def _grammar(name: str) -> _Grammar | None:
             f"The grammar for {name} cannot be loaded: {error}",
             hint="Set SEMBLE_GRAMMARS_CACHE_DIR to a writable directory",
         ) from error
-    return _Grammar(language, Query(language, source))
+    first_use = Query(language, definitions).pattern_count
+    return _Grammar(language, Query(language, f"{definitions}\n{references}"), first_use)
 
 
-def _query_source(name: str) -> str:
-    folder = resources.files("codebase_mcp.chunking") / "queries"
-    files = [folder / f"{part}.scm" for part in _QUERY_FILES.get(name, (name,))]
+def _query_source(name: str, folder: str) -> str:
+    root = resources.files("codebase_mcp.chunking") / folder
+    files = [root / f"{part}.scm" for part in _QUERY_FILES.get(name, (name,))]
     return "\n".join(file.read_text(encoding="utf-8") for file in files if file.is_file())

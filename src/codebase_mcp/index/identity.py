@@ -11,7 +11,7 @@ from codebase_mcp.database.naming import Project
 from codebase_mcp.text.tokens import TOKENS_VERSION
 
 # Increment when the stored form of a chunk changes although splitter, tokens and model do not.
-STORE_VERSION = 2
+STORE_VERSION = 3
 
 # Determines everything that is stored of a text, except its vectors.
 PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}"

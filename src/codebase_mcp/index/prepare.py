@@ -1,7 +1,7 @@
 """Turns texts into rows to store. Pure, run in worker processes.
 
-From a text it makes rows for COPY: chunks with their terms and vectors, symbols, and the term ids
-for the project's document frequencies. It uses no paths and no database.
+From a text it makes rows for COPY: chunks with their terms and vectors, symbols, references, and
+the term ids for the project's document frequencies. It uses no paths and no database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.index.context import Context, in_context
-from codebase_mcp.model import Chunk, Symbol
+from codebase_mcp.model import Chunk, Reference, Symbol
+from codebase_mcp.text import references
 from codebase_mcp.text.counting import Counts, Lexicon, term_table
 from codebase_mcp.text.tokens import fold
 
@@ -64,6 +65,7 @@ class PreparedBlob:
     chunk_rows: bytes
     vector_rows: bytes
     symbol_rows: bytes
+    reference_rows: bytes
     chunk_count: int
     terms: NDArray[np.int32]
 
@@ -127,6 +129,7 @@ class Preparer:
                     chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
                     vector_rows=vector_rows(profile_id, raw.blob_id, vectors[first:last]),
                     symbol_rows=b"".join(_symbol_row(raw.blob_id, s) for s in outline.symbols),
+                    reference_rows=_reference_row(raw.blob_id, outline.references),
                     chunk_count=len(outline.chunks),
                     terms=terms.items[terms.starts[first] : terms.starts[last]].astype(np.int32),
                 )
@@ -225,3 +228,10 @@ def _symbol_row(blob_id: int, symbol: Symbol) -> bytes:
         rows.int4(symbol.end_line),
         rows.int2(min(symbol.depth, 32_767)),
     )
+
+
+def _reference_row(blob_id: int, found: Sequence[Reference]) -> bytes:
+    if not found:
+        return b""
+    uses = references.pack(found)
+    return rows.row(rows.int8(blob_id), rows.text_array(uses), rows.text_array(uses.values()))

@@ -19,8 +19,8 @@ _SQL = load_queries("codebase_mcp.index", "purge.sql")
 
 # Every table with data of a repository. The statement ``count_TABLE`` counts its rows.
 TABLES = (
-    "repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol", "term_frequency",
-    "index_run", "commit_entry", "commit_text",
+    "repository", "snapshot", "file", "blob", "chunk", "chunk_vector", "symbol", "blob_reference",
+    "term_frequency", "index_run", "commit_entry", "commit_text",
 )  # fmt: skip
 
 

@@ -200,6 +200,12 @@ SELECT count(*)
 FROM symbol
 WHERE blob_id = ANY(%(blobs)s::bigint[]);
 
+-- name: count_blob_reference
+-- Their uses of names.
+SELECT count(*)
+FROM blob_reference
+WHERE blob_id = ANY(%(blobs)s::bigint[]);
+
 -- name: count_term_frequency
 -- The terms that only they held.
 SELECT count(*)

@@ -8,7 +8,7 @@ PostgreSQL's manual; ``array_send``, pgvector's ``halfvec_send`` and ``sparsevec
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ TRAILER = struct.pack(">h", -1)
 NULL = struct.pack(">i", -1)
 
 _INT4_OID = 23
+_TEXT_OID = 25
 
 
 def row(*fields: bytes) -> bytes:
@@ -60,6 +61,14 @@ def int4_array(values: NDArray[np.int64]) -> bytes:
     elements[:, 0] = 4
     elements[:, 1] = values
     return binary(struct.pack(">iiiii", 1, 0, _INT4_OID, len(values), 1) + elements.tobytes())
+
+
+def text_array(values: Collection[str]) -> bytes:
+    """A one-dimensional text[]."""
+    if not values:
+        return binary(struct.pack(">iii", 0, 0, _TEXT_OID))
+    head = struct.pack(">iiiii", 1, 0, _TEXT_OID, len(values), 1)
+    return binary(head + b"".join(map(text, values)))
 
 
 def sparse_vector(positions: NDArray[np.int64], weights: NDArray[np.float32]) -> bytes:

@@ -36,6 +36,9 @@ _SQL = load_queries("codebase_mcp.index", "store.sql")
 
 WRITE_LOCK = "write"
 
+# What is made from a text goes with it.
+_DERIVED = ("delete_chunks", "delete_vectors", "delete_symbols", "delete_references")
+
 # How long a blob without a file is kept, so that going back to an earlier state embeds nothing.
 GRACE_S = 3600.0
 
@@ -345,7 +348,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
     if ids:
         await tx.execute(_SQL["subtract_frequencies"], ids=ids)
         await tx.execute(_SQL["delete_spent_frequencies"])
-        for statement in ("delete_chunks", "delete_vectors", "delete_symbols", "delete_blobs"):
+        for statement in (*_DERIVED, "delete_blobs"):
             await tx.execute(_SQL[statement], ids=ids)
     return len(ids)
 
@@ -380,7 +383,7 @@ async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None
         ids = [blob.blob_id for blob in blobs]
         await tx.execute(_SQL["subtract_frequencies"], ids=ids)
         await tx.execute(_SQL["hide_blobs"], ids=ids)
-        for statement in ("delete_chunks", "delete_vectors", "delete_symbols"):
+        for statement in _DERIVED:
             await tx.execute(_SQL[statement], ids=ids)
         for blob in blobs:
             await tx.execute(_SQL["recount_blob"], id=blob.blob_id, chunks=blob.chunk_count)
@@ -396,6 +399,7 @@ async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
         return
     await tx.copy(_SQL["copy_chunks"], rows.payload(blob.chunk_rows for blob in blobs))
     await tx.copy(_SQL["copy_symbols"], rows.payload(blob.symbol_rows for blob in blobs))
+    await tx.copy(_SQL["copy_references"], rows.payload(blob.reference_rows for blob in blobs))
 
 
 async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:

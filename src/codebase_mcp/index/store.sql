@@ -212,6 +212,11 @@ FROM STDIN (FORMAT BINARY);
 COPY symbol (blob_id, name, folded, qualified, kind, start_line, end_line, depth)
 FROM STDIN (FORMAT BINARY);
 
+-- name: copy_references
+-- The uses of names in one batch.
+COPY blob_reference (blob_id, names, uses)
+FROM STDIN (FORMAT BINARY);
+
 -- name: add_frequencies
 -- Count the terms of new chunks.
 INSERT INTO term_frequency (term, chunks)
@@ -359,16 +364,22 @@ WHERE id = %(id)s;
 DELETE FROM symbol
 WHERE blob_id = ANY(%(ids)s);
 
+-- name: delete_references
+-- The uses of names in blobs that go.
+DELETE FROM blob_reference
+WHERE blob_id = ANY(%(ids)s);
+
 -- name: delete_blobs
 -- The blobs themselves.
 DELETE FROM blob
 WHERE id = ANY(%(ids)s);
 
 -- name: flush_terms
--- Work off the word index's list of pending entries, so that searches need not read through it.
-SELECT gin_clean_pending_list('chunk_terms');
+-- Work off the lists of pending entries of words and names, so that searches need not read through
+-- them.
+SELECT gin_clean_pending_list('chunk_terms'), gin_clean_pending_list('blob_reference_names');
 
 -- name: analyze
 -- Fresh statistics for the planner, of the columns that it joins and filters by. A table whose
 -- index is being built is left out, as it would have to wait.
-ANALYZE (SKIP_LOCKED) file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal, added), symbol (blob_id, folded);
+ANALYZE (SKIP_LOCKED) file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal, added), symbol (blob_id, folded), blob_reference (blob_id, names);

@@ -1,0 +1,102 @@
+"""Uses of names are stored with their texts, found by name in any view, and go with their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codebase_mcp.app.app import App
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.model import Reference, ReferenceKind
+from codebase_mcp.search.references import enclosing_definitions, find_uses, references_of
+
+pytestmark = pytest.mark.anyio
+
+SHOP = {
+    "pay.py": "def charge(card):\n    return card\n",
+    "shop.py": (
+        "from pay import charge as take\n"
+        "import pay\n"
+        "\n"
+        "class Shop:\n"
+        "    def sell(self, card):\n"
+        "        self.log(card)\n"
+        "        return pay.charge(card) or pay.charge(None)\n"
+        "\n"
+        "    def again(self, card):\n"
+        "        return pay.charge(card)\n"
+    ),
+    "tests/test_shop.py": "from pay import charge\n\ndef test_it():\n    charge(1)\n",
+    "notes.txt": "charge(card)\n",
+}
+
+
+async def snapshots(tx: Transaction) -> list[int]:
+    return [row[0] for row in await tx.fetch_all("SELECT id FROM snapshot")]
+
+
+async def test_a_name_is_found_with_every_use(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.index(make_repo(SHOP), project_id)
+    async with app.enter(project_id, readonly=True) as here:
+        uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
+        assert await find_uses(here.tx, "Charge", await snapshots(here.tx)) == []
+        assert await find_uses(here.tx, "charge", []) == []
+    assert [
+        (use.path, use.language, use.file_kind, use.line, use.kind, use.receiver) for use in uses
+    ] == [
+        ("shop.py", "python", "code", 1, ReferenceKind.IMPORT, ""),
+        ("shop.py", "python", "code", 7, ReferenceKind.CALL, "pay"),
+        ("shop.py", "python", "code", 10, ReferenceKind.CALL, "pay"),
+        ("tests/test_shop.py", "python", "test", 1, ReferenceKind.IMPORT, ""),
+        ("tests/test_shop.py", "python", "test", 4, ReferenceKind.CALL, ""),
+    ]
+    assert (uses[0].module, uses[0].alias) == ("pay", "take")
+
+
+async def test_the_definition_around_each_use_is_the_innermost(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.index(make_repo(SHOP), project_id)
+    async with app.enter(project_id, readonly=True) as here:
+        uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
+        places = [(use.blob_id, use.line) for use in uses if use.path == "shop.py"]
+        around = await enclosing_definitions(here.tx, places)
+    assert [around[place].qualified if place in around else None for place in places] == [
+        None,
+        "Shop.sell",
+        "Shop.again",
+    ]
+
+
+async def test_a_text_tells_what_it_uses(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.index(make_repo({"a.py": SHOP["tests/test_shop.py"], "b.txt": "x"}), project_id)
+    async with app.enter(project_id, readonly=True) as here:
+        ids = [row[0] for row in await here.tx.fetch_all("SELECT id FROM blob")]
+        found = await references_of(here.tx, ids)
+    assert list(found.values()) == [
+        (
+            Reference(1, "charge", ReferenceKind.IMPORT, module="pay"),
+            Reference(4, "charge", ReferenceKind.CALL),
+        )
+    ]
+
+
+async def test_uses_go_with_their_text(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo(SHOP)
+    await app.index(root, project_id)
+    (root / "tests" / "test_shop.py").unlink()
+    await app.index(root, project_id)
+    async with app.enter(project_id) as here:
+        uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
+        assert {use.path for use in uses} == {"shop.py"}
+    await app.remove(root, project_id)
+    async with app.enter(project_id) as here:
+        assert await here.tx.fetch_all("SELECT blob_id FROM blob_reference") == []
