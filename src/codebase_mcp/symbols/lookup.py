@@ -1,0 +1,234 @@
+"""Which definitions does somebody mean who writes a name, or a place?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.errors import InvalidInput, NotFound
+from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.search.references import references_of
+from codebase_mcp.search.spelling import edit_distance
+from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
+from codebase_mcp.symbols.resolve import Resolver
+from codebase_mcp.symbols.storage import (
+    File,
+    NamedUse,
+    load_definitions,
+    load_files,
+    load_names,
+    load_outlines,
+    load_surroundings,
+    load_uses,
+    nearest_names,
+)
+from codebase_mcp.text.tokens import fold
+
+_SEPARATORS = re.compile(r"::|->|[.#\\/]+")
+_PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:[-:]\d+)?")
+_KINDS = {FileKind.CODE: 0, FileKind.CONFIG: 1, FileKind.DOCS: 1, FileKind.TEST: 2}
+_MAX_HINTS = 5
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file, as somebody writes it: ``src/pay.py:12``."""
+
+    path: str
+    line: int
+
+
+def parse_place(text: str) -> Place | None:
+    """A place, or None if the text is none."""
+    found = _PLACE.fullmatch(text.strip())
+    return Place(clean_path(found["path"]), int(found["line"])) if found else None
+
+
+def clean_path(path: str) -> str:
+    """A path relative to the root, as the index has it."""
+    return path.strip().removeprefix("./").strip("/")
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name, however its language joins them: ``Shop::sell``, ``shop.Shop.sell``."""
+    name = name.strip().removesuffix("()")
+    return tuple(part for part in _SEPARATORS.split(name) if part) or (name,)
+
+
+async def definitions_named(
+    tx: Transaction, name: str, snapshot_ids: Sequence[int]
+) -> list[Definition]:
+    """The definitions of a simple or qualified name, best first.
+
+    Raises:
+        NotFound: there are none; with the nearest names.
+    """
+    parts = name_parts(name)
+    found = await load_definitions(tx, parts[-1:], snapshot_ids)
+    if meant := named(found, parts):
+        return meant
+    raise await not_defined(tx, name, found, snapshot_ids)
+
+
+def named(definitions: Iterable[Definition], parts: Sequence[str]) -> list[Definition]:
+    """Those that a name means, best first: as written, or else in another case."""
+    known = [one for one in definitions if one.kind not in PROSE_KINDS] or list(definitions)
+    exact = [one for one in known if one.name == parts[-1]] or known
+    return in_order(one for one in exact if _is_meant(one, parts[:-1]))
+
+
+def _is_meant(one: Definition, qualifiers: Sequence[str]) -> bool:
+    """Whether the qualifiers of a name are among what holds a definition, in their order."""
+    if not qualifiers:
+        return True
+    *directories, file = one.path.split("/")
+    held = [*directories, file.partition(".")[0], *one.container.split(".")]
+    left = [fold(part) for part in held]
+    try:
+        for part in reversed([fold(part) for part in qualifiers]):
+            while left.pop() != part:
+                pass
+    except IndexError:
+        return False
+    return True
+
+
+def in_order(definitions: Iterable[Definition]) -> list[Definition]:
+    """Code before tests, types before their members, then by path and line."""
+    return sorted(
+        definitions,
+        key=lambda one: (
+            _KINDS.get(FileKind(one.file_kind), 3),
+            one.depth,
+            one.path,
+            one.start_line,
+            one.snapshot_id,
+        ),
+    )
+
+
+async def not_defined(
+    tx: Transaction, name: str, same: Iterable[Definition], snapshot_ids: Sequence[int]
+) -> NotFound:
+    """That a name is not defined, with what may be meant."""
+    simple = name_parts(name)[-1]
+    near = [one.qualified for one in in_order(same)]
+    if not near:
+        most = max(1, len(simple) // 3)
+        others = await nearest_names(tx, simple, snapshot_ids)
+        ranked = sorted((edit_distance(fold(simple), fold(one)), one) for one in others)
+        near = [one for distance, one in ranked if distance <= most]
+        near += [one for _, one in ranked if fold(simple) in fold(one)]
+    near = list(dict.fromkeys(near))[:_MAX_HINTS]
+    hint = f"Nearest names: {', '.join(near)}." if near else "search_code finds it by what it does."
+    return NotFound(
+        f"No definition of {name[:200]!r} is indexed", hint=hint, details={"nearest": near}
+    )
+
+
+async def file_at(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> list[File]:
+    """The files that a path means: itself, those below it, or those whose path ends in it.
+
+    Raises:
+        NotFound: there are none.
+    """
+    found = await load_files(tx, path, snapshot_ids)
+    if not found:
+        raise NotFound(
+            f"No file or directory {path[:200]!r} is indexed",
+            hint="Give the path as search_code shows it, relative to the repository's root.",
+        )
+    return found
+
+
+async def at_place(
+    tx: Transaction, place: Place, snapshot_ids: Sequence[int]
+) -> tuple[list[Definition], list[tuple[File, Reference]]]:
+    """The innermost definitions around a line, one for each file that is meant, and its uses.
+
+    Raises:
+        NotFound: there is no such file.
+    """
+    files = await file_at(tx, place.path, snapshot_ids)
+    if not any(one.path.endswith(place.path) for one in files):
+        raise InvalidInput.of(
+            "place", f"{place.path}:{place.line}", f"{place.path} is a directory", rule="PATH:LINE"
+        )
+    blobs = {one.blob_id for one in files}
+    outlines = await load_outlines(tx, blobs, deepest=_DEEPEST)
+    references = await references_of(tx, blobs)
+    found, used = [], []
+    for file in files:
+        around = [
+            one
+            for one in outlines.get(file.blob_id, ())
+            if one.start_line <= place.line <= one.end_line
+        ]
+        if around:
+            found.append(
+                definition_of(file, max(around, key=lambda one: (one.depth, one.start_line)))
+            )
+        used += [(file, one) for one in references.get(file.blob_id, ()) if one.line == place.line]
+    return found, used
+
+
+def definition_of(file: File, symbol: Symbol) -> Definition:
+    """A definition of a file."""
+    return Definition(
+        file.snapshot_id,
+        file.path,
+        file.blob_id,
+        file.language,
+        file.kind,
+        symbol.name,
+        symbol.qualified,
+        symbol.kind,
+        symbol.start_line,
+        symbol.end_line,
+        symbol.depth,
+    )
+
+
+async def resolve_names(
+    tx: Transaction, names: Sequence[str], snapshot_ids: Sequence[int]
+) -> tuple[list[Definition], list[tuple[str, ResolvedUse]]]:
+    """The definitions of some names, and all uses of these, also under other names."""
+    definitions, uses = await load_names(tx, names, snapshot_ids)
+    uses += await _under_other_names(tx, uses, snapshot_ids)
+    resolved = await resolve_uses(tx, definitions, uses)
+    return definitions, resolved
+
+
+async def _under_other_names(
+    tx: Transaction, uses: Sequence[NamedUse], snapshot_ids: Sequence[int]
+) -> list[NamedUse]:
+    """The uses of aliases in the texts that import a name under them."""
+    aliases = {(use.blob_id, use.alias) for name, use in uses if use.alias and use.alias != name}
+    if not aliases:
+        return []
+    found = await load_uses(
+        tx, {alias for _, alias in aliases}, snapshot_ids, {blob for blob, _ in aliases}
+    )
+    return [
+        (name, use)
+        for name, use in found
+        if (use.blob_id, name) in aliases
+        and not use.receiver
+        and use.kind is not ReferenceKind.IMPORT
+    ]
+
+
+async def resolve_uses(
+    tx: Transaction, definitions: Sequence[Definition], uses: Sequence[NamedUse]
+) -> list[tuple[str, ResolvedUse]]:
+    """What each use may mean among some definitions."""
+    lines = {(use.blob_id, use.line) for _, use in uses}
+    surroundings, around = await load_surroundings(tx, lines)
+    resolver = Resolver(definitions, uses, surroundings)
+    return [
+        (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
+        for name, use in uses
+    ]
