@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference, ReferenceKind
-from codebase_mcp.search.references import Use, references_of
+from codebase_mcp.search.references import references_of
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, Definition
-from codebase_mcp.symbols.lookup import definition_of, resolve_names, resolve_uses
+from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_names, resolve_uses
 from codebase_mcp.symbols.references import LEAST, FoundUse, meaning
-from codebase_mcp.symbols.storage import File, load_definitions
 
 CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
@@ -117,9 +116,8 @@ def _callers(calls: Sequence[FoundUse]) -> list[Call]:
     tests: set[int] = set()
     for one in calls:
         use = one.resolved.use
-        file = File(use.snapshot_id, use.path, use.blob_id, use.language, use.file_kind)
         around = [s for s in one.resolved.around if s.kind in CALLABLE_KINDS]
-        caller = definition_of(file, around[-1]) if around else None
+        caller = definition_of(use, around[-1]) if around else None
         key = (caller.key if caller else (use.snapshot_id, use.path),)
         if key not in found:
             found[key] = Call(caller, use.path, [], one.confidence, one.reason)
@@ -149,16 +147,15 @@ async def callees_of(
     unknown = not_followed = 0
     for step in range(depth):
         calls = await _calls_in(tx, level)
-        names = list(dict.fromkeys(name for _, name, _ in calls))
-        definitions = await load_definitions(tx, names, snapshot_ids) if names else []
-        callable_ = [one for one in definitions if one.kind in CALLABLE_KINDS]
-        resolved = await resolve_uses(tx, callable_, [(name, use) for _, name, use in calls])
+        resolved = await resolve_uses(
+            tx, [(file_of(caller), one) for caller, one in calls], snapshot_ids
+        )
         nodes: list[Call] = []
         missing = set()
         found: dict[_Key, dict[_Key, Call]] = {one.key: {} for one in level}
-        for (caller, name, _), (_, one) in zip(calls, resolved, strict=True):
+        for (caller, call), one in zip(calls, resolved, strict=True):
             if not one.candidates or one.candidates[0].confidence < LEAST:
-                missing.add(name)
+                missing.add(call.name)
                 continue
             _add_callee(found[caller.key], FoundUse(
                 one, one.candidates[0].definition,
@@ -187,27 +184,12 @@ def _add_callee(callees: dict[_Key, Call], one: FoundUse) -> None:
 
 async def _calls_in(
     tx: Transaction, definitions: Sequence[Definition]
-) -> list[tuple[Definition, str, Use]]:
+) -> list[tuple[Definition, Reference]]:
     """The calls in the lines of some definitions, in their order."""
     references = await references_of(tx, {one.blob_id for one in definitions})
     return [
-        (definition, one.name, _use(definition, one))
+        (definition, one)
         for definition in definitions
         for one in references.get(definition.blob_id, ())
         if one.kind in CALLS and definition.start_line <= one.line <= definition.end_line
     ]
-
-
-def _use(definition: Definition, one: Reference) -> Use:
-    return Use(
-        definition.snapshot_id,
-        definition.path,
-        definition.blob_id,
-        definition.language,
-        definition.file_kind,
-        one.line,
-        one.kind,
-        one.receiver,
-        one.module,
-        one.alias,
-    )

@@ -11,7 +11,7 @@ from codebase_mcp.symbols.definition import TYPE_KINDS, Definition
 from codebase_mcp.symbols.lookup import definition_of, resolve_names
 from codebase_mcp.symbols.references import LEAST, meaning
 from codebase_mcp.symbols.resolve import SCOPE
-from codebase_mcp.symbols.storage import File, load_definitions
+from codebase_mcp.symbols.storage import load_definitions
 
 # Classes of a level whose own subclasses are looked for.
 _MAX_FOLLOWED = 100
@@ -86,9 +86,8 @@ async def _subclasses(
             confidence = round(min(one.confidence, SCOPE) * sure[one.definition.key], 2)
             if confidence < LEAST:
                 continue
-            file = File(use.snapshot_id, use.path, use.blob_id, use.language, use.file_kind)
             around = [s for s in one.resolved.around if s.kind in TYPE_KINDS]
-            own = definition_of(file, around[-1]) if around else None
+            own = definition_of(use, around[-1]) if around else None
             if own is not None and own.key in seen:
                 continue
             if own is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import references_of
+from codebase_mcp.search.references import Use, references_of
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
 from codebase_mcp.symbols.resolve import Resolver
@@ -175,14 +175,14 @@ async def at_place(
     return found, used
 
 
-def definition_of(file: File, symbol: Symbol) -> Definition:
+def definition_of(file: File | Use, symbol: Symbol) -> Definition:
     """A definition of a file."""
     return Definition(
         file.snapshot_id,
         file.path,
         file.blob_id,
         file.language,
-        file.kind,
+        file.kind if isinstance(file, File) else file.file_kind,
         symbol.name,
         symbol.qualified,
         symbol.kind,
@@ -192,14 +192,26 @@ def definition_of(file: File, symbol: Symbol) -> Definition:
     )
 
 
+def file_of(one: Definition) -> File:
+    """The file that a definition is in."""
+    return File(one.snapshot_id, one.path, one.blob_id, one.language, one.file_kind)
+
+
 async def resolve_names(
     tx: Transaction, names: Sequence[str], snapshot_ids: Sequence[int]
 ) -> tuple[list[Definition], list[tuple[str, ResolvedUse]]]:
     """The definitions of some names, and all uses of these, also under other names."""
     definitions, uses = await load_names(tx, names, snapshot_ids)
     uses += await _under_other_names(tx, uses, snapshot_ids)
-    resolved = await resolve_uses(tx, definitions, uses)
-    return definitions, resolved
+    return definitions, await _resolved(tx, uses, snapshot_ids, definitions)
+
+
+async def resolve_uses(
+    tx: Transaction, used: Sequence[tuple[File, Reference]], snapshot_ids: Sequence[int]
+) -> list[ResolvedUse]:
+    """What some uses may mean, in their order."""
+    uses = [(one.name, _use_of(file, one)) for file, one in used]
+    return [one for _, one in await _resolved(tx, uses, snapshot_ids, None)]
 
 
 async def _under_other_names(
@@ -221,14 +233,48 @@ async def _under_other_names(
     ]
 
 
-async def resolve_uses(
-    tx: Transaction, definitions: Sequence[Definition], uses: Sequence[NamedUse]
+async def _resolved(
+    tx: Transaction,
+    uses: Sequence[NamedUse],
+    snapshot_ids: Sequence[int],
+    definitions: Sequence[Definition] | None,
 ) -> list[tuple[str, ResolvedUse]]:
-    """What each use may mean among some definitions."""
-    lines = {(use.blob_id, use.line) for _, use in uses}
-    surroundings, around = await load_surroundings(tx, lines)
-    resolver = Resolver(definitions, uses, surroundings)
+    """What each use may mean among some definitions, or all of the names."""
+    surroundings, around = await load_surroundings(tx, {(use.blob_id, use.line) for _, use in uses})
+    imported = {
+        (blob_id, one.alias or one.name): one.name
+        for blob_id, here in surroundings.items()
+        for one in here.imports
+    }
+    handed_on = set()
+    if definitions is None:
+        names = {name for name, _ in uses}
+        handed_on = {imported[use.blob_id, name] for name, use in uses
+                     if (use.blob_id, name) in imported and not use.receiver}  # fmt: skip
+        definitions = await load_definitions(tx, names | handed_on, snapshot_ids)
+        handed_on &= {one.name for one in definitions}
+    holders = {one.holder for one in definitions}
+    handed_on |= holders & {imported.get((use.blob_id, use.receiver), "") for _, use in uses}
+    imports = []
+    if handed_on - {""}:
+        imports = await load_uses(tx, handed_on - {""}, snapshot_ids, only_imports=True)
+    resolver = Resolver(definitions, [*uses, *imports], surroundings)
     return [
         (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
         for name, use in uses
     ]
+
+
+def _use_of(file: File, one: Reference) -> Use:
+    return Use(
+        file.snapshot_id,
+        file.path,
+        file.blob_id,
+        file.language,
+        file.kind,
+        one.line,
+        one.kind,
+        one.receiver,
+        one.module,
+        one.alias,
+    )

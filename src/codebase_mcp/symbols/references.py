@@ -12,7 +12,6 @@ from codebase_mcp.model import ReferenceKind
 from codebase_mcp.symbols.definition import Candidate, Definition, ResolvedUse
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
 from codebase_mcp.symbols.resolve import BY_NAME
-from codebase_mcp.symbols.storage import Line, load_lines
 
 # A use that is less sure than this is counted, but not shown.
 LEAST = 0.15
@@ -50,26 +49,19 @@ class FoundUse:
 class References:
     """The uses of some definitions: those of code before those of tests, grouped by file.
 
-    ``unlikely`` uses of the name are probably of something else. ``lines`` has the lines of the
-    first uses. ``kinds`` counts all uses.
+    ``unlikely`` uses of the name are probably of something else. ``kinds`` counts the others.
     """
 
     definitions: tuple[Definition, ...]
     uses: tuple[FoundUse, ...]
     unlikely: int
     kinds: Mapping[ReferenceKind, int]
-    lines: Mapping[Line, str]
-
-    def line_of(self, use: FoundUse) -> str:
-        """The line of a use that is shown."""
-        return self.lines.get((use.resolved.use.blob_id, use.line), "")
 
 
 async def references_to(
     tx: Transaction,
     name: str,
     snapshot_ids: Sequence[int],
-    limit: int,
     *,
     only: Collection[Definition] = (),
 ) -> References:
@@ -91,13 +83,11 @@ async def references_to(
     else:
         raise await not_defined(tx, name, definitions, snapshot_ids)
     likely = _in_order([one for one in found if one.confidence >= LEAST])
-    shown = {(one.resolved.use.blob_id, one.line) for one in likely[:limit]}
     return References(
         tuple(targets),
         tuple(likely),
         len(found) - len(likely),
         Counter(one.kind for one in likely),
-        await load_lines(tx, shown) if shown else {},
     )
 
 

@@ -174,7 +174,7 @@ class Resolver:
         for reference in imports:
             found += self._of_module(place, reference, candidates)
             members = [one for one in candidates if one.holder == reference.name]
-            for one in self._by_import(use, reference.module, members, place.rules):
+            for one in self._by_import(use, reference.module, members, place.rules, reference.name):
                 reason = f"method of {reference.name}, {one.reason}"
                 found.append(Candidate(one.definition, one.confidence, reason))
         if found or imports:
@@ -208,9 +208,14 @@ class Resolver:
         return found
 
     def _by_import(
-        self, use: Use, module: str, candidates: Sequence[Definition], rules: Language
+        self,
+        use: Use,
+        module: str,
+        candidates: Sequence[Definition],
+        rules: Language,
+        name: str = "",
     ) -> list[Candidate]:
-        """Those that are in the module, or that the module imports itself."""
+        """Those that are in the module, or that the module imports itself, under a name."""
         if not module or not candidates:
             return []
         if rules.modules is Modules.QUALIFIED:
@@ -218,22 +223,22 @@ class Resolver:
         fits = [(module_fits(use.language, use.path, module, one.path), one) for one in candidates]
         if exact := [one for fit, one in fits if fit is Fit.FILE]:
             return _shared(exact, IMPORTED, f"imported from {module}")
-        if handed := self._handed_on(use, module, candidates):
+        if handed := self._handed_on(use, module, candidates, name):
             return _shared(handed, HANDED_ON, f"imported from {module}, which hands it on")
         below = [one for fit, one in fits if fit is Fit.PACKAGE]
         return _shared(below, PACKAGE, f"perhaps imported from {module}")
 
     def _handed_on(
-        self, use: Use, module: str, candidates: Sequence[Definition]
+        self, use: Use, module: str, candidates: Sequence[Definition], name: str
     ) -> list[Definition]:
         """The candidates that the module itself imports, in up to some steps."""
-        wanted = {one.name for one in candidates}
+        wanted = {name} if name else {one.name for one in candidates}
         steps = [(use.language, use.path, module)]
         seen = set(steps)
         for _ in range(_MAX_STEPS):
             following = []
-            for name in wanted:
-                for other in self._imports.get((use.snapshot_id, name), ()):
+            for each in wanted:
+                for other in self._imports.get((use.snapshot_id, each), ()):
                     for language, path, wanted_module in steps:
                         if module_fits(language, path, wanted_module, other.path) is Fit.FILE:
                             following.append((other.language, other.path, other.module))

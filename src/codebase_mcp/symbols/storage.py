@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -78,7 +78,7 @@ async def load_names(
 ) -> tuple[list[Definition], list[NamedUse]]:
     """The definitions of some names, in any case, and where these names are used, as written."""
     definitions, uses = await tx.fetch_many(
-        [_definitions(names, snapshot_ids), _named_uses(names, snapshot_ids, None)]
+        [_definitions(names, snapshot_ids), _named_uses(names, snapshot_ids)]
     )
     return [Definition(*row) for row in definitions], _uses(uses)
 
@@ -88,9 +88,13 @@ async def load_uses(
     names: Collection[str],
     snapshot_ids: Sequence[int],
     blob_ids: Collection[int] | None = None,
+    *,
+    only_imports: bool = False,
 ) -> list[NamedUse]:
-    """Where some names are used, as written: in all files, or in some texts."""
-    [rows] = await tx.fetch_many([_named_uses(names, snapshot_ids, blob_ids)])
+    """Where some names are used, as written: in all files, or in some texts; or imported."""
+    [rows] = await tx.fetch_many(
+        [_named_uses(names, snapshot_ids, blob_ids, only_imports=only_imports)]
+    )
     return _uses(rows)
 
 
@@ -103,9 +107,14 @@ def _definitions(names: Collection[str], snapshot_ids: Sequence[int]) -> Stateme
 
 
 def _named_uses(
-    names: Collection[str], snapshot_ids: Sequence[int], blob_ids: Collection[int] | None
+    names: Collection[str],
+    snapshot_ids: Sequence[int],
+    blob_ids: Collection[int] | None = None,
+    *,
+    only_imports: bool = False,
 ) -> Statement:
     return _SQL["uses"], {
+        "only_imports": only_imports,
         "names": list(names),
         "snapshots": list(snapshot_ids),
         "blobs": None if blob_ids is None else list(blob_ids),
@@ -181,15 +190,12 @@ async def load_outlines(
     return found
 
 
-async def load_lines(tx: Transaction, lines: Collection[Line]) -> Mapping[Line, str]:
-    """The text of some lines, without the white space around it."""
-    rows = await tx.fetch_all(_SQL["texts"], blobs=array_literal({blob for blob, _ in lines}))
-    texts = {blob_id: split_lines(text) for blob_id, text in rows}
-    return {
-        (blob_id, line): texts[blob_id][line - 1].strip()
-        for blob_id, line in lines
-        if line <= len(texts.get(blob_id, ()))
-    }
+async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
+    """The lines of some texts."""
+    if not blob_ids:
+        return {}
+    rows = await tx.fetch_all(_SQL["texts"], blobs=array_literal(blob_ids))
+    return {blob_id: split_lines(text) for blob_id, text in rows}
 
 
 async def nearest_names(tx: Transaction, name: str, snapshot_ids: Sequence[int]) -> list[str]:

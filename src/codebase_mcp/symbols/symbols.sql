@@ -19,21 +19,22 @@ LIMIT %(most)s;
 
 -- name: uses
 -- Where some names are used.
-SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, asked.name,
-       r.uses[array_position(r.names, asked.name)]
+SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, asked.name, found.uses
 FROM unnest(%(names)s::text[]) AS asked (name)
 JOIN blob_reference AS r ON r.names @> ARRAY[asked.name]
+CROSS JOIN LATERAL (SELECT r.uses[array_position(r.names, asked.name)] AS uses) AS found
 JOIN view_file AS f ON f.blob_id = r.blob_id
 WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
   AND (%(blobs)s::bigint[] IS NULL OR r.blob_id = ANY(%(blobs)s))
+  AND (NOT %(only_imports)s OR found.uses LIKE 'i%%' OR found.uses LIKE E'%%\ni%%')
 LIMIT %(most)s;
 
 -- name: surroundings
 -- What some texts import and inherit from; the letters are those of text/references.py.
-SELECT r.blob_id, each_name.name, each_name.uses
-FROM blob_reference AS r, unnest(r.names, r.uses) AS each_name (name, uses)
+SELECT r.blob_id, used.name, used.ways
+FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
 WHERE r.blob_id = ANY(%(blobs)s::bigint[])
-  AND (uses LIKE 'i%%' OR uses LIKE 'b%%' OR uses LIKE E'%%\ni%%' OR uses LIKE E'%%\nb%%');
+  AND (ways LIKE 'i%%' OR ways LIKE 'b%%' OR ways LIKE E'%%\ni%%' OR ways LIKE E'%%\nb%%');
 
 -- name: around
 -- The definitions around each of some lines, the outermost first.
