@@ -15,13 +15,17 @@ from codebase_mcp.model import Reference, ReferenceKind
 from codebase_mcp.search.references import references_of
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, Definition
 from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_names, resolve_uses
-from codebase_mcp.symbols.references import LEAST, FoundUse, meaning
+from codebase_mcp.symbols.references import FoundUse, meaning
 
 CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
 # What is followed to the next level: how sure, and how many definitions.
 FOLLOWED = 0.4
-_MAX_FOLLOWED = 40
+# A call that is less sure is no part of the tree.
+LEAST = 0.1
+_MAX_FOLLOWED = 20
+# A name that is called more often is not followed further up: nearly all calls are of others.
+_MAX_USES = 100
 
 _Key = tuple[int, str, int, str]
 
@@ -64,7 +68,9 @@ async def callers_of(
     not_followed = 0
     for step in range(depth):
         names = list(dict.fromkeys(one.name for one in level))
-        _, uses = await resolve_names(tx, names, snapshot_ids)
+        _, uses = await resolve_names(
+            tx, names, snapshot_ids, CALLS, most_uses=_MAX_USES if step else None
+        )
         found = [one for one in meaning(set(parents), uses) if one.resolved.use.kind in CALLS]
         by_target: dict[_Key, list[FoundUse]] = defaultdict(list)
         for one in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codebase_mcp.model import Symbol
 from codebase_mcp.search.references import Use
@@ -17,7 +17,11 @@ CALLABLE_KINDS = TYPE_KINDS | {"function", "method", "macro"}
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition (lines 1-based, inclusive); see `model.Symbol`."""
+    """A definition (lines 1-based, inclusive); see `model.Symbol`.
+
+    ``container`` is the qualified name of what holds it, empty for a definition at the top, and
+    ``holder`` the last part of that.
+    """
 
     snapshot_id: int
     path: str
@@ -30,16 +34,13 @@ class Definition:
     start_line: int
     end_line: int
     depth: int
+    container: str = field(init=False, compare=False)
+    holder: str = field(init=False, compare=False)
 
-    @property
-    def container(self) -> str:
-        """The qualified name of what holds it; empty for a definition at the top."""
-        return self.qualified[: -len(self.name)].rstrip(".")
-
-    @property
-    def holder(self) -> str:
-        """The name of what holds it."""
-        return self.container.rpartition(".")[2]
+    def __post_init__(self) -> None:
+        container = self.qualified[: -len(self.name)].rstrip(".")
+        object.__setattr__(self, "container", container)
+        object.__setattr__(self, "holder", container.rpartition(".")[2])
 
     @property
     def is_type(self) -> bool:

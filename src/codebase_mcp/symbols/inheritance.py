@@ -76,7 +76,7 @@ async def _subclasses(
     sure = {one.key: 1.0 for one in types}
     for step in range(1, depth + 1):
         names = list(dict.fromkeys(one.name for one in level))
-        _, uses = await resolve_names(tx, names, snapshot_ids)
+        _, uses = await resolve_names(tx, names, snapshot_ids, {ReferenceKind.INHERIT})
         inherits = [(name, one) for name, one in uses if one.use.kind is ReferenceKind.INHERIT]
         parents = {one.key for one in level}
         level = []

@@ -45,6 +45,11 @@ class Language:
     has_implicit_self: bool = False
     index_files: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def imports_files(self) -> bool:
+        """Whether an import names a file, and not what it takes from there."""
+        return self.modules in (Modules.INCLUDE, Modules.REQUIRE)
+
 
 _PYTHON = Language(
     "python", Modules.DOTTED, Reach.FILE, index_files=frozenset({"__init__", "__main__"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.database.connection import Transaction
@@ -12,6 +13,7 @@ from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
 from codebase_mcp.search.references import Use, references_of
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
+from codebase_mcp.symbols.languages import language_of
 from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import (
     File,
@@ -31,6 +33,8 @@ _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:[-:]\d+)?")
 _KINDS = {FileKind.CODE: 0, FileKind.CONFIG: 1, FileKind.DOCS: 1, FileKind.TEST: 2}
 _MAX_HINTS = 5
 _DEEPEST = 100
+# More classes with a method of one name cannot be told apart by what a file imports.
+_MAX_HOLDERS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +202,24 @@ def file_of(one: Definition) -> File:
 
 
 async def resolve_names(
-    tx: Transaction, names: Sequence[str], snapshot_ids: Sequence[int]
+    tx: Transaction,
+    names: Sequence[str],
+    snapshot_ids: Sequence[int],
+    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
+    *,
+    most_uses: int | None = None,
 ) -> tuple[list[Definition], list[tuple[str, ResolvedUse]]]:
-    """The definitions of some names, and all uses of these, also under other names."""
+    """The definitions of some names, and all uses of these in some ways, also under other names.
+
+    With ``most_uses`` those of a name that has more uses are left out.
+    """
     definitions, uses = await load_names(tx, names, snapshot_ids)
+    if most_uses is not None:
+        counts = Counter(name for name, use in uses if use.kind in kinds)
+        uses = [(name, use) for name, use in uses if counts[name] <= most_uses]
     uses += await _under_other_names(tx, uses, snapshot_ids)
+    kinds = {*kinds, ReferenceKind.IMPORT}  # without these no name can be followed
+    uses = [(name, use) for name, use in uses if use.kind in kinds]
     return definitions, await _resolved(tx, uses, snapshot_ids, definitions)
 
 
@@ -240,7 +257,8 @@ async def _resolved(
     definitions: Sequence[Definition] | None,
 ) -> list[tuple[str, ResolvedUse]]:
     """What each use may mean among some definitions, or all of the names."""
-    surroundings, around = await load_surroundings(tx, {(use.blob_id, use.line) for _, use in uses})
+    lines = {(use.blob_id, use.line) for _, use in uses}
+    surroundings, around = await load_surroundings(tx, lines, _wanted(uses, definitions or ()))
     imported = {
         (blob_id, one.alias or one.name): one.name
         for blob_id, here in surroundings.items()
@@ -263,6 +281,17 @@ async def _resolved(
         (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
         for name, use in uses
     ]
+
+
+def _wanted(uses: Sequence[NamedUse], definitions: Sequence[Definition]) -> set[str] | None:
+    """The names whose imports matter; None for all, where a file is imported and not a name."""
+    if any(language_of(use.language).imports_files for _, use in uses):
+        return None
+    wanted = {"*"}
+    for name, use in uses:
+        wanted |= {name, use.receiver}
+    holders = {one.holder for one in definitions}
+    return wanted | holders if len(holders) <= _MAX_HOLDERS else wanted
 
 
 def _use_of(file: File, one: Reference) -> Use:

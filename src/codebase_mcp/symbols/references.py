@@ -14,7 +14,7 @@ from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_
 from codebase_mcp.symbols.resolve import BY_NAME
 
 # A use that is less sure than this is counted, but not shown.
-LEAST = 0.15
+LEAST = 0.02
 
 _UNDEFINED = "not defined here, by its name alone"
 
@@ -49,7 +49,8 @@ class FoundUse:
 class References:
     """The uses of some definitions: those of code before those of tests, grouped by file.
 
-    ``unlikely`` uses of the name are probably of something else. ``kinds`` counts the others.
+    ``unlikely`` uses of the name are of something else, or of any of many definitions. ``kinds``
+    counts the others.
     """
 
     definitions: tuple[Definition, ...]
@@ -86,7 +87,7 @@ async def references_to(
     return References(
         tuple(targets),
         tuple(likely),
-        len(found) - len(likely),
+        len(uses) - len(likely),
         Counter(one.kind for one in likely),
     )
 

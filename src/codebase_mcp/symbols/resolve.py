@@ -37,7 +37,7 @@ PACKAGE = 0.6
 TYPE_IN_FILE = 0.6
 LIKE_ITS_TYPE = 0.6
 BY_NAME = 0.5
-NOT_VISIBLE = 0.1
+NOT_VISIBLE = 0.01
 
 # How many files an import is followed through, as packages hand names on.
 _MAX_STEPS = 4
@@ -94,9 +94,17 @@ class Resolver:
             if use.kind is _IMPORT:
                 self._imports[use.snapshot_id, use.alias or name].append(use)
         self._surroundings = surroundings
+        self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
         """What a use of a name may mean, best first."""
+        scope = around[-1] if around else None
+        key = use.snapshot_id, use.path, name, use.kind, use.receiver, use.module, scope
+        if key not in self._known:
+            self._known[key] = tuple(self._candidates(name, use, around))
+        return ResolvedUse(use, around, self._known[key])
+
+    def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> list[Candidate]:
         here = self._surroundings.get(use.blob_id, Surroundings())
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
@@ -112,7 +120,7 @@ class Resolver:
         ]
         found = self._ranked(place, _fitting(use.kind, candidates))
         found.sort(key=lambda one: (-one.confidence, one.definition.is_test, one.definition.path))
-        return ResolvedUse(use, around, tuple(found))
+        return found
 
     def _ranked(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
         if not candidates:

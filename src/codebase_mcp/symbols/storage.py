@@ -132,35 +132,39 @@ def _uses(rows: Iterable[Row]) -> list[NamedUse]:
 
 
 async def load_surroundings(
-    tx: Transaction, lines: Collection[Line]
+    tx: Transaction, lines: Collection[Line], names: Collection[str] | None
 ) -> tuple[dict[int, Surroundings], dict[Line, tuple[Symbol, ...]]]:
-    """What the texts of some lines import and inherit from, and the definitions around each."""
+    """What is around some lines: the definitions, what their texts inherit from, and what they
+    import under some names, or at all."""
     if not lines:
         return {}, {}
-    blobs = array_literal({blob_id for blob_id, _ in lines})
+    asked = {
+        "blobs": array_literal({blob_id for blob_id, _ in lines}),
+        "names": None if names is None else list(names),
+    }
     places = {
         "blobs": array_literal(blob_id for blob_id, _ in lines),
         "lines": array_literal(line for _, line in lines),
     }
-    imports, symbols = await tx.fetch_many(
-        [(_SQL["surroundings"], {"blobs": blobs}), (_SQL["around"], places)]
-    )
+    found, symbols = await tx.fetch_many([(_SQL["surroundings"], asked), (_SQL["around"], places)])
     around: dict[Line, list[Symbol]] = defaultdict(list)
     for blob_id, line, *symbol in symbols:
         around[blob_id, line].append(Symbol(*symbol))
-    return _surroundings(imports), {line: tuple(found) for line, found in around.items()}
+    return _surroundings(found), {line: tuple(outer) for line, outer in around.items()}
 
 
 def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
-    found: dict[int, list[Reference]] = defaultdict(list)
-    for blob_id, name, uses in rows:
-        found[blob_id] += unpack(name, uses)
+    imports: dict[int, list[Reference]] = defaultdict(list)
+    inherits: dict[int, list[Reference]] = defaultdict(list)
+    for blob_id, name, ways in rows:
+        for one in unpack(name, ways):
+            if one.kind is ReferenceKind.IMPORT:
+                imports[blob_id].append(one)
+            elif one.kind is ReferenceKind.INHERIT:
+                inherits[blob_id].append(one)
     return {
-        blob_id: Surroundings(
-            tuple(one for one in references if one.kind is ReferenceKind.IMPORT),
-            tuple(one for one in references if one.kind is ReferenceKind.INHERIT),
-        )
-        for blob_id, references in found.items()
+        blob_id: Surroundings(tuple(imports[blob_id]), tuple(inherits[blob_id]))
+        for blob_id in {*imports, *inherits}
     }
 
 

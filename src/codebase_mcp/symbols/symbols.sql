@@ -30,11 +30,20 @@ WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
 LIMIT %(most)s;
 
 -- name: surroundings
--- What some texts import and inherit from; the letters are those of text/references.py.
+-- What some texts inherit from, and what they import under some names, or all of it. The letters of
+-- the ways and the tabs in them are those of text/references.py.
 SELECT r.blob_id, used.name, used.ways
 FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
 WHERE r.blob_id = ANY(%(blobs)s::bigint[])
-  AND (ways LIKE 'i%%' OR ways LIKE 'b%%' OR ways LIKE E'%%\ni%%' OR ways LIKE E'%%\nb%%');
+  AND (
+      ways LIKE 'b%%' OR ways LIKE E'%%\nb%%'
+      OR (ways LIKE 'i%%' OR ways LIKE E'%%\ni%%')
+      AND (
+          %(names)s::text[] IS NULL
+          OR used.name = ANY(%(names)s)
+          OR string_to_array(translate(ways, E'\n', E'\t'), E'\t') && %(names)s::text[]
+      )
+  );
 
 -- name: around
 -- The definitions around each of some lines, the outermost first.
