@@ -9,6 +9,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
+from codebase_mcp.model import Symbol
 from codebase_mcp.symbols.calls import CallTree, callees_of, callers_of
 from codebase_mcp.symbols.definition import Definition
 from codebase_mcp.symbols.inheritance import Implementation, implementations_of
@@ -65,7 +66,11 @@ class SymbolFacts:
 
     def signature(self, one: Definition) -> str:
         """The line that names a definition, as it stands in its text."""
-        lines = (self.texts or {}).get(one.blob_id, ())[one.start_line - 1 : one.end_line]
+        return self.signature_at(one.blob_id, one)
+
+    def signature_at(self, blob_id: int, one: Definition | Symbol) -> str:
+        """The same of a definition in a text."""
+        lines = (self.texts or {}).get(blob_id, ())[one.start_line - 1 : one.end_line]
         head = [line.strip() for line in lines[:_HEAD_LINES]]
         return next((line for line in head if one.name in line), head[0] if head else "")
 

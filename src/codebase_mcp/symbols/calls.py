@@ -22,7 +22,7 @@ CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 # What is followed to the next level: how sure, and how many definitions.
 FOLLOWED = 0.4
 # A call that is less sure is no part of the tree.
-LEAST = 0.1
+LEAST = 0.25
 _MAX_FOLLOWED = 20
 # A name that is called more often is not followed further up: nearly all calls are of others.
 _MAX_USES = 100
