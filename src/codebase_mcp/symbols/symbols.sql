@@ -78,11 +78,14 @@ FROM blob
 WHERE id = ANY(%(blobs)s::bigint[]);
 
 -- name: nearest_names
--- Names that begin, or end, like another one.
+-- Names that may be another one with a typing error, or contain it.
 SELECT DISTINCT s.name
 FROM symbol AS s
 JOIN view_file AS f ON f.blob_id = s.blob_id
 WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
   AND s.kind <> ALL ('{section,key,selector}'::text[])
-  AND (starts_with(s.folded, left(%(folded)s, 3)) OR right(s.folded, 5) = right(%(folded)s, 5))
+  AND (
+      left(s.folded, 1) = left(%(folded)s, 1) AND abs(length(s.folded) - length(%(folded)s)) <= 2
+      OR strpos(s.folded, %(folded)s) > 0
+  )
 LIMIT %(most)s;
