@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import Shell
 
 from codebase_mcp.app.app import App
-from codebase_mcp.cli.main import run
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.symbols.answer import SymbolQuestion
 
@@ -42,9 +42,7 @@ def repository(make_repo: Callable[..., Path]) -> Path:
 
 
 @pytest.mark.anyio
-async def test_each_state_has_its_own_uses(
-    app: App, project_id: str, repository: Path
-) -> None:
+async def test_each_state_has_its_own_uses(app: App, project_id: str, repository: Path) -> None:
     await app.index(repository, project_id)
 
     async def uses(name: str, ref: str | None) -> list[tuple[str, int]]:
@@ -75,22 +73,19 @@ async def test_a_change_on_disk_is_seen(app: App, project_id: str, repository: P
     assert [one.path for one in calls] == ["new.py", "shop.py"]
 
 
-@pytest.mark.usefixtures("server_settings_in_environment")
-def test_the_command_shows_text_or_json(
-    repository: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["index", str(repository), "--project", "symbol-command"]) == 0
-    capsys.readouterr()
+def test_the_command_shows_text_or_json(repository: Path, shell: Shell) -> None:
     here = ["--project", "symbol-command"]
-    assert run(["symbol", "references", "charge", *here]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "2 uses of charge: 1 call, 1 import"
-    assert run(["symbol", "callers", "debit", "--ref", "feature", "--json", *here]) == 0
-    calls = json.loads(capsys.readouterr().out)["calls"]
+    assert shell("index", str(repository), *here).returncode == 0
+    text = shell("symbol", "references", "charge", *here).stdout
+    assert text.splitlines()[0] == "2 uses of charge: 1 call, 1 import"
+    reply = shell("symbol", "callers", "debit", "--ref", "feature", "--json", *here).stdout
+    calls = json.loads(reply)["calls"]
     assert [(one["level"], one["symbol"]) for one in calls] == [(0, "debit"), (1, "sell")]
-    assert run(["symbol", "definition", "shop.py:5", *here]) == 0
-    assert "imported from pay" in capsys.readouterr().out
-    assert run(["symbol", "outline", "shop.py", *here]) == 0
-    assert capsys.readouterr().out.splitlines()[1] == "4-5 def sell(card):"
-    assert run(["symbol", "callers", "charge", "--depth", "9", *here]) == 1
-    assert run(["symbol", "callers", "chargs", *here]) == 1
-    assert "Nearest names: charge" in capsys.readouterr().err
+    assert "imported from pay" in shell("symbol", "definition", "shop.py:5", *here).stdout
+    text = shell("symbol", "outline", "shop.py", *here).stdout
+    assert text.splitlines()[1] == "4-5 def sell(card):"
+    assert shell("symbol", "callers", "charge", "--depth", "9", *here).returncode == 1
+    unknown = shell("symbol", "callers", "chargs", *here)
+    assert unknown.returncode == 1
+    assert "Nearest names: charge" in unknown.stderr
+    assert shell("remove", str(repository), *here).returncode == 0
