@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
     from codebase_mcp.app.history import History
+    from codebase_mcp.app.symbols import Symbols
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.backfill import Backfill
@@ -198,6 +198,13 @@ class App:
         return History(self.settings, self.database, self.models, self.resolver)
 
     @cached_property
+    def symbols(self) -> Symbols:
+        """Says who defines and uses a name."""
+        from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
+
+        return Symbols(self.database, self.resolver, self.views, self.freshness)
+
+    @cached_property
     def transfers(self) -> Transfers:
         """Exports and imports records, backs up and restores."""
         from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
@@ -236,12 +243,7 @@ class App:
     async def __aenter__(self) -> App:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -87,6 +87,11 @@ class Freshness:
             answer = await self._verified(project, text, request, answer, started)
         return answer, await self.state_of(project, answer.snapshots)
 
+    async def follow(self, project: Project, repository_id: UUID | None = None) -> None:
+        """Bring the index up to date with the files, as far as the budget of a search allows."""
+        if self._refresher.budget_s:
+            await self._refresher.check(project, repository_id)
+
     async def check(self, project: Project, *, budget_s: float) -> dict[UUID, TreeState]:
         """The state of each repository's index, checked within the budget."""
         await self._refresher.check(project, budget_s=budget_s, only_check=True)

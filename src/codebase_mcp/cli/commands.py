@@ -89,6 +89,29 @@ def _log_search_options(parser: SettingsParser) -> None:
     )
 
 
+def _symbol_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "operation",
+        choices=["definition", "references", "callers", "callees", "implementations", "outline"],
+        help="what to show",
+    )
+    parser.add_argument(
+        "target",
+        metavar="NAME|PATH:LINE|PATH",
+        help="a name, also qualified (Shop.sell), or a place; for an outline a file or directory",
+    )
+    parser.add_argument("--ref", help="a branch, tag or commit instead of the files on disk")
+    parser.add_argument(
+        "--depth", default="1", help="levels of callers, callees and so on, to 3 (1)"
+    )
+    parser.add_argument("--limit", default="50", help="maximum number of entries (50)")
+    parser.add_argument(
+        "--index",
+        action="store_true",
+        help="index this repository first if necessary; on a terminal, the default is to ask",
+    )
+
+
 def _branches_options(parser: SettingsParser) -> None:
     parser.add_argument("path", nargs="?", default=".", help="directory of the repository (.)")
 
@@ -169,6 +192,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             "history:log_search",
             _log_search_options,
         ),
+        Command("symbol", "Show who defines and uses a name", "symbol:symbol", _symbol_options),
         Command("status", "Show what is indexed, and whether it is up to date", "inventory:status"),
         Command(
             "branches",

@@ -40,6 +40,7 @@ TOOLSETS = (
     "tasks",
     "memory",
     "vcs",
+    "symbols",
     "agents",
     "entities",
     "work_items",

@@ -13,6 +13,7 @@ from codebase_mcp.tools.indexing import INDEX
 from codebase_mcp.tools.memory import MEMORY
 from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.projects import PROJECTS
+from codebase_mcp.tools.symbols import SYMBOLS
 from codebase_mcp.tools.tasks import TASKS
 from codebase_mcp.tools.toolset import Toolset, ToolSpec
 from codebase_mcp.tools.vcs import VCS
@@ -25,6 +26,7 @@ TOOLSETS: tuple[Toolset, ...] = (
     TASKS,
     MEMORY,
     VCS,
+    SYMBOLS,
     AGENTS,
     ENTITIES,
     WORK_ITEMS,

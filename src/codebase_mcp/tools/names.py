@@ -15,6 +15,7 @@ _TOOLS = {
     "tasks": "create_task get_task list_tasks update_task",
     "memory": "memory session",
     "vcs": "vcs",
+    "symbols": "symbol",
     "agents": "agent",
     "entities": "register_entity_type create_entity query_entities update_entity delete_entity "
     "update_entity_type_schema",

@@ -71,6 +71,8 @@ RECORD_INSTRUCTIONS = {
     "memory": "session start, then memory inject or search for what is known; store decisions and "
     "what you learned, with anchors to the code.",
     "vcs": "vcs compare_branches before a review or merge, analyze_impact before a commit.",
+    "symbols": "symbol says who defines, uses, calls and implements a name: ask before you change "
+    "it.",
     "agents": "agent tells what other agents do, and them what you do.",
     "entities": "Records with a schema of the user's own: query_entities before create_entity.",
     "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",

@@ -1,0 +1,65 @@
+"""Who defines and uses a name, from the shell: the agents' text, or the tool's JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from codebase_mcp.cli.calling import open_shell
+from codebase_mcp.cli.here import project_here
+from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.rules import whole_number
+from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.lookup import clean_path, parse_place
+from codebase_mcp.tools.rules import check_ref
+
+# A person scrolls: only a list that nobody would read is cut.
+_CHARS = 100_000
+
+
+async def symbol(options: argparse.Namespace, settings: Settings) -> int:
+    """Answer a question about a name, a place or a path."""
+    question = read_question(options)
+    async with open_shell(settings) as shell:
+        app = await shell.app()
+        project = await project_here(app, options, shell.identity)
+        report = await app.symbols.ask(question, project, shell.identity)
+    if options.json:
+        from codebase_mcp.tools.symbol_reply import symbol_reply  # noqa: PLC0415 - for JSON alone
+
+        return print_json(symbol_reply(report, None).as_json())
+    from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415
+
+    say(symbol_text(report, _CHARS if sys.stdout.isatty() else settings.reply_chars))
+    return 0
+
+
+def read_question(options: argparse.Namespace) -> SymbolQuestion:
+    """What the arguments ask.
+
+    Raises:
+        InvalidInput: a number or the ref is not valid.
+    """
+    target: str = options.target
+    place = parse_place(target)
+    is_outline = options.operation == "outline"
+    return SymbolQuestion(
+        options.operation,
+        name=None if place or is_outline else target,
+        place=None if is_outline else place,
+        path=clean_path(place.path if place else target) if is_outline else None,
+        ref=check_ref(options.ref, "ref") if options.ref else None,
+        depth=_number("depth", options.depth, 3),
+        limit=_number("limit", options.limit, 500),
+    )
+
+
+def _number(option: str, text: str, most: int) -> int:
+    rule = whole_number(1, most)
+    try:
+        number: int = rule.parse(text)
+    except ValueError as error:
+        raise InvalidInput.of(option, text, f"--{option} {error}", rule=rule.words) from None
+    return number

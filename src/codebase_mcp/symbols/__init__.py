@@ -1,0 +1,1 @@
+"""Who defines and uses this name? Uses are resolved when somebody asks."""

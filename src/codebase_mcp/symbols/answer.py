@@ -1,0 +1,172 @@
+"""What is known of a name, a place or a path? One question, one answer, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.errors import NotFound
+from codebase_mcp.model import Symbol
+from codebase_mcp.symbols.calls import CallTree, callees_of, callers_of
+from codebase_mcp.symbols.definition import Definition
+from codebase_mcp.symbols.inheritance import Implementation, implementations_of
+from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, resolve_uses
+from codebase_mcp.symbols.outline import TreeOutline, outline_of
+from codebase_mcp.symbols.references import LEAST, FoundUse, References, references_to
+from codebase_mcp.symbols.storage import load_texts
+
+Operation = Literal["definition", "references", "callers", "callees", "implementations", "outline"]
+
+# A name with more definitions is too common for a tree.
+MAX_TARGETS = 20
+
+# A decorated definition has its name within so many lines.
+_HEAD_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolQuestion:
+    """What is asked, about a name or a place; an outline is of a path."""
+
+    operation: Operation
+    name: str | None = None
+    place: Place | None = None
+    path: str | None = None
+    ref: str | None = None
+    depth: int = 1
+    limit: int = 50
+    repository_id: UUID | None = None
+
+    @property
+    def subject(self) -> str:
+        """What it is about, as it was written."""
+        if self.place is not None:
+            return f"{self.place.path}:{self.place.line}"
+        return self.name or self.path or "."
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolFacts:
+    """What is known; which fields are set depends on the operation.
+
+    ``used`` are the names that the line of a place uses, and what they mean. ``texts`` are those
+    that are shown, by their lines.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    used: tuple[FoundUse, ...] = ()
+    references: References | None = None
+    calls: CallTree | None = None
+    implementations: tuple[Implementation, ...] = ()
+    outline: TreeOutline | None = None
+    texts: Mapping[int, Sequence[str]] | None = None
+
+    def signature(self, one: Definition) -> str:
+        """The line that names a definition, as it stands in its text."""
+        return self.signature_at(one.blob_id, one)
+
+    def signature_at(self, blob_id: int, one: Definition | Symbol) -> str:
+        """The same of a definition in a text."""
+        lines = (self.texts or {}).get(blob_id, ())[one.start_line - 1 : one.end_line]
+        head = [line.strip() for line in lines[:_HEAD_LINES]]
+        return next((line for line in head if one.name in line), head[0] if head else "")
+
+    def line(self, blob_id: int, number: int) -> str:
+        """A line of a text."""
+        lines = (self.texts or {}).get(blob_id, ())
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+async def answer(
+    tx: Transaction, question: SymbolQuestion, snapshot_ids: Sequence[int]
+) -> SymbolFacts:
+    """The answer to a question, in some states.
+
+    Raises:
+        NotFound: nothing has such a name or path; the hint names the nearest.
+        InvalidInput: the place is none.
+    """
+    if question.operation == "outline":
+        path = question.place.path if question.place else question.path or question.name or ""
+        found = await outline_of(tx, path, snapshot_ids)
+        blobs = {one.file.blob_id for one in found.files[: question.limit]}
+        return SymbolFacts(outline=found, texts=await load_texts(tx, blobs))
+    if question.operation == "references" and question.place is None:
+        assert question.name is not None
+        references = await references_to(tx, question.name, snapshot_ids)
+        return await _with_texts(tx, question, SymbolFacts(references.definitions, (), references))
+    targets, used = await _targets(tx, question, snapshot_ids)
+    return await _with_texts(tx, question, await _facts(tx, question, snapshot_ids, targets, used))
+
+
+async def _facts(
+    tx: Transaction,
+    question: SymbolQuestion,
+    snapshot_ids: Sequence[int],
+    targets: Sequence[Definition],
+    used: tuple[FoundUse, ...],
+) -> SymbolFacts:
+    definitions = tuple(targets)
+    few = targets[:MAX_TARGETS]
+    if question.operation == "definition":
+        return SymbolFacts(definitions, used)
+    if question.operation == "references":
+        references = await references_to(tx, targets[0].name, snapshot_ids, only=targets)
+        return SymbolFacts(references.definitions, references=references)
+    if question.operation == "implementations":
+        found = await implementations_of(tx, few, snapshot_ids, question.depth)
+        return SymbolFacts(definitions, implementations=tuple(found))
+    find = callers_of if question.operation == "callers" else callees_of
+    return SymbolFacts(definitions, calls=await find(tx, few, snapshot_ids, question.depth))
+
+
+async def _targets(
+    tx: Transaction, question: SymbolQuestion, snapshot_ids: Sequence[int]
+) -> tuple[list[Definition], tuple[FoundUse, ...]]:
+    """The definitions that a question is about, and for ``definition`` what a line uses."""
+    if question.place is None:
+        assert question.name is not None
+        return await definitions_named(tx, question.name, snapshot_ids), ()
+    line = question.place.line
+    around, used = await at_place(tx, question.place, snapshot_ids)
+    is_head = any(one.start_line == line for one in around)
+    if question.operation == "definition" and used and not is_head:
+        found = [
+            FoundUse(one, candidate.definition, candidate.confidence, candidate.reason)
+            for one in await resolve_uses(tx, used, snapshot_ids)
+            for candidate in one.candidates
+            if candidate.confidence >= LEAST
+        ]
+        if found:
+            meant = {one.definition.key: one.definition for one in found if one.definition}
+            return list(meant.values()), tuple(found)
+    if not around:
+        raise NotFound(
+            f"No definition holds {question.subject}",
+            hint="Ask for the outline of the file.",
+        )
+    return around, ()
+
+
+async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFacts) -> SymbolFacts:
+    """The facts with the texts of what is shown first."""
+    blobs = {one.blob_id for one in facts.definitions[: question.limit]}
+    if facts.references is not None:
+        blobs |= {one.resolved.use.blob_id for one in facts.references.uses[: question.limit]}
+    blobs |= {
+        one.definition.blob_id
+        for one in facts.implementations[: question.limit]
+        if one.definition is not None
+    }
+    return SymbolFacts(
+        facts.definitions,
+        facts.used,
+        facts.references,
+        facts.calls,
+        facts.implementations,
+        facts.outline,
+        await load_texts(tx, blobs),
+    )

@@ -1,0 +1,79 @@
+"""A definition in a file of a state of the code, and which one may be meant by a use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codebase_mcp.model import Symbol
+from codebase_mcp.search.references import Use
+
+# Kinds of definitions that other files do not use by name.
+PROSE_KINDS = frozenset({"section", "key", "selector"})
+TYPE_KINDS = frozenset(
+    {"class", "struct", "interface", "trait", "enum", "type", "extension", "module"}
+)
+CALLABLE_KINDS = TYPE_KINDS | {"function", "method", "macro"}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition (lines 1-based, inclusive); see `model.Symbol`.
+
+    ``container`` is the qualified name of what holds it, empty for a definition at the top, and
+    ``holder`` the last part of that.
+    """
+
+    snapshot_id: int
+    path: str
+    blob_id: int
+    language: str
+    file_kind: str
+    name: str
+    qualified: str
+    kind: str
+    start_line: int
+    end_line: int
+    depth: int
+    container: str = field(init=False, compare=False)
+    holder: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        container = self.qualified[: -len(self.name)].rstrip(".")
+        object.__setattr__(self, "container", container)
+        object.__setattr__(self, "holder", container.rpartition(".")[2])
+
+    @property
+    def is_type(self) -> bool:
+        return self.kind in TYPE_KINDS
+
+    @property
+    def is_test(self) -> bool:
+        return self.file_kind == "test"
+
+    @property
+    def key(self) -> tuple[int, str, int, str]:
+        """What tells it from all others."""
+        return self.snapshot_id, self.path, self.start_line, self.qualified
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A definition that a use may mean: how likely (0 to 1), and why."""
+
+    definition: Definition
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedUse:
+    """A use, the definitions around it, the outermost first, and what it may mean, best first."""
+
+    use: Use
+    around: tuple[Symbol, ...]
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def enclosing(self) -> Symbol | None:
+        """The innermost definition around it."""
+        return self.around[-1] if self.around else None

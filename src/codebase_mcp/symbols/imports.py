@@ -1,0 +1,225 @@
+"""Does an import, as it is written in one file, mean another file? Pure: paths and names in.
+
+No build file and no search path is read: a module means a file if the ends of their paths agree,
+and what is left of the file's path may be a source root.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from functools import lru_cache
+from posixpath import normpath
+
+from codebase_mcp.symbols.languages import Language, Modules, language_of
+
+# Directories that imports do not name.
+_SOURCE_ROOTS = frozenset({"src", "lib", "source", "sources", "python", "app", "main", "Lib"})
+_CACHED = 20_000
+
+
+class Fit(IntEnum):
+    """How well a module fits a file."""
+
+    NONE = 0
+    PACKAGE = 1
+    """The file is below the package that the module is, or it only may be the file."""
+    FILE = 2
+
+
+Parts = tuple[str, ...]
+
+
+@lru_cache(_CACHED)
+def module_fits(language: str, importer: str, module: str, target: str) -> Fit:
+    """Whether a module that the file ``importer`` imports is the file ``target``."""
+    rules = language_of(language)
+    if rules.modules is None:
+        return Fit.NONE
+    return _FITS[rules.modules](importer, module, target, rules)
+
+
+@lru_cache(_CACHED)
+def parts_of(path: str, rules: Language) -> Parts:
+    """The parts of a path as imports name them: without extension, an index is its directory."""
+    *directories, file = path.split("/")
+    stem = file.partition(".")[0] or file
+    return (*directories, stem) if stem not in rules.index_files else tuple(directories)
+
+
+def joined(module: str, name: str, language: str) -> str:
+    """The module that an import of a name means, if the name is a module itself."""
+    rules = language_of(language)
+    if rules.modules is Modules.DOTTED:
+        return f"{module}{name}" if not module or module.endswith(".") else f"{module}.{name}"
+    if rules.modules is Modules.CRATE:
+        return f"{module}::{name}" if module else name
+    if rules.modules is Modules.QUALIFIED:
+        separator = "\\" if "\\" in module else "."
+        return f"{module}{separator}{name}" if module else name
+    return f"{module}/{name}" if module else name
+
+
+def _dotted(importer: str, module: str, path: str, rules: Language) -> Fit:
+    target = parts_of(path, rules)
+    here = tuple(importer.split("/")[:-1])
+    name = module.lstrip(".")
+    wanted = tuple(name.split(".")) if name else ()
+    if dots := len(module) - len(name):
+        above = len(here) - dots + 1
+        return Fit.NONE if above < 0 else _within((*here[:above], *wanted), target)
+    if not wanted:
+        return Fit.NONE
+    for start in range(len(target)):
+        fit = _within(wanted, target[start:])
+        if fit and (root_fit := _root(target[:start], here, wanted[0])):
+            return min(fit, root_fit)
+    return Fit.NONE
+
+
+def _root(root: Parts, here: Parts, first: str) -> Fit:
+    """Whether imports of a file in the directory ``here`` may start at a directory."""
+    if not root or root[-1] in _SOURCE_ROOTS:
+        return Fit.FILE
+    if first in sys.stdlib_module_names:
+        return Fit.NONE
+    if root == here:  # a script and its neighbour
+        return Fit.PACKAGE
+    return Fit.FILE if here[: len(root)] == root else Fit.PACKAGE
+
+
+def _relative(importer: str, module: str, path: str, rules: Language) -> Fit:
+    target = parts_of(path, rules)
+    module = module.removesuffix("/")
+    if module.startswith("."):
+        meant = normpath("/".join([*importer.split("/")[:-1], module]))
+        wanted = () if meant == "." else tuple(meant.split("/"))
+        return _within(_without_extension(wanted), target)
+    alias, _, rest = module.partition("/")
+    if alias in ("@", "~", "#", "src") and rest:
+        return _ends(_without_extension(tuple(rest.split("/"))), target)
+    # A package of the same workspace: @scope/name, or name/sub.
+    parts = tuple(module.split("/"))
+    name = parts[1] if module.startswith("@") and len(parts) > 1 else parts[0]
+    return Fit.PACKAGE if name in target[:-1] and "packages" in target else Fit.NONE
+
+
+def _without_extension(parts: Parts) -> Parts:
+    if not parts:
+        return parts
+    stem = parts[-1].partition(".")[0]
+    return parts[:-1] if stem == "index" else (*parts[:-1], stem)
+
+
+def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
+    target = tuple(path.split("/")[:-1])
+    wanted = tuple(module.split("/"))
+    if wanted == target:
+        return Fit.FILE
+    shared = _shared_end(wanted, target)
+    if len(wanted) < 2 or not target or not shared:
+        return Fit.NONE
+    if shared == len(target) or shared >= 2:
+        return Fit.FILE
+    return Fit.NONE
+
+
+def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
+    target = parts_of(path, rules)
+    wanted = tuple(part.lower() for part in module.replace("\\", ".").split(".") if part)
+    lower = tuple(part.lower() for part in target)
+    if not wanted:
+        return Fit.NONE
+    # A module is a package, which is a directory, or a type, which is a file.
+    shared = max(_shared_end(wanted, lower[:-1]), _shared_end(wanted, lower))
+    if shared == len(wanted):
+        return Fit.FILE
+    if shared:
+        return Fit.PACKAGE
+    return Fit.PACKAGE if wanted[-1] in lower else Fit.NONE
+
+
+def _crate(importer: str, module: str, path: str, rules: Language) -> Fit:
+    target = parts_of(path, rules)
+    first, *rest = [part for part in module.split("::") if part] or [""]
+    here = parts_of(importer, rules)
+    root = _source_root(here)
+    if first == "crate":
+        return _within((*here[:root], *rest), target)
+    if first == "self":
+        return _within((*here, *rest), target)
+    if first == "super":
+        above = len(here) - 1
+        while rest and rest[0] == "super":
+            rest, above = rest[1:], above - 1
+        return _within((*here[:above], *rest), target)
+    if fit := _within((*here, first, *rest), target):  # a module declared in this file
+        return fit
+    own = _source_root(target)
+    crate = target[own - 2] if own >= 2 else ""
+    if crate.replace("-", "_") == first:
+        return _within(tuple(rest), target[own:])
+    return Fit.NONE
+
+
+def _source_root(parts: Parts) -> int:
+    """How many parts lead to the root of the crate."""
+    return len(parts) - parts[::-1].index("src") if "src" in parts else 0
+
+
+def _include(importer: str, module: str, path: str, _rules: Language) -> Fit:
+    wanted = module.split("/")
+    here = importer.split("/")[:-1]
+    exact = normpath("/".join([*here, module])).split("/")
+    ends = path.split("/")
+    if ends == exact or ends[-len(wanted) :] == wanted:
+        return Fit.FILE
+    # What a header declares is defined in a file of the same name.
+    stem = wanted[-1].partition(".")[0]
+    return Fit.FILE if ends[-1].partition(".")[0] == stem else Fit.NONE
+
+
+def _require(importer: str, module: str, path: str, rules: Language) -> Fit:
+    target = parts_of(path, rules)
+    name = module.removesuffix(".rb")
+    if name.startswith("."):
+        meant = normpath("/".join([*importer.split("/")[:-1], name]))
+        return _within(tuple(meant.split("/")), target)
+    return _ends(tuple(part for part in name.split("/") if part), target)
+
+
+def _within(wanted: Parts, target: Parts) -> Fit:
+    """Whether a file is the module, or below the package that the module is."""
+    if wanted == target:
+        return Fit.FILE
+    return Fit.PACKAGE if target[: len(wanted)] == wanted else Fit.NONE
+
+
+def _ends(wanted: Parts, target: Parts) -> Fit:
+    if wanted and target[-len(wanted) :] == wanted:
+        return Fit.FILE
+    if any(target[at : at + len(wanted)] == wanted for at in range(len(target) - len(wanted))):
+        return Fit.PACKAGE
+    return Fit.NONE
+
+
+def _shared_end(first: Parts, second: Parts) -> int:
+    """How many parts two paths have in common, counted from their ends."""
+    count = 0
+    for one, other in zip(reversed(first), reversed(second), strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+_FITS: Mapping[Modules, Callable[[str, str, str, Language], Fit]] = {
+    Modules.DOTTED: _dotted,
+    Modules.RELATIVE: _relative,
+    Modules.DIRECTORY: _directory,
+    Modules.QUALIFIED: _qualified,
+    Modules.CRATE: _crate,
+    Modules.INCLUDE: _include,
+    Modules.REQUIRE: _require,
+}

@@ -1,0 +1,79 @@
+"""How do languages import names, and how far is a name seen without an import? One table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+# What a method calls its own object, and its base class.
+SELF = frozenset({"self", "this", "cls", "Self", "static", "$this", "@"})
+SUPER = frozenset({"super", "super()", "parent", "base"})
+
+
+class Reach(Enum):
+    """How far a name is seen that nobody imports."""
+
+    FILE = 1
+    DIRECTORY = 2
+    PROJECT = 3
+
+
+class Modules(Enum):
+    """How an import says where a name is from."""
+
+    DOTTED = 1  # Python: dots, leading ones are relative
+    RELATIVE = 2  # JavaScript: a path relative to the file, or a package
+    DIRECTORY = 3  # Go: the path of a directory
+    QUALIFIED = 4  # Java: the names of packages, usually directories, and of a type
+    CRATE = 5  # Rust: crate::, super::, self::, or the name of a crate
+    INCLUDE = 6  # C: the path of a file
+    REQUIRE = 7  # Ruby: the path of a file without its extension
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The rules of a language.
+
+    Names of one ``family`` can be used by each other's files. ``index_files`` stand for their
+    directory. With ``has_implicit_self`` a method is called by its name alone within its class.
+    """
+
+    family: str
+    modules: Modules | None
+    reach: Reach
+    has_implicit_self: bool = False
+    index_files: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def imports_files(self) -> bool:
+        """Whether an import names a file, and not what it takes from there."""
+        return self.modules in (Modules.INCLUDE, Modules.REQUIRE)
+
+
+_PYTHON = Language(
+    "python", Modules.DOTTED, Reach.FILE, index_files=frozenset({"__init__", "__main__"})
+)
+_SCRIPT = Language("javascript", Modules.RELATIVE, Reach.FILE, index_files=frozenset({"index"}))
+_JVM = Language("jvm", Modules.QUALIFIED, Reach.DIRECTORY, has_implicit_self=True)
+_C = Language("c", Modules.INCLUDE, Reach.PROJECT, has_implicit_self=True)
+
+LANGUAGES: Mapping[str, Language] = {
+    "python": _PYTHON,
+    **dict.fromkeys(("javascript", "typescript", "tsx", "jsx", "vue", "svelte"), _SCRIPT),
+    "go": Language("go", Modules.DIRECTORY, Reach.DIRECTORY),
+    **dict.fromkeys(("java", "kotlin", "scala", "groovy"), _JVM),
+    "csharp": Language("csharp", Modules.QUALIFIED, Reach.PROJECT, has_implicit_self=True),
+    "php": Language("php", Modules.QUALIFIED, Reach.PROJECT),
+    "rust": Language(
+        "rust", Modules.CRATE, Reach.FILE, index_files=frozenset({"mod", "lib", "main"})
+    ),
+    **dict.fromkeys(("c", "cpp", "objc", "cuda"), _C),
+    "ruby": Language("ruby", Modules.REQUIRE, Reach.PROJECT, has_implicit_self=True),
+    "swift": Language("swift", None, Reach.PROJECT, has_implicit_self=True),
+}
+
+
+def language_of(name: str) -> Language:
+    """The rules of a language; of one without a row here, that its names reach the project."""
+    return LANGUAGES.get(name) or Language(name, None, Reach.PROJECT, has_implicit_self=True)

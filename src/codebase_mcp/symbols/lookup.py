@@ -1,0 +1,327 @@
+"""Which definitions does somebody mean who writes a name, or a place?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.errors import InvalidInput, NotFound
+from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.search.references import Use, references_of
+from codebase_mcp.search.spelling import edit_distance
+from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
+from codebase_mcp.symbols.languages import language_of
+from codebase_mcp.symbols.resolve import Resolver
+from codebase_mcp.symbols.storage import (
+    File,
+    NamedUse,
+    load_definitions,
+    load_files,
+    load_names,
+    load_outlines,
+    load_surroundings,
+    load_uses,
+    nearest_names,
+)
+from codebase_mcp.text.tokens import fold
+
+_SEPARATORS = re.compile(r"::|->|[.#\\/]+")
+_PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:[-:]\d+)?")
+_KINDS = {FileKind.CODE: 0, FileKind.CONFIG: 1, FileKind.DOCS: 1, FileKind.TEST: 2}
+_MAX_HINTS = 5
+_DEEPEST = 100
+# More classes with a method of one name cannot be told apart by what a file imports.
+_MAX_HOLDERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file, as somebody writes it: ``src/pay.py:12``."""
+
+    path: str
+    line: int
+
+
+def parse_place(text: str) -> Place | None:
+    """A place, or None if the text is none."""
+    found = _PLACE.fullmatch(text.strip())
+    return Place(clean_path(found["path"]), int(found["line"])) if found else None
+
+
+def clean_path(path: str) -> str:
+    """A path relative to the root, as the index has it."""
+    return path.strip().removeprefix("./").strip("/")
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name, however its language joins them: ``Shop::sell``, ``shop.Shop.sell``."""
+    name = name.strip().removesuffix("()")
+    return tuple(part for part in _SEPARATORS.split(name) if part) or (name,)
+
+
+async def definitions_named(
+    tx: Transaction, name: str, snapshot_ids: Sequence[int]
+) -> list[Definition]:
+    """The definitions of a simple or qualified name, best first.
+
+    Raises:
+        NotFound: there are none; with the nearest names.
+    """
+    parts = name_parts(name)
+    found = await load_definitions(tx, parts[-1:], snapshot_ids)
+    if meant := named(found, parts):
+        return meant
+    raise await not_defined(tx, name, found, snapshot_ids)
+
+
+def named(definitions: Iterable[Definition], parts: Sequence[str]) -> list[Definition]:
+    """Those that a name means, best first: as written, or else in another case."""
+    known = [one for one in definitions if one.kind not in PROSE_KINDS] or list(definitions)
+    exact = [one for one in known if one.name == parts[-1]] or known
+    qualifiers = tuple(parts[:-1])
+    for is_meant in (_is_inside, _is_below, _is_among):
+        if meant := [one for one in exact if is_meant(one, qualifiers)]:
+            return in_order(meant)
+    return []
+
+
+def _is_inside(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether the definitions around one end in these names."""
+    return not qualifiers or tuple(one.container.split("."))[-len(qualifiers) :] == qualifiers
+
+
+def _is_below(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether its path and the definitions around it end so, in any case."""
+    wanted = [fold(part) for part in qualifiers]
+    return _held_in(one)[-len(wanted) :] == wanted
+
+
+def _is_among(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether these names are among those, in their order."""
+    held = _held_in(one)
+    try:
+        for part in reversed(qualifiers):
+            while held.pop() != fold(part):
+                pass
+    except IndexError:
+        return False
+    return True
+
+
+def _held_in(one: Definition) -> list[str]:
+    """The directories, the file and the definitions that hold one."""
+    *directories, file = one.path.split("/")
+    parts = [*directories, file.partition(".")[0], *one.container.split(".")]
+    return [fold(part) for part in parts if part]
+
+
+def in_order(definitions: Iterable[Definition]) -> list[Definition]:
+    """Code before tests, types before their members, then by path and line."""
+    return sorted(
+        definitions,
+        key=lambda one: (
+            _KINDS.get(FileKind(one.file_kind), 3),
+            one.depth,
+            one.path,
+            one.start_line,
+            one.snapshot_id,
+        ),
+    )
+
+
+async def not_defined(
+    tx: Transaction, name: str, same: Iterable[Definition], snapshot_ids: Sequence[int]
+) -> NotFound:
+    """That a name is not defined, with what may be meant."""
+    simple = name_parts(name)[-1]
+    near = [one.qualified for one in in_order(same)]
+    if not near:
+        most = max(1, len(simple) // 3)
+        others = await nearest_names(tx, simple, snapshot_ids)
+        ranked = sorted((edit_distance(fold(simple), fold(one)), one) for one in others)
+        near = [one for distance, one in ranked if distance <= most]
+        near += [one for _, one in ranked if fold(simple) in fold(one)]
+    near = list(dict.fromkeys(near))[:_MAX_HINTS]
+    hint = f"Nearest names: {', '.join(near)}." if near else "search_code finds it by what it does."
+    return NotFound(
+        f"No definition of {name[:200]!r} is indexed", hint=hint, details={"nearest": near}
+    )
+
+
+async def file_at(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> list[File]:
+    """The files that a path means: itself, those below it, or those whose path ends in it.
+
+    Raises:
+        NotFound: there are none.
+    """
+    found = await load_files(tx, path, snapshot_ids)
+    if not found:
+        raise NotFound(
+            f"No file or directory {path[:200]!r} is indexed",
+            hint="Give the path as search_code shows it, relative to the repository's root.",
+        )
+    return found
+
+
+async def at_place(
+    tx: Transaction, place: Place, snapshot_ids: Sequence[int]
+) -> tuple[list[Definition], list[tuple[File, Reference]]]:
+    """The innermost definitions around a line, one for each file that is meant, and its uses.
+
+    Raises:
+        NotFound: there is no such file.
+    """
+    files = await file_at(tx, place.path, snapshot_ids)
+    if not any(one.path.endswith(place.path) for one in files):
+        raise InvalidInput.of(
+            "place", f"{place.path}:{place.line}", f"{place.path} is a directory", rule="PATH:LINE"
+        )
+    blobs = {one.blob_id for one in files}
+    outlines = await load_outlines(tx, blobs, deepest=_DEEPEST)
+    references = await references_of(tx, blobs)
+    found, used = [], []
+    for file in files:
+        around = [
+            one
+            for one in outlines.get(file.blob_id, ())
+            if one.start_line <= place.line <= one.end_line
+        ]
+        if around:
+            found.append(
+                definition_of(file, max(around, key=lambda one: (one.depth, one.start_line)))
+            )
+        used += [(file, one) for one in references.get(file.blob_id, ()) if one.line == place.line]
+    return found, used
+
+
+def definition_of(file: File | Use, symbol: Symbol) -> Definition:
+    """A definition of a file."""
+    return Definition(
+        file.snapshot_id,
+        file.path,
+        file.blob_id,
+        file.language,
+        file.kind if isinstance(file, File) else file.file_kind,
+        symbol.name,
+        symbol.qualified,
+        symbol.kind,
+        symbol.start_line,
+        symbol.end_line,
+        symbol.depth,
+    )
+
+
+def file_of(one: Definition) -> File:
+    """The file that a definition is in."""
+    return File(one.snapshot_id, one.path, one.blob_id, one.language, one.file_kind)
+
+
+async def resolve_names(
+    tx: Transaction,
+    names: Sequence[str],
+    snapshot_ids: Sequence[int],
+    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
+    *,
+    most_uses: int | None = None,
+) -> tuple[list[Definition], list[tuple[str, ResolvedUse]]]:
+    """The definitions of some names, and all uses of these in some ways, also under other names.
+
+    With ``most_uses`` those of a name that has more uses are left out.
+    """
+    definitions, uses = await load_names(tx, names, snapshot_ids)
+    if most_uses is not None:
+        counts = Counter(name for name, use in uses if use.kind in kinds)
+        uses = [(name, use) for name, use in uses if counts[name] <= most_uses]
+    uses += await _under_other_names(tx, uses, snapshot_ids)
+    kinds = {*kinds, ReferenceKind.IMPORT}  # without these no name can be followed
+    uses = [(name, use) for name, use in uses if use.kind in kinds]
+    return definitions, await _resolved(tx, uses, snapshot_ids, definitions)
+
+
+async def resolve_uses(
+    tx: Transaction, used: Sequence[tuple[File, Reference]], snapshot_ids: Sequence[int]
+) -> list[ResolvedUse]:
+    """What some uses may mean, in their order."""
+    uses = [(one.name, _use_of(file, one)) for file, one in used]
+    return [one for _, one in await _resolved(tx, uses, snapshot_ids, None)]
+
+
+async def _under_other_names(
+    tx: Transaction, uses: Sequence[NamedUse], snapshot_ids: Sequence[int]
+) -> list[NamedUse]:
+    """The uses of aliases in the texts that import a name under them."""
+    aliases = {(use.blob_id, use.alias) for name, use in uses if use.alias and use.alias != name}
+    if not aliases:
+        return []
+    found = await load_uses(
+        tx, {alias for _, alias in aliases}, snapshot_ids, {blob for blob, _ in aliases}
+    )
+    return [
+        (name, use)
+        for name, use in found
+        if (use.blob_id, name) in aliases
+        and not use.receiver
+        and use.kind is not ReferenceKind.IMPORT
+    ]
+
+
+async def _resolved(
+    tx: Transaction,
+    uses: Sequence[NamedUse],
+    snapshot_ids: Sequence[int],
+    definitions: Sequence[Definition] | None,
+) -> list[tuple[str, ResolvedUse]]:
+    """What each use may mean among some definitions, or all of the names."""
+    lines = {(use.blob_id, use.line) for _, use in uses}
+    surroundings, around = await load_surroundings(tx, lines, _wanted(uses, definitions or ()))
+    imported = {
+        (blob_id, one.alias or one.name): one.name
+        for blob_id, here in surroundings.items()
+        for one in here.imports
+    }
+    handed_on = set()
+    if definitions is None:
+        names = {name for name, _ in uses}
+        handed_on = {imported[use.blob_id, name] for name, use in uses
+                     if (use.blob_id, name) in imported and not use.receiver}  # fmt: skip
+        definitions = await load_definitions(tx, names | handed_on, snapshot_ids)
+        handed_on &= {one.name for one in definitions}
+    holders = {one.holder for one in definitions}
+    handed_on |= holders & {imported.get((use.blob_id, use.receiver), "") for _, use in uses}
+    imports = []
+    if handed_on - {""}:
+        imports = await load_uses(tx, handed_on - {""}, snapshot_ids, only_imports=True)
+    resolver = Resolver(definitions, [*uses, *imports], surroundings)
+    return [
+        (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
+        for name, use in uses
+    ]
+
+
+def _wanted(uses: Sequence[NamedUse], definitions: Sequence[Definition]) -> set[str] | None:
+    """The names whose imports matter; None for all, where a file is imported and not a name."""
+    if any(language_of(use.language).imports_files for _, use in uses):
+        return None
+    wanted = {"*"}
+    for name, use in uses:
+        wanted |= {name, use.receiver}
+    holders = {one.holder for one in definitions}
+    return wanted | holders if len(holders) <= _MAX_HOLDERS else wanted
+
+
+def _use_of(file: File, one: Reference) -> Use:
+    return Use(
+        file.snapshot_id,
+        file.path,
+        file.blob_id,
+        file.language,
+        file.kind,
+        one.line,
+        one.kind,
+        one.receiver,
+        one.module,
+        one.alias,
+    )

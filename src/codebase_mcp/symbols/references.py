@@ -1,0 +1,124 @@
+"""Where is a definition used, and how sure is that?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.definition import Candidate, Definition, ResolvedUse
+from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
+from codebase_mcp.symbols.resolve import BY_NAME
+
+# A use that is less sure than this is counted, but not shown.
+LEAST = 0.02
+
+_UNDEFINED = "not defined here, by its name alone"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUse:
+    """A use that may mean what was asked for; ``definition`` is the likeliest, if there is one."""
+
+    resolved: ResolvedUse
+    definition: Definition | None
+    confidence: float
+    reason: str
+
+    @property
+    def path(self) -> str:
+        return self.resolved.use.path
+
+    @property
+    def line(self) -> int:
+        return self.resolved.use.line
+
+    @property
+    def kind(self) -> ReferenceKind:
+        return self.resolved.use.kind
+
+    @property
+    def is_test(self) -> bool:
+        return self.resolved.use.file_kind == "test"
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The uses of some definitions: those of code before those of tests, grouped by file.
+
+    ``unlikely`` uses of the name are of something else, or of any of many definitions. ``kinds``
+    counts the others.
+    """
+
+    definitions: tuple[Definition, ...]
+    uses: tuple[FoundUse, ...]
+    unlikely: int
+    kinds: Mapping[ReferenceKind, int]
+
+
+async def references_to(
+    tx: Transaction,
+    name: str,
+    snapshot_ids: Sequence[int],
+    *,
+    only: Collection[Definition] = (),
+) -> References:
+    """The uses of what a name means, or of some definitions of this name.
+
+    Raises:
+        NotFound: nothing defines or uses the name.
+    """
+    parts = name_parts(name)
+    definitions, uses = await resolve_names(tx, parts[-1:], snapshot_ids)
+    targets = list(only) or named(definitions, parts)
+    if targets and not any(one.name == parts[-1] for one in targets):  # written in another case
+        written = list(dict.fromkeys(one.name for one in targets))
+        definitions, uses = await resolve_names(tx, written, snapshot_ids)
+    if targets:
+        found = meaning({one.key for one in targets}, uses)
+    elif len(parts) == 1 and uses:
+        found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
+    else:
+        raise await not_defined(tx, name, definitions, snapshot_ids)
+    likely = _in_order([one for one in found if one.confidence >= LEAST])
+    return References(
+        tuple(targets),
+        tuple(likely),
+        len(uses) - len(likely),
+        Counter(one.kind for one in likely),
+    )
+
+
+def meaning(
+    targets: Collection[tuple[int, str, int, str]], uses: Sequence[tuple[str, ResolvedUse]]
+) -> list[FoundUse]:
+    """The uses that may mean one of some definitions, by their keys; the likeliest of each."""
+    found = []
+    for _, one in uses:
+        best: Candidate | None = None
+        for candidate in one.candidates:
+            if candidate.definition.key in targets:
+                best = candidate
+                break
+        if best is not None:
+            found.append(FoundUse(one, best.definition, best.confidence, best.reason))
+    return found
+
+
+def _in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
+    """By file: code before tests, the surest and most used files first; there by kind and line."""
+    kinds = Counter(one.kind for one in uses)
+    files = Counter((one.resolved.use.snapshot_id, one.path) for one in uses)
+    sure: dict[tuple[int, str], float] = {}
+    for one in uses:
+        file = one.resolved.use.snapshot_id, one.path
+        sure[file] = max(sure.get(file, 0.0), one.confidence)
+
+    def order(one: FoundUse) -> tuple[Any, ...]:
+        file = one.resolved.use.snapshot_id, one.path
+        return one.is_test, -sure[file], -files[file], file, -kinds[one.kind], one.kind, one.line
+
+    return sorted(uses, key=order)

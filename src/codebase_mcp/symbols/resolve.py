@@ -1,0 +1,419 @@
+"""Which definitions may this use of a name mean? Pure: names, imports and places in.
+
+Nothing is run, and no type is inferred. The rules are asked in order, the surest first, and the
+first one that finds a definition decides: scope, import, receiver, reach of the language. What is
+left is possible by its name alone, and says among how many.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.search.references import Use
+from codebase_mcp.symbols.definition import (
+    CALLABLE_KINDS,
+    PROSE_KINDS,
+    TYPE_KINDS,
+    Candidate,
+    Definition,
+    ResolvedUse,
+)
+from codebase_mcp.symbols.imports import Fit, joined, module_fits, parts_of
+from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
+from codebase_mcp.text.tokens import fold
+
+# How sure each rule is; from SURE on a use counts as resolved.
+SURE = 0.8
+SCOPE = 0.95
+IMPORTED = 0.95
+HANDED_ON = 0.9
+BASE = 0.85
+NEIGHBOUR = 0.9
+NAMED_TYPE = 0.8
+PACKAGE = 0.6
+TYPE_IN_FILE = 0.6
+LIKE_ITS_TYPE = 0.6
+BY_NAME = 0.5
+NOT_VISIBLE = 0.01
+
+# How many files an import is followed through, as packages hand names on.
+_MAX_STEPS = 4
+
+_IMPORT = ReferenceKind.IMPORT
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a text imports and inherits from."""
+
+    imports: tuple[Reference, ...] = ()
+    inherits: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A use with what is around it; ``name`` is the one that its definition has."""
+
+    use: Use
+    around: tuple[Symbol, ...]
+    here: Surroundings
+    rules: Language
+    imported: tuple[Reference, ...]
+
+    def contains(self, definition: Definition) -> bool:
+        """Whether a definition is in the same file."""
+        return (definition.snapshot_id, definition.path) == (self.use.snapshot_id, self.use.path)
+
+    def local(self, name: str) -> Iterator[Reference]:
+        """The imports that a name in this file may stand for."""
+        return (one for one in self.here.imports if (one.alias or one.name) == name)
+
+
+class Resolver:
+    """Resolves uses of some names, of which all definitions and all imports are known.
+
+    ``uses`` are the uses of these names: through the imports among them a package may hand a name
+    on.
+    """
+
+    def __init__(
+        self,
+        definitions: Iterable[Definition],
+        uses: Iterable[tuple[str, Use]],
+        surroundings: Mapping[int, Surroundings],
+    ) -> None:
+        self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
+        for one in definitions:
+            if one.kind not in PROSE_KINDS:
+                self._named[one.snapshot_id, one.name].append(one)
+        self._imports: dict[tuple[int, str], list[Use]] = defaultdict(list)
+        for name, use in uses:
+            if use.kind is _IMPORT:
+                self._imports[use.snapshot_id, use.alias or name].append(use)
+        self._surroundings = surroundings
+        self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
+
+    def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
+        """What a use of a name may mean, best first."""
+        scope = around[-1] if around else None
+        key = use.snapshot_id, use.path, name, use.kind, use.receiver, use.module, scope
+        if key not in self._known:
+            self._known[key] = tuple(self._candidates(name, use, around))
+        return ResolvedUse(use, around, self._known[key])
+
+    def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> list[Candidate]:
+        here = self._surroundings.get(use.blob_id, Surroundings())
+        rules = language_of(use.language)
+        imported = () if use.kind is _IMPORT or use.receiver else tuple(
+            one for one in here.imports if (one.alias or one.name) == name
+        )  # fmt: skip
+        place = _Place(use, around, here, rules, imported)
+        meant = {one.name for one in imported if one.name != "*"} or {name}
+        candidates = [
+            one
+            for meaning in meant
+            for one in self._named.get((use.snapshot_id, meaning), ())
+            if language_of(one.language).family == rules.family
+        ]
+        found = self._ranked(place, _fitting(use.kind, candidates))
+        found.sort(key=lambda one: (-one.confidence, one.definition.is_test, one.definition.path))
+        return found
+
+    def _ranked(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+        if not candidates:
+            return []
+        if place.use.kind is _IMPORT:
+            return self._by_import(
+                place.use, place.use.module, candidates, place.rules
+            ) or _included(place, candidates)
+        if place.use.receiver:
+            return self._of_receiver(place, candidates)
+        return self._bare(place, candidates)
+
+    def _bare(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+        """A name without a receiver: of the same file, imported, or in the language's reach."""
+        if inside := _in_scope(place, candidates):
+            return inside
+        if place.imported:
+            return [
+                one
+                for reference in place.imported
+                for one in self._by_import(place.use, reference.module, candidates, place.rules)
+            ]
+        top = [one for one in candidates if not one.container or one.is_type]
+        top = top or list(candidates)
+        return self._by_wildcard(place, top) or _in_reach(place, top)
+
+    def _by_wildcard(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+        """Those that an import of everything in a module brings."""
+        for reference in place.here.imports:
+            if reference.name == "*" and not reference.alias:
+                found = self._by_import(place.use, reference.module, candidates, place.rules)
+                if found:
+                    return [
+                        Candidate(one.definition, min(one.confidence, SURE), f"{one.reason} (*)")
+                        for one in found
+                    ]
+        return []
+
+    def _of_receiver(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+        """A member: of the own class, of a module or class that is named, or by its name."""
+        receiver = place.use.receiver
+        if receiver in SELF:
+            return _own(place, candidates)
+        if receiver in SUPER:
+            return _of_bases(place, candidates) or _by_name(place, candidates)
+        if named := self._of_named(place, candidates):
+            return named
+        if imports := list(place.local(receiver)):
+            members = [one for one in candidates if one.container and not one.is_type]
+            source = imports[0].module or receiver
+            return _weak(members, NOT_VISIBLE, f"{receiver} is imported from {source}")
+        return _by_name(place, candidates)
+
+    def _of_named(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+        """Candidates in the module or the type that the receiver names."""
+        receiver, use = place.use.receiver, place.use
+        found = []
+        imports = list(place.local(receiver))
+        for reference in imports:
+            found += self._of_module(place, reference, candidates)
+            members = [one for one in candidates if one.holder == reference.name]
+            for one in self._by_import(use, reference.module, members, place.rules, reference.name):
+                reason = f"method of {reference.name}, {one.reason}"
+                found.append(Candidate(one.definition, one.confidence, reason))
+        if found or imports:
+            return found
+        members = [one for one in candidates if one.holder == receiver]
+        if own := [one for one in members if place.contains(one)]:
+            return _shared(own, SCOPE, f"member of {receiver} in the same file")
+        if members and place.rules.reach is not Reach.FILE:
+            near = _in_directory(place, members)
+            return _shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
+        if place.rules.modules is Modules.CRATE:
+            top = [one for one in candidates if not one.container]
+            inside = [one for one in top if parts_of(one.path, place.rules)[-1:] == (receiver,)]
+            return _shared(inside, NAMED_TYPE, f"in a module named {receiver}")
+        return []
+
+    def _of_module(
+        self, place: _Place, reference: Reference, candidates: Sequence[Definition]
+    ) -> list[Candidate]:
+        """Definitions at the top of the module that an import names."""
+        if reference.name == "*":
+            module = reference.module
+        else:
+            module = joined(reference.module, reference.name, place.use.language)
+        top = [one for one in candidates if not one.container]
+        found = self._by_import(place.use, module, top, place.rules)
+        if not found and reference.module and place.rules.modules is Modules.RELATIVE:
+            found = self._by_import(place.use, reference.module, top, place.rules)
+        return found
+
+    def _by_import(
+        self,
+        use: Use,
+        module: str,
+        candidates: Sequence[Definition],
+        rules: Language,
+        name: str = "",
+    ) -> list[Candidate]:
+        """Those that are in the module, or that the module imports itself, under a name."""
+        if not module or not candidates:
+            return []
+        if rules.modules is Modules.QUALIFIED:
+            return _by_package(use, module, candidates)
+        fits = [(module_fits(use.language, use.path, module, one.path), one) for one in candidates]
+        if exact := [one for fit, one in fits if fit is Fit.FILE]:
+            return _shared(exact, IMPORTED, f"imported from {module}")
+        if handed := self._handed_on(use, module, candidates, name):
+            return _shared(handed, HANDED_ON, f"imported from {module}, which hands it on")
+        below = [one for fit, one in fits if fit is Fit.PACKAGE]
+        return _shared(below, PACKAGE, f"perhaps imported from {module}")
+
+    def _handed_on(
+        self, use: Use, module: str, candidates: Sequence[Definition], name: str
+    ) -> list[Definition]:
+        """The candidates that the module itself imports, in up to some steps."""
+        wanted = {name} if name else {one.name for one in candidates}
+        steps = [(use.language, use.path, module)]
+        seen = set(steps)
+        for _ in range(_MAX_STEPS):
+            following = []
+            for each in wanted:
+                for other in self._imports.get((use.snapshot_id, each), ()):
+                    for language, path, wanted_module in steps:
+                        if module_fits(language, path, wanted_module, other.path) is Fit.FILE:
+                            following.append((other.language, other.path, other.module))
+            steps = [step for step in dict.fromkeys(following) if step not in seen]
+            seen.update(steps)
+            found = [
+                one
+                for one in candidates
+                if any(module_fits(*step, one.path) is Fit.FILE for step in steps)
+            ]
+            if found or not steps:
+                return found
+        return []
+
+
+def _fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
+    """The candidates of a kind that can be used in this way, if there are any."""
+    kinds = {
+        ReferenceKind.CALL: CALLABLE_KINDS,
+        ReferenceKind.NEW: TYPE_KINDS,
+        ReferenceKind.INHERIT: TYPE_KINDS,
+        ReferenceKind.TYPE: TYPE_KINDS,
+    }.get(kind)
+    if kinds is None:
+        return candidates
+    return [one for one in candidates if one.kind in kinds] or candidates
+
+
+def _in_scope(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Definitions of the same file that a bare name means: of the innermost scope."""
+    own = [one for one in candidates if place.contains(one)]
+    scopes = [place.around[-1].qualified] if place.around else []
+    while scopes and "." in scopes[-1]:
+        scopes.append(scopes[-1].rpartition(".")[0])
+    kinds = {one.qualified: one.kind for one in place.around}
+    for scope in scopes:
+        inside = [one for one in own if one.container == scope]
+        if not inside:
+            continue
+        is_member = kinds.get(scope) in TYPE_KINDS or inside[0].kind == "method"
+        if not is_member:
+            return _shared(inside, SCOPE, "same file")
+        if place.rules.has_implicit_self or place.around[-1].qualified == scope:
+            return _shared(inside, SCOPE, "method of the enclosing class")
+    if top := [one for one in own if not one.container]:
+        return _shared(top, SCOPE, "same file")
+    if types := [one for one in own if one.is_type]:
+        return _shared(types, NAMED_TYPE, "same file")
+    if place.rules.has_implicit_self:
+        return _of_bases(place, candidates)
+    return []
+
+
+def _in_reach(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Those that the language lets a file see which does not import them."""
+    reach = place.rules.reach
+    if reach is Reach.FILE:
+        return _weak(candidates, NOT_VISIBLE, "not imported in this file")
+    if neighbours := _in_directory(place, candidates):
+        return _shared(neighbours, NEIGHBOUR, "same package")
+    if included := _included(place, candidates):
+        return included
+    if reach is Reach.DIRECTORY:
+        return _weak(candidates, NOT_VISIBLE, "of another package, not imported in this file")
+    return _weak(candidates, SURE if len(candidates) == 1 else BY_NAME, "")
+
+
+def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """A member of the class around a use, or of its bases."""
+    scope = place.around[-1].qualified if place.around else ""
+    while scope:
+        inside = [one for one in candidates if place.contains(one) and one.container == scope]
+        if inside:
+            return _shared(inside, SCOPE, "method of the enclosing class")
+        scope = scope.rpartition(".")[0]
+    if found := _of_bases(place, candidates):
+        return found
+    members = [one for one in candidates if one.container and not one.is_type]
+    classes = {one.qualified.rpartition(".")[0] for one in place.around}
+    parts = [one for one in members if one.container in classes]  # one type in several files
+    if parts:
+        return _shared(parts, NAMED_TYPE, "method of a class of this name")
+    return _weak(members, BY_NAME, "perhaps inherited")
+
+
+def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Members of the classes that the class around a use names as its bases."""
+    if not place.around:
+        return []
+    types = [one for one in place.around if one.kind in TYPE_KINDS]
+    outer = types[-1] if types else place.around[0]
+    bases = [
+        one.name for one in place.here.inherits if outer.start_line <= one.line <= outer.end_line
+    ]
+    for base in bases:
+        members = [one for one in candidates if one.holder == base]
+        if members:
+            near = [one for one in members if place.contains(one)] or members
+            return _shared(near, BASE, f"method of the base class {base}")
+    return []
+
+
+def _in_directory(place: _Place, candidates: Sequence[Definition]) -> list[Definition]:
+    """Those whose file is in the directory of a use."""
+    here = place.use.path.rpartition("/")[0]
+    return [one for one in candidates if one.path.rpartition("/")[0] == here]
+
+
+def _included(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Those that a file which is included declares."""
+    if place.rules.modules not in (Modules.INCLUDE, Modules.REQUIRE):
+        return []
+    for reference in place.here.imports:
+        module = joined(reference.module, reference.name, place.use.language)
+        found = [
+            one
+            for one in candidates
+            if module_fits(place.use.language, place.use.path, module, one.path) is Fit.FILE
+        ]
+        if found:
+            return _shared(found, IMPORTED, f"{module} is included")
+    return []
+
+
+def _by_package(use: Use, module: str, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Those whose directories agree best with the names of a package."""
+    for wanted in (Fit.FILE, Fit.PACKAGE):
+        found = [
+            one
+            for one in candidates
+            if module_fits(use.language, use.path, module, one.path) is wanted
+        ]
+        if found:
+            sure = IMPORTED if wanted is Fit.FILE else NAMED_TYPE
+            return _shared(found, sure, f"imported from {module}")
+    if len(candidates) == 1 and language_of(use.language).reach is Reach.PROJECT:
+        return [Candidate(candidates[0], NAMED_TYPE, f"only definition, imported from {module}")]
+    return []
+
+
+def _by_name(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Members of an object whose type is not known."""
+    members = [one for one in candidates if one.container and not one.is_type]
+    receiver = fold(place.use.receiver.strip("_$@"))
+    like = [one for one in members if receiver and fold(one.holder) == receiver]
+    if like:
+        return _shared(like, LIKE_ITS_TYPE, "the object is named like its class")
+    if not members:
+        return _weak(candidates, NOT_VISIBLE, "the object is not known")
+    known = {one.alias or one.name for one in place.here.imports}
+    typed = [one for one in members if one.holder in known]
+    if typed and len({one.container for one in typed}) == 1 and len(members) > 1:
+        return _shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
+    return _weak(members, BY_NAME, "")
+
+
+def _shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
+    """Definitions that a rule cannot tell apart; overloads of one name in one file can be one."""
+    places = len({(one.path, one.qualified) for one in found})
+    if places > 1:
+        reason = f"{reason}, one of {places} there"
+    return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
+
+
+def _weak(found: Sequence[Definition], confidence: float, why: str) -> list[Candidate]:
+    """Definitions that only the name speaks for."""
+    places = len({(one.path, one.qualified) for one in found})
+    count = "only definition" if places == 1 else f"one of {places} definitions"
+    reason = f"{count} of this name" + (f", {why}" if why else "")
+    return [
+        Candidate(one, max(round(confidence / max(places, 1), 2), 0.01), reason) for one in found
+    ]

@@ -1,0 +1,210 @@
+"""What does the index say of some names and places? Statements in, values out; no judgement."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row, Statement
+from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.search.references import Use
+from codebase_mcp.symbols.definition import Definition
+from codebase_mcp.symbols.resolve import Surroundings
+from codebase_mcp.text.references import unpack
+from codebase_mcp.text.tokens import fold
+
+_SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
+
+# More rows of a name say nothing more, and would take seconds.
+_MAX_DEFINITIONS = 5_000
+_MAX_USING_FILES = 5_000
+_MAX_FILES = 5_000
+_MAX_NAMES = 3_000
+
+Line = tuple[int, int]
+"""A line of a text: its id and the number, 1-based."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryState:
+    """A state of a repository that is asked about."""
+
+    snapshot_id: int
+    repository_id: UUID
+    name: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a state."""
+
+    snapshot_id: int
+    path: str
+    blob_id: int
+    language: str
+    kind: str
+
+
+NamedUse = tuple[str, Use]
+"""A use with the name as it is written there."""
+
+
+async def load_states(
+    tx: Transaction, snapshot_ids: Sequence[int] | None, repository_id: UUID | None
+) -> list[RepositoryState]:
+    """The states to ask about: these, or the files on disk."""
+    ids = None if snapshot_ids is None else list(snapshot_ids)
+    rows = await tx.fetch_all(_SQL["snapshots"], ids=ids, repository_id=repository_id)
+    return [RepositoryState(*row) for row in rows]
+
+
+async def load_definitions(
+    tx: Transaction, names: Collection[str], snapshot_ids: Sequence[int]
+) -> list[Definition]:
+    """The definitions of some names, in any case."""
+    [rows] = await tx.fetch_many([_definitions(names, snapshot_ids)])
+    return [Definition(*row) for row in rows]
+
+
+async def load_names(
+    tx: Transaction, names: Collection[str], snapshot_ids: Sequence[int]
+) -> tuple[list[Definition], list[NamedUse]]:
+    """The definitions of some names, in any case, and where these names are used, as written."""
+    definitions, uses = await tx.fetch_many(
+        [_definitions(names, snapshot_ids), _named_uses(names, snapshot_ids)]
+    )
+    return [Definition(*row) for row in definitions], _uses(uses)
+
+
+async def load_uses(
+    tx: Transaction,
+    names: Collection[str],
+    snapshot_ids: Sequence[int],
+    blob_ids: Collection[int] | None = None,
+    *,
+    only_imports: bool = False,
+) -> list[NamedUse]:
+    """Where some names are used, as written: in all files, or in some texts; or imported."""
+    [rows] = await tx.fetch_many(
+        [_named_uses(names, snapshot_ids, blob_ids, only_imports=only_imports)]
+    )
+    return _uses(rows)
+
+
+def _definitions(names: Collection[str], snapshot_ids: Sequence[int]) -> Statement:
+    return _SQL["definitions"], {
+        "folded": list({fold(name) for name in names}),
+        "snapshots": list(snapshot_ids),
+        "most": _MAX_DEFINITIONS,
+    }
+
+
+def _named_uses(
+    names: Collection[str],
+    snapshot_ids: Sequence[int],
+    blob_ids: Collection[int] | None = None,
+    *,
+    only_imports: bool = False,
+) -> Statement:
+    return _SQL["uses"], {
+        "only_imports": only_imports,
+        "names": list(names),
+        "snapshots": list(snapshot_ids),
+        "blobs": None if blob_ids is None else list(blob_ids),
+        "most": _MAX_USING_FILES,
+    }
+
+
+def _uses(rows: Iterable[Row]) -> list[NamedUse]:
+    return [
+        (name, Use(snapshot_id, path, blob_id, language, file_kind, one.line, one.kind,
+                   one.receiver, one.module, one.alias))
+        for snapshot_id, path, blob_id, language, file_kind, name, uses in rows
+        for one in unpack(name, uses)
+    ]  # fmt: skip
+
+
+async def load_surroundings(
+    tx: Transaction, lines: Collection[Line], names: Collection[str] | None
+) -> tuple[dict[int, Surroundings], dict[Line, tuple[Symbol, ...]]]:
+    """What is around some lines: the definitions, what their texts inherit from, and what they
+    import under some names, or at all."""
+    if not lines:
+        return {}, {}
+    asked = {
+        "blobs": array_literal({blob_id for blob_id, _ in lines}),
+        "names": None if names is None else list(names),
+    }
+    places = {
+        "blobs": array_literal(blob_id for blob_id, _ in lines),
+        "lines": array_literal(line for _, line in lines),
+    }
+    found, symbols = await tx.fetch_many([(_SQL["surroundings"], asked), (_SQL["around"], places)])
+    around: dict[Line, list[Symbol]] = defaultdict(list)
+    for blob_id, line, *symbol in symbols:
+        around[blob_id, line].append(Symbol(*symbol))
+    return _surroundings(found), {line: tuple(outer) for line, outer in around.items()}
+
+
+def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
+    imports: dict[int, list[Reference]] = defaultdict(list)
+    inherits: dict[int, list[Reference]] = defaultdict(list)
+    for blob_id, name, ways in rows:
+        for one in unpack(name, ways):
+            if one.kind is ReferenceKind.IMPORT:
+                imports[blob_id].append(one)
+            elif one.kind is ReferenceKind.INHERIT:
+                inherits[blob_id].append(one)
+    return {
+        blob_id: Surroundings(tuple(imports[blob_id]), tuple(inherits[blob_id]))
+        for blob_id in {*imports, *inherits}
+    }
+
+
+async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> list[File]:
+    """The files at a path or below it; if there are none, those whose path ends in it."""
+    for anywhere in (False, True):
+        rows = await tx.fetch_all(
+            _SQL["files"],
+            path=path,
+            snapshots=list(snapshot_ids),
+            anywhere=anywhere,
+            most=_MAX_FILES,
+        )
+        if rows:
+            break
+    return [File(*row) for row in rows]
+
+
+async def load_outlines(
+    tx: Transaction, blob_ids: Collection[int], *, deepest: int
+) -> dict[int, list[Symbol]]:
+    """The definitions of some texts down to a depth, by line."""
+    rows = await tx.fetch_all(_SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest)
+    found: dict[int, list[Symbol]] = defaultdict(list)
+    for blob_id, *symbol in rows:
+        found[blob_id].append(Symbol(*symbol))
+    return found
+
+
+async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
+    """The lines of some texts."""
+    if not blob_ids:
+        return {}
+    rows = await tx.fetch_all(_SQL["texts"], blobs=array_literal(blob_ids))
+    return {blob_id: split_lines(text) for blob_id, text in rows}
+
+
+async def nearest_names(tx: Transaction, name: str, snapshot_ids: Sequence[int]) -> list[str]:
+    """Names that another one may be meant for, some thousands at most."""
+    rows = await tx.fetch_all(
+        _SQL["nearest_names"], folded=fold(name), snapshots=list(snapshot_ids), most=_MAX_NAMES
+    )
+    return [name for (name,) in rows]

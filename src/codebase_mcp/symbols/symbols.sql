@@ -1,0 +1,91 @@
+-- name: snapshots
+-- The repositories of some snapshots, or of the active ones.
+SELECT s.id, r.id, r.name, r.root
+FROM snapshot AS s
+JOIN repository AS r ON r.id = s.repository_id
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
+  AND (%(repository_id)s::uuid IS NULL OR r.id = %(repository_id)s)
+ORDER BY r.root, s.id;
+
+-- name: definitions
+-- The definitions of some names, without regard to case.
+SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, s.name, s.qualified, s.kind,
+       s.start_line, s.end_line, s.depth
+FROM symbol AS s
+JOIN view_file AS f ON f.blob_id = s.blob_id
+WHERE s.folded = ANY(%(folded)s::text[])
+  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+LIMIT %(most)s;
+
+-- name: uses
+-- Where some names are used.
+SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, asked.name, found.uses
+FROM unnest(%(names)s::text[]) AS asked (name)
+JOIN blob_reference AS r ON r.names @> ARRAY[asked.name]
+CROSS JOIN LATERAL (SELECT r.uses[array_position(r.names, asked.name)] AS uses) AS found
+JOIN view_file AS f ON f.blob_id = r.blob_id
+WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
+  AND (%(blobs)s::bigint[] IS NULL OR r.blob_id = ANY(%(blobs)s))
+  AND (NOT %(only_imports)s OR found.uses LIKE 'i%%' OR found.uses LIKE E'%%\ni%%')
+LIMIT %(most)s;
+
+-- name: surroundings
+-- What some texts inherit from, and what they import under some names, or all of it. The letters of
+-- the ways and the tabs in them are those of text/references.py.
+SELECT r.blob_id, used.name, used.ways
+FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
+WHERE r.blob_id = ANY(%(blobs)s::bigint[])
+  AND (
+      ways LIKE 'b%%' OR ways LIKE E'%%\nb%%'
+      OR (ways LIKE 'i%%' OR ways LIKE E'%%\ni%%')
+      AND (
+          %(names)s::text[] IS NULL
+          OR used.name = ANY(%(names)s)
+          OR string_to_array(translate(ways, E'\n', E'\t'), E'\t') && %(names)s::text[]
+      )
+  );
+
+-- name: around
+-- The definitions around each of some lines, the outermost first.
+SELECT asked.blob_id, asked.line, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
+FROM unnest(%(blobs)s::bigint[], %(lines)s::integer[]) AS asked (blob_id, line)
+JOIN symbol AS s
+  ON s.blob_id = asked.blob_id AND asked.line BETWEEN s.start_line AND s.end_line
+ORDER BY s.depth, s.start_line;
+
+-- name: files
+-- The files at a path or below it; those that end in it where there are none.
+SELECT snapshot_id, path, blob_id, language, kind
+FROM view_file
+WHERE snapshot_id = ANY(%(snapshots)s::bigint[])
+  AND (path = %(path)s OR starts_with(path, %(path)s || '/') OR %(path)s = ''
+       OR %(anywhere)s AND right(path, length(%(path)s) + 1) = '/' || %(path)s)
+ORDER BY path, snapshot_id
+LIMIT %(most)s;
+
+-- name: outline
+-- The definitions of some texts.
+SELECT blob_id, name, qualified, kind, start_line, end_line, depth
+FROM symbol
+WHERE blob_id = ANY(%(blobs)s::bigint[])
+  AND depth <= %(deepest)s
+ORDER BY blob_id, start_line, depth;
+
+-- name: texts
+-- Some texts.
+SELECT id, text
+FROM blob
+WHERE id = ANY(%(blobs)s::bigint[]);
+
+-- name: nearest_names
+-- Names that may be another one with a typing error, or contain it.
+SELECT DISTINCT s.name
+FROM symbol AS s
+JOIN view_file AS f ON f.blob_id = s.blob_id
+WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
+  AND s.kind <> ALL ('{section,key,selector}'::text[])
+  AND (
+      left(s.folded, 1) = left(%(folded)s, 1) AND abs(length(s.folded) - length(%(folded)s)) <= 2
+      OR strpos(s.folded, %(folded)s) > 0
+  )
+LIMIT %(most)s;
