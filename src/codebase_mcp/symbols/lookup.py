@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use, references_of
+from codebase_mcp.search.references import Use, enclosing_definitions, references_of
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
 from codebase_mcp.symbols.languages import language_of
@@ -195,6 +195,17 @@ async def at_place(
             )
         used += [(file, one) for one in references.get(file.blob_id, ()) if one.line == place.line]
     return found, used
+
+
+async def definition_at(tx: Transaction, place: Place, snapshot_id: int) -> Definition | None:
+    """The innermost definition at a place of a state."""
+    files = [one for one in await load_files(tx, place.path, [snapshot_id])
+             if one.path == place.path]  # fmt: skip
+    for file in files:
+        found = await enclosing_definitions(tx, [(file.blob_id, place.line)])
+        for symbol in found.values():
+            return definition_of(file, symbol)
+    return None
 
 
 def definition_of(file: File | Use, symbol: Symbol) -> Definition:
