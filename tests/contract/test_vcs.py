@@ -337,3 +337,37 @@ async def test_the_history_is_searched(call: Caller, repository: Path, project_i
         "vcs", operation="search_history", collection=project_id, since="yesterday"
     )
     assert refused["details"]["field"] == "since"
+
+
+async def test_impact_names_who_uses_what_changed_and_what_is_gone(
+    call: Caller, make_repo: MakeRepo, app: App, project_id: str
+) -> None:
+    root = make_repo({"README.md": "# Shop\n"}, "users")
+    git(root, "init", "-q", "-b", "main")
+    shop = "def price(item):\n    return item.price\n\n\ndef old_tax(item):\n    return 7\n"
+    commit(
+        root,
+        {
+            "shop.py": shop,
+            "cart.py": "from shop import price\n\n\ndef total(one):\n    return price(one)\n",
+            "bill.py": "import shop\n\n\ndef bill(item):\n    return shop.old_tax(item)\n",
+            "tests/test_shop.py": "from shop import price\n\n\ndef test_it():\n    price(1)\n",
+            "other.py": "def price_of_nothing():\n    return 0\n",
+        },
+    )
+    (root / "shop.py").write_text("def price(item):\n    return item.price * 2\n")
+    await app.index(root, project_id)
+    reply = await call.ok(
+        "vcs", operation="analyze_impact", collection=project_id, uncommitted=True
+    )
+    used = {(one["path"], one["symbol"], one["is_removed"]) for one in reply["used_by"]}
+    assert used == {
+        ("bill.py", "old_tax", True),
+        ("cart.py", "price", False),
+        ("tests/test_shop.py", "price", False),
+    }
+    [user] = [one for one in reply["used_by"] if one["path"] == "cart.py"]
+    assert (user["line"], user["enclosing"]) == (5, "total")
+    assert user["confidence"] >= 0.9
+    assert reply["look_at_first"][0]["path"] == "bill.py"
+    assert {"removed_but_used", "users"} <= {reason["name"] for reason in reply["reasons"]}

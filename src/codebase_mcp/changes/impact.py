@@ -1,13 +1,14 @@
 """Whom does a change touch, and where should one look first?
 
-What changed is known from git, what usually changes together from the stored history: of the
-commits that touched a changed file, how many touched another one too. The score combines reasons,
-each of which takes away a share of what is left of one: 1 - (1 - p1)(1 - p2)…
+What changed is known from git, who uses it from the index, and what usually changes together from
+the stored history: of the commits that touched a changed file, how many touched another one too.
+The score combines reasons, each of which takes away a share of what is left of one:
+1 - (1 - p1)(1 - p2)…
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, prod
 from uuid import UUID
@@ -20,6 +21,7 @@ from codebase_mcp.changes.compare import (
     find_differences,
 )
 from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
+from codebase_mcp.changes.users import User, users_of
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
@@ -122,6 +124,7 @@ class Impact:
     score: float
     reasons: tuple[Reason, ...]
     companions: tuple[Companion, ...]
+    users: tuple[User, ...]
     places: tuple[Place, ...]
     history_commits: int
 
@@ -197,19 +200,25 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
     [row] = await tx.fetch_all(_SQL["busiest"], **parameters)
     busiest = Activity(*row)
     companions = tuple(best.values())
-    reasons = tuple(find_reasons(files, companions, busiest))
+    [snapshots] = await tx.fetch_all(_SQL["snapshots"], repository_id=repository_id)
+    users = await users_of(tx, snapshots[0], files)
+    reasons = tuple(find_reasons(files, companions, busiest, users))
     return Impact(
         change,
         round(1 - prod(1 - reason.points for reason in reasons), 2),
         reasons,
         companions,
-        tuple(_places(files, companions)),
+        tuple(users),
+        tuple(_places(files, companions, users)),
         busiest.commits,
     )
 
 
 def find_reasons(
-    files: Sequence[Difference], companions: Sequence[Companion], busiest: Activity
+    files: Sequence[Difference],
+    companions: Sequence[Companion],
+    busiest: Activity,
+    users: Sequence[User] = (),
 ) -> list[Reason]:
     """Why the change matters, the weightiest first."""
     product = [one for one in files if one.kind in _PRODUCT]
@@ -217,6 +226,8 @@ def find_reasons(
     found = [
         _removed(_count(product, lambda symbols: symbols.removed)),
         _changed(_count(product, lambda symbols: symbols.changed)),
+        _still_used(sum(one.is_removed for one in users)),
+        _used({one.path for one in users if not one.is_removed}, len(users)),
         _spread(len({one.file.path.rpartition("/")[0] for one in product})),
         _left_alone(len(expected), sum(one.confidence for one in expected)),
         _active(busiest),
@@ -232,6 +243,16 @@ def find_reasons(
 def _removed(count: int) -> Reason:
     text = f"{_of(count, 'definition')} removed: whatever uses them breaks."
     return Reason("definitions_removed", count, _points(0.5, count / 3), text)
+
+
+def _still_used(count: int) -> Reason:
+    text = f"{_of(count, 'place')} elsewhere use the name of a removed definition."
+    return Reason("removed_but_used", count, _points(0.6, count / 2), text)
+
+
+def _used(paths: Collection[str], count: int) -> Reason:
+    text = f"{_of(count, 'place')} in {_of(len(paths), 'other file')} use what changed."
+    return Reason("users", count, _points(0.4, len(paths) / 6), text)
 
 
 def _changed(count: int) -> Reason:
@@ -275,13 +296,30 @@ def _count(
     return sum(len(listed(one.symbols)) for one in files if one.symbols is not None)
 
 
-def _places(files: Sequence[Difference], companions: Sequence[Companion]) -> list[Place]:
-    """Where to look first: what was removed, what usually follows, and the longest that changed."""
+def _places(
+    files: Sequence[Difference], companions: Sequence[Companion], users: Sequence[User]
+) -> list[Place]:
+    """Where to look first.
+
+    What uses removed names, then what uses what changed, what was removed, what usually follows,
+    and the longest that changed.
+    """
     symbols = [one.symbols for one in files if one.kind in _PRODUCT and one.symbols is not None]
     removed = [one for changes in symbols for one in changes.removed]
     changed = [one for changes in symbols for one in changes.changed]
     changed.sort(key=lambda one: one.start_line - one.end_line)
+    in_code = [one for one in users if not one.is_test]
     places = [
+        Place(
+            one.path,
+            one.enclosing,
+            one.line,
+            f"uses {one.symbol}, {'which is gone' if one.is_removed else 'which changed'}"
+            f" ({one.confidence:.2f} {one.reason})",
+        )
+        for one in in_code[: MAX_PLACES // 2]
+    ]
+    places += [
         Place(one.path, one.name, None, "removed: look for what still uses it")
         for one in removed[: MAX_PLACES // 3]
     ]
@@ -293,7 +331,9 @@ def _places(files: Sequence[Difference], companions: Sequence[Companion]) -> lis
             f"{'a test that changed' if one.is_test else 'changed'} in {one.support} of the "
             f"{one.commits} commits that touched {one.changed_file}",
         )
-        for one in companions[: MAX_PLACES // 2]
+        for one in companions[: max(MAX_PLACES // 2 - len(in_code), 2)]
     ]
     room = MAX_PLACES - len(places)
-    return places + [Place(one.path, one.name, one.start_line, "changed") for one in changed[:room]]
+    return places + [
+        Place(one.path, one.name, one.start_line, "changed") for one in changed[: max(room, 0)]
+    ]

@@ -56,3 +56,7 @@ LEFT JOIN (
     ORDER BY count(*) DESC, p.path
     LIMIT 1
 ) AS b ON true;
+
+-- name: snapshots
+-- The snapshot that answers for a repository.
+SELECT ARRAY(SELECT id FROM snapshot WHERE repository_id = %(repository_id)s AND active);

@@ -93,6 +93,9 @@ def impact_text(found: Impact, max_chars: int) -> str:
         *found.change.notices,
         *(f"  {reason.points:.2f} {printable_line(reason.text)}" for reason in found.reasons),
     ]
+    tests = sorted({one.path for one in found.users if one.is_test})
+    if tests:
+        head.append(f"tests that use it: {', '.join(map(printable_line, tests[:5]))}")
     if found.places:
         head.append("look first at:")
     for number, place in enumerate(found.places, 1):

@@ -21,6 +21,7 @@ from codebase_mcp.tools.vcs_reply import (
     PlaceEntry,
     ReasonEntry,
     SymbolEntry,
+    UserEntry,
     VcsReply,
 )
 from codebase_mcp.tools.vcs_search import reply_budget
@@ -236,6 +237,7 @@ def _impact_reply(found: Impact, limit: int) -> VcsReply:
             )
             for one in found.companions[:limit]
         ],
+        used_by=[UserEntry(**asdict(one)) for one in found.users[:limit]],
         history_commits=found.history_commits,
         **_differences(found.change.differences, limit),
         notices=list(found.change.notices),

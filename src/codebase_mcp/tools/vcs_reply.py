@@ -49,6 +49,19 @@ class CompanionEntry(BaseModel):
     confidence: float = Field(description="Their share of the commits that touched changed_file.")
 
 
+class UserEntry(BaseModel):
+    """A place in another file that uses a definition that changed or is gone."""
+
+    path: str
+    line: int
+    enclosing: str | None
+    symbol: str
+    is_removed: bool
+    is_test: bool
+    confidence: float
+    reason: str
+
+
 class ReasonEntry(BaseModel):
     """A part of the score: 1 - (1 - points of the first) * (1 - those of the second) and so on."""
 
@@ -116,6 +129,7 @@ class VcsReply(ProjectReply):
     score: float = Field(default=0.0, ge=0, le=1, description="analyze_impact: 1 touches most.")
     reasons: list[ReasonEntry] = Field(default=[], description="Weightiest first.")
     changes_together: list[CompanionEntry] = Field(default=[], description="Most reliable first.")
+    used_by: list[UserEntry] = Field(default=[], description="Surest first, tests last.")
     look_at_first: list[PlaceEntry] = Field(default=[], description="At most ten.")
     history_commits: int = Field(default=0, description="Commits of the stored history.")
     repository_id: str = ""

@@ -7,6 +7,7 @@ import pytest
 from codebase_mcp.changes.compare import Comparison, Difference, Differences
 from codebase_mcp.changes.impact import Change, Companion, Impact, Place, Reason
 from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
+from codebase_mcp.changes.users import User
 from codebase_mcp.model import FileKind
 from codebase_mcp.replies.changes import comparison_text, impact_text
 from codebase_mcp.source.git_changes import FileChange, FileVersion, Status
@@ -77,12 +78,14 @@ def test_an_impact_begins_with_its_score_and_reasons() -> None:
         0.25,
         (Reason("no_test_changed", 1, 0.2, "1 file of code changed, and no test did."),),
         (Companion("b.py", "code", "a.py", 3, 4),),
+        (User("tests/t.py", 3, "test_it", "f", False, True, 0.95, "imported from a"),),
         (Place("b.py", None, None, "changed in 3 of the 4 commits that touched a.py"),),
         0,
     )
     assert impact_text(impact, 4_000).splitlines() == [
         "impact 0.25 of uncommitted work; 1 file changed, +3 -0",
         "  0.20 1 file of code changed, and no test did.",
+        "tests that use it: tests/t.py",
         "look first at:",
         "1. b.py: changed in 3 of the 4 commits that touched a.py",
         "no history is stored: index_codebase with depth reads it",
