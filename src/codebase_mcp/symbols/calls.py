@@ -15,6 +15,7 @@ from codebase_mcp.search.references import references_of
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, Definition, DefinitionKey
 from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_uses
 from codebase_mcp.symbols.references import FoundUse, uses_of
+from codebase_mcp.symbols.storage import common_names
 
 CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
@@ -23,8 +24,10 @@ FOLLOWED = 0.4
 # A call that is less sure is no part of the tree.
 LEAST = 0.25
 _MAX_FOLLOWED = 20
-# A name that is called more often is not followed further up: nearly all calls are of others.
+# A name that is called more often, or that more definitions have, is not followed further up:
+# nearly all calls are of others.
 _MAX_USES = 100
+_MAX_SAME = 30
 
 
 @dataclass(slots=True)
@@ -71,6 +74,9 @@ async def callers_of(
             parents[key] += _callers([one for one in calls if one.confidence >= LEAST])
             nodes += parents[key]
         level, not_followed = _next_level(nodes, seen, not_followed, is_last=step == depth - 1)
+        common = await common_names(tx, {one.name for one in level}, _MAX_SAME)
+        not_followed += sum(one.name in common for one in level)
+        level = [one for one in level if one.name not in common]
         parents = _expanded(nodes, level)
         if not level:
             break

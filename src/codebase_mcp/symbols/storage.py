@@ -73,6 +73,14 @@ async def load_definitions(
     return [Definition(*row) for row in rows]
 
 
+async def common_names(tx: Transaction, names: Collection[str], most: int) -> set[str]:
+    """Those names that more than so many definitions of the project have, in any state."""
+    folded = {name: fold(name) for name in names}
+    rows = await tx.fetch_all(_SQL["common_names"], folded=list(set(folded.values())), most=most)
+    common = {row[0] for row in rows}
+    return {name for name, key in folded.items() if key in common}
+
+
 async def load_names(
     tx: Transaction, names: Collection[str], snapshot_ids: Sequence[int]
 ) -> tuple[list[Definition], list[NamedUse]]:
@@ -195,10 +203,10 @@ async def load_outlines(
 
 
 async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
-    """The lines of some texts."""
+    """The lines of some texts. Ends the transaction."""
     if not blob_ids:
         return {}
-    rows = await tx.fetch_all(_SQL["texts"], blobs=array_literal(blob_ids))
+    [rows] = await tx.fetch_last([(_SQL["texts"], {"blobs": array_literal(blob_ids)})])
     return {blob_id: split_lines(text) for blob_id, text in rows}
 
 

@@ -17,6 +17,15 @@ WHERE s.folded = ANY(%(folded)s::text[])
   AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
 LIMIT %(most)s;
 
+-- name: common_names
+-- Which of some names more than so many definitions have, in any state.
+SELECT asked.folded
+FROM unnest(%(folded)s::text[]) AS asked (folded)
+WHERE (
+    SELECT count(*)
+    FROM (SELECT FROM symbol AS s WHERE s.folded = asked.folded LIMIT %(most)s + 1) AS same
+) > %(most)s;
+
 -- name: uses
 -- Where some names are used.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, asked.name, found.uses
