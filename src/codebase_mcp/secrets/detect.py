@@ -31,9 +31,9 @@ _LOADING = Lock()
 
 # What follows a name: how it is closed, a type, how a value is assigned, and the value.
 _ASSIGNED = (
-    rb"[\w.-]{0,24}[\"'\]]{0,2}(?:[ \t]?:[ \t]?[\w.\[\]|]{1,24}[ \t]?(?==))?"
+    rb"[\w.-]{0,24}[\"'\]]{0,2}(?:(?:[ \t]?:)?[ \t]?[\w.\[\]|]{1,24}[ \t]?(?==))?"
     rb"[ \t]{0,20}(?:=>|:=|===?|!==?|[:=,(]|>)[ \t]{0,20}"
-    rb"(?:[brf@]?([\"'`])(?P<quoted>[^\s\"'`\\]{8,200})\1|(?P<bare>[^\s\"'`\\(){}\[\]<>$,;]{8,200})"
+    rb"(?:[brf@]?([\"'`])(?P<quoted>[^\s\"'`\\]{8,200})\1|(?P<bare>[^\s\"'`\\(){}\[\]<>,;]{8,200})"
     rb"[ \t]*(?:$|[#;]|</))"
 )
 _PASSWORDS = tuple(
@@ -48,6 +48,11 @@ _KEYS = tuple(
 _SECRET_KEY = re.compile(
     rb"(?:api|secret|access|private|auth|account|client|master|service|shared|app|storage|webhook"
     rb"|deploy|admin|jwt|hmac|aes|consumer|encrypt(?:ion)?|signing|license)[_. -]?$"
+)
+# What is no secret although a token or a secret by its name: places in a list, names of types.
+_NO_SECRET = re.compile(
+    rb"(?:next|page|lock|request|idempotency|continuation|sync|change|public|cancel(?:lation)?"
+    rb"|::[\w:]*)[_. -]?$"
 )
 _HEADERS = tuple(
     re.compile(rb"%s[ ]+(?P<value>[\w.~+/-]{16,500}={0,2})" % scheme)
@@ -102,13 +107,19 @@ def _may_have_token(data: bytes) -> bool:
 
 def _by_provider(data: bytes) -> Iterator[Span]:
     for finding in _scanner().scan(data):
+        # A helper says which account a key is for; a secret of letters alone is a name.
+        secret = finding.secret.encode()
+        if (
+            not finding.visible
+            or secret.isalpha()
+            or (len(secret) < 20 and _is_placeholder(secret))
+        ):
+            continue
         place = finding.location
         kind = finding.rule_id.partition(".")[2].replace("-", " ")
-        start = data.find(finding.secret.encode(), place["start_offset"], place["end_offset"])
-        if start >= 0:
-            yield start, start + len(finding.secret.encode()), kind
-        else:
-            yield place["start_offset"], place["end_offset"], kind
+        first, last = place["start_offset"], place["end_offset"]
+        start = data.find(secret, first, last)
+        yield (start, start + len(secret), kind) if start >= 0 else (first, last, kind)
 
 
 @cache
@@ -140,7 +151,8 @@ def _values(
 ) -> Iterator[Span]:
     is_key = pattern.pattern.startswith(b"key")
     for found in pattern.finditer(lower):
-        if is_key and not _SECRET_KEY.search(lower, max(0, found.start() - 16), found.start()):
+        before = lower[max(0, found.start() - 24) : found.start()]
+        if (is_key and not _SECRET_KEY.search(before)) or _NO_SECRET.search(before):
             continue
         group = "quoted" if found["quoted"] is not None else "bare"
         start, end = found.span(group)
@@ -170,7 +182,7 @@ def _by_form(data: bytes) -> Iterator[Span]:
 
 
 def _is_placeholder(value: bytes) -> bool:
-    return _PLACEHOLDER.search(value.lower()) is not None
+    return len(value.decode(errors="replace")) < 6 or _PLACEHOLDER.search(value.lower()) is not None
 
 
 def _is_password(value: bytes) -> bool:
