@@ -34,6 +34,11 @@ def mask(text: str) -> Masked:
     return Masked("".join(parts), tuple(kind for _, _, kind in spans))
 
 
+def is_masked(text: str) -> bool:
+    """Whether secrets may have been masked in a text: it has stars in a row."""
+    return _STARS.search(text) is not None
+
+
 def begins_with_masked(text: str, masked: str) -> bool:
     """Whether a text begins with another one, in which secrets may be masked."""
     if text.startswith(masked):

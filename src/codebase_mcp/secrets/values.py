@@ -13,13 +13,20 @@ def mask_values(value: Any, name: str = "") -> tuple[Any, tuple[str, ...]]:
 
     ``name`` is the field that holds it. Ids and cursors are left as they are.
     """
+    kinds: tuple[str, ...] = ()
     if isinstance(value, Mapping):
-        pairs = {key: mask_values(part, key) for key, part in value.items()}
-        kinds = tuple(kind for _, found in pairs.values() for kind in found)
-        return {key: part for key, (part, _) in pairs.items()}, kinds
+        members = {}
+        for key, member in value.items():
+            members[key], found = mask_values(member, key)
+            kinds += found
+        return members, kinds
     if isinstance(value, list):
-        parts = [mask_values(part, name) for part in value]
-        return [part for part, _ in parts], tuple(kind for _, found in parts for kind in found)
+        parts = []
+        for member in value:
+            part, found = mask_values(member, name)
+            parts.append(part)
+            kinds += found
+        return parts, kinds
     if not isinstance(value, str) or name in ("id", "cursor") or name.endswith(("_id", "_cursor")):
         return value, ()
     if not name or '"' in value or len(value.split()) != 1:

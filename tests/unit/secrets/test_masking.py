@@ -76,7 +76,7 @@ def test_the_lines_of_a_private_key_stay_lines() -> None:
     assert [len(line) for line in masked.split("\n")] == [
         len(line) for line in planted.text.split("\n")
     ]
-    assert masked.startswith('KEY = """-----BEGIN RSA')
+    assert masked.startswith('KEY = """')
 
 
 @given(st.text(), st.text())
