@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 Span = tuple[int, int, str]
 """The first byte of a secret, the first after it, and its kind."""
 
-# A shorter text is scanned for tokens only if it has a long word with digits or capitals, so that
-# Kingfisher, which takes half a second to load, is not loaded for a note or an edited line.
-_SHORT_BYTES = 4096
-_LONG_WORD = re.compile(rb"[A-Za-z0-9_+/=-]{20,}")
-_LIKE_TOKEN = re.compile(rb"[0-9]|[A-Z]{2}")
+# A text is scanned for tokens if it has a long word with digits beside letters or odd capitals, as
+# all have. Few texts do, so most small repositories and notes never load Kingfisher.
+_LONG_WORD = re.compile(rb"[A-Za-z0-9_-]{20,}")
+_LIKE_TOKEN = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]")
 _LOADING = Lock()
 
 # What follows a name: how it is closed, a type, how a value is assigned, and the value.
@@ -89,7 +88,7 @@ _DOTTED = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::|->|/|-)[A-Za-z_]\w*)+"
 def find_secrets(data: bytes) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
     found = [*_by_name(data), *_by_form(data)]
-    if len(data) >= _SHORT_BYTES or _may_have_token(data):
+    if _may_have_token(data):
         found += _by_provider(data)
     merged: list[Span] = []
     for start, end, kind in sorted(found):
