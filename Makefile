@@ -9,7 +9,7 @@ WORKERS ?= 2
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git bench-secrets clean bench-start
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
@@ -84,6 +84,9 @@ bench-embedding: $(VENV)/dev ## Measure how fast texts become vectors (ARGS="--c
 
 bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="--soak 10")
 	$(BIN)/python benchmarks/load.py $(ARGS)
+
+bench-secrets: $(VENV)/dev ## Measure what is masked (ARGS="--trees DIR --files 10000")
+	$(BIN)/python benchmarks/masking.py $(ARGS)
 
 bench-start: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure commands and the handshake beside semble's (ARGS="--tree DIR")
 	$(BIN)/python benchmarks/start.py --semble $(SEMBLE)/bin/semble $(ARGS)

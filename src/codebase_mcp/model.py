@@ -41,6 +41,7 @@ class SourceFile:
     ``named_as_source`` says that the name alone promises text in a known language, so that a
     binary or undecodable content is a failure worth reporting, not a file to skip.
     ``by_hand`` says that the repository calls it written by people, whatever it looks like.
+    ``shows_secrets`` says that its secrets are wanted: nothing in it is masked.
     """
 
     path: str
@@ -52,6 +53,7 @@ class SourceFile:
     kind: FileKind
     named_as_source: bool
     by_hand: bool = False
+    shows_secrets: bool = False
 
 
 @dataclass(frozen=True, slots=True)

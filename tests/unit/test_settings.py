@@ -66,6 +66,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "http_workers": ("2", 2, "65"),
     "project": ("my-app", "my-app", "My App"),
     "ignore_patterns": ("*.log, target/", ("*.log", "target/"), "x\n" * 1001),
+    "include_secrets": ("*.env, keys/", ("*.env", "keys/"), "x\n" * 1001),
     "include_submodules": ("yes", True, "2"),
     "max_file_bytes": ("5", 5, "²"),
     "git_depth": ("10000", 10_000, "10001"),

@@ -128,7 +128,13 @@ class IndexRuns:
         try:
             model = await self._models.primary()
             return run, await refresh_history(
-                self._database, model, project, run.repository_id, run.root, depth=depth
+                self._database,
+                model,
+                project,
+                run.repository_id,
+                run.root,
+                depth=depth,
+                renew=True,
             )
         except (IndexingFailed, DatabaseUnavailable) as error:
             notice = f"The history could not be read: {error.message}"

@@ -17,6 +17,7 @@ from typing import Literal
 from codebase_mcp.chunking.lines import normalise_newlines
 from codebase_mcp.chunking.split import split
 from codebase_mcp.model import FileKind, Symbol
+from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.classify import kind_of, language_of
 from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
@@ -211,7 +212,7 @@ def _commits(
             commit.decode("ascii", "replace"),
             escape_path(author),
             datetime.fromtimestamp(seconds, UTC),
-            escape_path(subject),
+            mask(escape_path(subject)).text,
             changes,
         )
 

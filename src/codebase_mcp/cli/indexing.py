@@ -140,6 +140,7 @@ def _print_json(report: IndexReport, source: Source) -> None:
         "files_unchanged": run.files_unchanged,
         "files_removed": run.files_removed,
         "files_skipped": run.files_skipped,
+        "secrets_masked": run.secrets_masked,
         "chunks_created": run.chunks_created,
         "commits": report.commits,
         "duration_seconds": round(run.duration_s, 3),
@@ -186,6 +187,8 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
     if run.files_skipped:
         listed = ", ".join(f"{count} {reason}" for reason, count in run.files_skipped.items())
         console.print(f"skipped: {listed}", style="dim")
+    if run.secrets_masked:
+        console.print(f"{counted(run.secrets_masked, 'secret')} masked", style="dim")
     repository = report.repository
     if repository.applied:
         console.print(f"{repository.context} sets {', '.join(repository.applied)}", style="dim")

@@ -18,7 +18,7 @@ from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
-from codebase_mcp.index.identity import blob_id_of
+from codebase_mcp.index.identity import blob_id_of_content
 from codebase_mcp.index.plan import Plan, StoredFile
 from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
 from codebase_mcp.index.prepare import RawText
@@ -50,6 +50,7 @@ class RunCounts:
     chunks: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
+    secrets_masked: int = 0
 
     @classmethod
     def of(cls, listing: Listing, plan: Plan) -> RunCounts:
@@ -170,6 +171,7 @@ class Batches:
                 record, raw = self._found(file, content, read_at_ns)
                 records.append(record)
                 texts[raw.blob_id] = raw
+                self._counts.secrets_masked += content.masked
                 continue
             if isinstance(content, Skipped):
                 self._counts.skipped[content.reason] += 1
@@ -186,7 +188,7 @@ class Batches:
     def _found(
         self, file: SourceFile, content: SourceText, read_at_ns: int
     ) -> tuple[FileRecord, RawText]:
-        blob_id = blob_id_of(content.blob_hash, content.language, self._snapshot.generation)
+        blob_id = blob_id_of_content(content, self._snapshot.generation)
         source = replace(file, language=content.language, kind=content.kind)
         raw = RawText(blob_id, content.blob_hash, content.language, content.text)
         return FileRecord(source, blob_id, read_at_ns), raw

@@ -35,7 +35,7 @@ from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.index.view import View
-from codebase_mcp.source.selection import EVERYTHING, Selection
+from codebase_mcp.source.selection import EVERYTHING, Selection, secrets_in
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
 from codebase_mcp.telemetry.stopwatch import step
 
@@ -62,6 +62,7 @@ class RunResult:
     model: str
     notice: str | None = None
     files_read: int = 0
+    secrets_masked: int = 0
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
 
@@ -231,6 +232,9 @@ class Indexer:
         project = request.project
         async with self._database.transaction(project, readonly=True) as tx:
             snapshot = await store.up_to_date(tx, View(request.repository_id))
+            shown_before = secrets_in(await store.selected_by(tx, request.repository_id))
+        if shown_before != secrets_in(request.selection.chosen_by):
+            return None
         if snapshot is None or self._is_outdated(snapshot.profile):
             return None
         _require_known(snapshot.profile)
@@ -298,6 +302,7 @@ class Indexer:
             files_removed=len(plan.removed),
             files_skipped=dict(sorted(counts.skipped.items())),
             files_read=len(plan.to_read),
+            secrets_masked=counts.secrets_masked,
             chunks_created=counts.chunks,
             errors=failures + ([error.message] if error else []),
             duration_s=time.monotonic() - request.started,
@@ -339,14 +344,16 @@ class Indexer:
         """The model of a run, its profile, and whether the run rebuilds the index.
 
         Called without an open transaction, as a model may take long to answer. An index of an
-        earlier version of this program is rebuilt, with the same model if that is available.
+        earlier version of this program is rebuilt, with the same model if that is available. So is
+        one in which the secrets of other files are shown.
         """
         models = self._dependencies.models
         async with self._database.transaction(request.project, readonly=True) as tx:
             stored = await store.active_profile(tx, View(request.repository_id))
+            shown_before = secrets_in(await store.selected_by(tx, request.repository_id))
         if stored is None or request.force:
             model = await models.primary()
-        elif self._is_outdated(stored):
+        elif self._is_outdated(stored) or shown_before != secrets_in(request.selection.chosen_by):
             model = await models.primary_for(stored)
         else:
             _require_known(stored)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from codebase_mcp.index.identity import blob_id_of
+from codebase_mcp.index.identity import blob_id_of_content
 from codebase_mcp.index.plan import StoredFile, make_plan
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.read import Content, SourceText
@@ -53,4 +53,4 @@ def _is_other(content: Content, before: StoredFile | None, generation: int) -> b
         return before is not None
     if before is None:
         return True
-    return before.blob_id != blob_id_of(content.blob_hash, content.language, generation)
+    return before.blob_id != blob_id_of_content(content, generation)

@@ -17,7 +17,7 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import LocalModel
-from codebase_mcp.index.identity import PROGRAM_VERSION, blob_id_of
+from codebase_mcp.index.identity import PROGRAM_VERSION, blob_id_of_content
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
@@ -217,7 +217,7 @@ def _changed(
             failures.append(content)
         if not isinstance(content, SourceText):
             continue
-        now = blob_id_of(content.blob_hash, content.language, stored.generation)
+        now = blob_id_of_content(content, stored.generation)
         if now != stored.files[file.path].blob_id:
             changed.append(file)
     return changed, failures

@@ -19,7 +19,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.index.history_texts import make_searchable
+from codebase_mcp.index.history_texts import lacks_texts, make_searchable
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.source.history import Commit, Tip, find_tip, list_commits, read_commits
 from codebase_mcp.telemetry.stopwatch import step
@@ -68,10 +68,12 @@ async def refresh_history(
     *,
     depth: int | None = None,
     wait: bool = True,
+    renew: bool = False,
 ) -> int:
     """Store exactly the newest ``depth`` commits that HEAD reaches; returns their number.
 
-    ``model`` is the primary one: it makes what the commits are found by.
+    ``model`` is the primary one: it makes what the commits are found by. With ``renew`` what an
+    earlier version made is replaced too, and secrets in its messages are masked.
 
     Without ``depth`` the stored one is used. If neither HEAD nor the depth has changed, nothing is
     read. A directory outside git and a repository that is not indexed have no commits.
@@ -83,10 +85,11 @@ async def refresh_history(
     """
     async with database.transaction(project, readonly=True) as tx:
         stored = await _stored(tx, repository_id)
+        renew = renew and bool(stored and stored.commits) and await lacks_texts(tx, model)
     if stored is None or (wanted := stored.depth if depth is None else depth) == stored.depth == 0:
         return 0
     tip = await _tip(root, wanted)
-    if stored.is_of(wanted, tip):
+    if stored.is_of(wanted, tip) and not renew:
         return stored.commits
     if not wait and await _is_locked(database, project, repository_id):
         raise IndexingFailed("an index run is in progress")
@@ -94,9 +97,11 @@ async def refresh_history(
     async with step("history"), lock, database.transaction(project) as tx:
         # The previous holder of the lock may have updated the history, or removed the repository.
         stored, tip = await _stored(tx, repository_id), await _tip(root, wanted)
-        if stored is None or stored.is_of(wanted, tip):
-            return 0 if stored is None else stored.commits
-        count = await _make_equal(tx, repository_id, tip, wanted)
+        if stored is None:
+            return 0
+        count = stored.commits
+        if not stored.is_of(wanted, tip):
+            count = await _make_equal(tx, repository_id, tip, wanted)
         await make_searchable(tx, model)
         return count
 

@@ -18,6 +18,8 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.index.prepare import bm25_weights, strongest
+from codebase_mcp.secrets.masking import mask
+from codebase_mcp.secrets.version import SECRETS_VERSION
 from codebase_mcp.text.counting import Lexicon, term_table
 from codebase_mcp.text.tokens import TOKENS_VERSION
 
@@ -60,7 +62,7 @@ def commit_text(message: str, paths: Sequence[str]) -> CommitText:
 
 def texts_version(model: Model) -> str:
     """What commits are found by depends on this; other vectors cannot be compared."""
-    return f"{_VERSION}.{TOKENS_VERSION}-{model.facts.fingerprint}"
+    return f"{_VERSION}.{TOKENS_VERSION}.{SECRETS_VERSION}-{model.facts.fingerprint}"
 
 
 async def lacks_texts(tx: Transaction, model: Model) -> bool:
@@ -72,15 +74,18 @@ async def make_searchable(tx: Transaction, model: Model) -> None:
     """Give every stored commit of a project its words and vectors."""
     version = texts_version(model)
     while rows := await tx.fetch_all(_SQL["missing"], model=version, limit=_BATCH):
-        texts = [commit_text(message, paths) for _, _, message, paths in rows]
+        # An earlier version stored messages with their secrets.
+        messages = [mask(message).text for _, _, message, _ in rows]
+        texts = [commit_text(message, row[3]) for message, row in zip(messages, rows, strict=True)]
         passages = [*(text.whole for text in texts), *(text.subject for text in texts)]
         vectors = await model.embedder.embed_passages(passages)
         columns = await asyncio.to_thread(_columns, texts, vectors)
+        commits = {"repository_ids": [row[0] for row in rows], "hashes": [row[1] for row in rows]}
+        await tx.execute(_SQL["mask"], **commits, messages=messages)
         await tx.execute(
             _SQL["store"],
             model=version,
-            repository_ids=[row[0] for row in rows],
-            hashes=[row[1] for row in rows],
+            **commits,
             **columns,
         )
 

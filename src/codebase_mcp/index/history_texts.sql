@@ -7,6 +7,15 @@ WHERE t.model IS DISTINCT FROM %(model)s
 ORDER BY e.repository_id, e.hash
 LIMIT %(limit)s;
 
+-- name: mask
+-- Messages whose secrets are masked now.
+UPDATE commit_entry AS e
+SET message = masked.message
+FROM unnest(%(repository_ids)s::uuid[], %(hashes)s::bytea[], %(messages)s::text[])
+    AS masked (repository_id, hash, message)
+WHERE e.repository_id = masked.repository_id AND e.hash = masked.hash
+    AND e.message <> masked.message;
+
 -- name: store
 -- What commits are found by; of those that are still there.
 INSERT INTO commit_text (repository_id, hash, model, terms, lex, subject, dense)

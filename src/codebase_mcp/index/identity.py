@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.version import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
+from codebase_mcp.secrets.version import SECRETS_VERSION
 from codebase_mcp.text.tokens import TOKENS_VERSION
+
+if TYPE_CHECKING:
+    from codebase_mcp.source.read import SourceText
 
 # Increment when the stored form of a chunk changes although splitter, tokens and model do not.
 STORE_VERSION = 3
 
 # Determines everything that is stored of a text, except its vectors.
-PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}"
+PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}.{SECRETS_VERSION}"
 
 _REPOSITORIES = UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")
 
@@ -28,6 +33,12 @@ def blob_id_of(
     """
     identity = b"\0".join((blob_hash, language.encode(), version.encode(), b"%d" % generation))
     return int.from_bytes(sha256(identity).digest()[:8], "big", signed=True)
+
+
+def blob_id_of_content(content: SourceText, generation: int) -> int:
+    """The id of the blob of a file; where its secrets are shown it is another one."""
+    version = PROGRAM_VERSION + ("+secrets" if content.shows_secrets else "")
+    return blob_id_of(content.blob_hash, content.language, generation, version)
 
 
 def repository_id_of(project: Project, root: Path) -> UUID:

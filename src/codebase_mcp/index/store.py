@@ -102,6 +102,12 @@ async def ignore_patterns_of(tx: Transaction, repository_id: UUID) -> list[str]:
     return [] if row is None else list(row[0])
 
 
+async def selected_by(tx: Transaction, repository_id: UUID) -> str:
+    """The settings that selected the files of a repository in its last run."""
+    row = await tx.fetch_one(_SQL["selected_by"], id=repository_id)
+    return "" if row is None else row[0]
+
+
 async def active_profile(tx: Transaction, view: View) -> Profile | None:
     """The profile of the active index; None if there is none yet."""
     row = await tx.fetch_one(_SQL["active_profile"], **view.parameters())

@@ -7,6 +7,12 @@ SET name = coalesce(%(given_name)s::text, repository.name), selected_by = exclud
     ignore_patterns = coalesce(%(ignore_patterns)s::text[], repository.ignore_patterns)
 RETURNING id, name;
 
+-- name: selected_by
+-- The settings that selected the files of a repository.
+SELECT selected_by
+FROM repository
+WHERE id = %(id)s;
+
 -- name: ignore_patterns
 -- What of a repository is left out beside what the settings say.
 SELECT ignore_patterns

@@ -22,6 +22,7 @@ from codebase_mcp.records.vocabulary import (
     WorkItemStatus,
     WorkItemType,
 )
+from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.values import require_storable
 
 FORMAT = "codebase-mcp-records"
@@ -236,6 +237,7 @@ def read_line(text: str) -> Line:
     if model is None:
         raise _bad("kind", f"unknown kind {content.get('kind')!r}", ", ".join(ALL_LINES))
     require_storable(str(content["kind"]), content)
+    content, _ = mask_values(content)
     try:
         return model.model_validate(content)
     except ValidationError as error:

@@ -13,6 +13,7 @@ from uuid import UUID
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import RACY_NS, WORKTREE, FileKind, SourceFile
 from codebase_mcp.search.hits import Hit, Location
+from codebase_mcp.secrets.masking import begins_with_masked
 from codebase_mcp.source.git_directory import is_bare_repository
 from codebase_mcp.source.read import SourceText, read_source
 
@@ -101,7 +102,7 @@ class Verifier:
             read[location] = _lines(location, path)
         lines = read[location]
         # A hit that was cut to a token budget ends in the middle of a line.
-        if lines is None or not "".join(lines[first - 1 :]).startswith(text):
+        if lines is None or not begins_with_masked("".join(lines[first - 1 :]), text):
             return False
         if max(times[1:]) < read_at_ns - RACY_NS:
             if len(self._cache) >= _MAX_CACHED:
@@ -111,8 +112,18 @@ class Verifier:
 
 
 def _lines(location: Path, path: str) -> list[str] | None:
-    """The lines of a file as they would be indexed now; None where it would not be indexed."""
-    file = SourceFile(path, str(location), 0, 0, 0, "text", FileKind.CODE, named_as_source=False)
+    """The lines of a file with its secrets; None where it would not be indexed."""
+    file = SourceFile(
+        path,
+        str(location),
+        0,
+        0,
+        0,
+        "text",
+        FileKind.CODE,
+        named_as_source=False,
+        shows_secrets=True,  # what is masked in the index matches anything
+    )
     content = read_source(file, max_file_bytes=_MOST_BYTES)
     return split_lines(content.text) if isinstance(content, SourceText) else None
 

@@ -65,6 +65,7 @@ class Settings:
     check_ms: int
     search_memory_mb: int
     watch: bool
+    include_secrets: tuple[str, ...]
     transport: str
     host: str
     port: int

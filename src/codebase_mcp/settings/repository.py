@@ -32,7 +32,7 @@ from codebase_mcp.settings.loading import (
     problem,
 )
 from codebase_mcp.source.git_directory import GitRepository, is_bare_repository
-from codebase_mcp.source.selection import Patterns, Selection
+from codebase_mcp.source.selection import Patterns, Selection, joined_choice
 
 # Settings that a context file may hold. Which project it names is `projects/`'s to read.
 ROWS = tuple(s for s in SETTINGS if s.keys and s.name != "project")
@@ -186,6 +186,7 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
             tuple(part for part in patterns if part.lines),
             values["include_submodules"],
             choice_of(settings),
+            _shown_secrets(settings, root),
         ),
         sources=sources,
         context=reading.file or None,
@@ -197,7 +198,11 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
 def choice_of(settings: Settings) -> str:
     """Our settings for which files of a tree are listed, as text to compare."""
     ours = (settings.max_file_bytes, settings.include_submodules, *sorted(settings.ignore_patterns))
-    return repr(ours)
+    return joined_choice(repr(ours), settings.include_secrets)
+
+
+def _shown_secrets(settings: Settings, root: Path) -> Patterns | None:
+    return Patterns(root, settings.include_secrets) if settings.include_secrets else None
 
 
 def _as_problem(context: ContextText, error: InvalidInput) -> Problem:

@@ -330,6 +330,14 @@ SETTINGS = (
         section="Indexing",
     ),
     Setting(
+        "include_secrets",
+        "CODEBASE_MCP_INCLUDE_SECRETS",
+        lambda: (),
+        PATTERNS,
+        "Files to index with the secrets in them; a repository cannot set it.",
+        section="Indexing",
+    ),
+    Setting(
         "transport",
         "CODEBASE_MCP_TRANSPORT",
         lambda: "stdio",

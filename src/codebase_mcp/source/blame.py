@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.secrets.masking import is_masked, mask
 from codebase_mcp.source.git import shallow_commits, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.listing_builder import escape_path
@@ -90,6 +91,8 @@ def _blame_place(
         committed = _committed_text(repository, revision, place.path, end)
         if committed is None:
             return None
+        if any(map(is_masked, place.text)):
+            committed = mask(committed).text
         first = _find(place, _LINE_END.split(committed))
         if first is None:
             return UNCOMMITTED
@@ -168,5 +171,5 @@ def _blamed(commit: str, facts: dict[bytes, bytes]) -> Blamed:
         commit,
         escape_path(facts.get(b"author", b"")),
         min(int(facts.get(b"author-time", b"0")), _YEAR_9999),
-        escape_path(facts[b"summary"]),
+        mask(escape_path(facts[b"summary"])).text,
     )

@@ -149,7 +149,9 @@ def _add_entries(builder: ListingBuilder, entries: Sequence[TreeEntry]) -> dict[
 def _add_missing(builder: ListingBuilder, raw: bytes, path: str) -> None:
     """Add a file whose object a partial clone lacks."""
     traits = classify(path)
-    if traits.named_as_source:
+    if builder.is_secret(raw):
+        builder.count_skipped("secret")
+    elif traits.named_as_source:
         builder.add_failure(raw, MISSING)
     else:
         builder.count_skipped("binary" if traits.is_binary else "missing")

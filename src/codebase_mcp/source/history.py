@@ -16,6 +16,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.git import (
     GitTimeout,
     commit_at_head,
@@ -213,7 +214,7 @@ def _parsed(
             author_name=escape_path(name)[:MAX_AUTHOR_CHARS],
             author_email=escape_path(email)[:MAX_AUTHOR_CHARS],
             authored_at=min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0,
-            message=escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS],
+            message=mask(escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS]).text,
             changes=() if is_edge else tuple(sorted(changes, key=lambda change: change.path)),
             paths_total=None if is_edge else total,
             added=min(added, _MAX_LINES) if has_lines else None,

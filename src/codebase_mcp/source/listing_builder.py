@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.secrets.names import is_secret_name
 from codebase_mcp.source.attributes import FILE_NAME, UNSET, Attributes
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.ignore import (
@@ -25,7 +26,7 @@ from codebase_mcp.source.ignore import (
 )
 from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
-from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.selection import Patterns, Selection
 
 NOT_APPLIED = f"Its rules are not applied, as it exceeds {MAX_IGNORE_BYTES >> 20} MiB"
 
@@ -55,13 +56,18 @@ class ListingBuilder:
     _start: bytes = field(init=False)
     _with_attributes: set[bytes] = field(default_factory=set)
     _patterns: list[tuple[bytes, Rules]] = field(default_factory=list)
+    _shown_secrets: list[tuple[bytes, Rules]] = field(default_factory=list)
     _raw_paths: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
-        for patterns in self.selection.patterns:
-            text = os.fsencode("\n".join(patterns.lines))
-            self._patterns.append((path_prefix(patterns.directory, self.root), parse_rules(text)))
+        self._patterns += map(self._rules, self.selection.patterns)
+        if self.selection.shown_secrets is not None:
+            self._shown_secrets.append(self._rules(self.selection.shown_secrets))
+
+    def _rules(self, patterns: Patterns) -> tuple[bytes, Rules]:
+        text = os.fsencode("\n".join(patterns.lines))
+        return path_prefix(patterns.directory, self.root), parse_rules(text)
 
     def location(self, path: bytes) -> bytes:
         """The absolute location of a path."""
@@ -74,6 +80,19 @@ class ListingBuilder:
         name = path[path.rfind(b"/") + 1 :]
         return any(
             rules.verdict(lead + path, name, is_dir=is_dir) for lead, rules in self._patterns
+        )
+
+    def is_secret(self, path: bytes) -> bool:
+        """Whether the path names a secret that is not wanted."""
+        return is_secret_name(escape_path(path)) and not self._shows_secrets(path)
+
+    def _shows_secrets(self, path: bytes) -> bool:
+        """Whether a pattern matches the path or a directory above it."""
+        above = [(folder, True) for folder in parents(path) if folder]
+        return any(
+            rules.verdict(lead + part, part[part.rfind(b"/") + 1 :], is_dir=is_dir)
+            for lead, rules in self._shown_secrets
+            for part, is_dir in [*above, (path, False)]
         )
 
     def count_skipped(self, reason: str, count: int = 1) -> None:
@@ -112,7 +131,9 @@ class ListingBuilder:
         folder, _, name = raw.rpartition(b"/")
         if name == FILE_NAME.encode():
             self._with_attributes.add(folder)
-        if traits.is_binary:
+        if self.is_secret(raw):
+            self.count_skipped("secret")
+        elif traits.is_binary:
             self.count_skipped("binary")
         elif path in self.files:
             self.count_skipped("name_clash")  # names that differ only in undecodable bytes
@@ -127,6 +148,7 @@ class ListingBuilder:
                 traits.language,
                 traits.kind,
                 traits.named_as_source,
+                shows_secrets=self._shows_secrets(raw),
             )
         elif traits.named_as_source:
             self.add_failure(raw, TOO_LARGE)

@@ -1,7 +1,7 @@
 """Reads the text of files, on disk or in git's objects.
 
-Opens a listed file without following links or blocking on pipes, and returns its text or the
-reason why there is none. Safe to call from worker processes.
+Opens a listed file without following links or blocking on pipes, and returns its text, in which
+secrets are masked, or the reason why there is none. Safe to call from worker processes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
+from codebase_mcp.secrets.masking import mask
+from codebase_mcp.secrets.names import is_secret_text
 from codebase_mcp.source.classify import (
     TAIL_BYTES,
     TEXT,
@@ -47,6 +49,7 @@ class SourceText:
 
     ``kind`` and ``language`` are the listing's, refined by what the content shows. The text holds
     no NUL, which PostgreSQL could not store, and no byte order mark; line ends are as they were.
+    The ``masked`` secrets in it are stars; where ``shows_secrets``, they are as in the file.
     """
 
     data: bytes
@@ -54,6 +57,8 @@ class SourceText:
     blob_hash: bytes
     kind: FileKind
     language: str
+    masked: int = 0
+    shows_secrets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,13 @@ def _as_text(file: SourceFile, data: bytes) -> Content:
     if "\0" in text:
         return _refused(file, BINARY, "binary")
     language = language_of_content(file.path, file.language, data)
-    return SourceText(data, text, blob_hash(data), _kind(file, language, data), language)
+    kind = _kind(file, language, data)
+    if file.shows_secrets:
+        return SourceText(data, text, blob_hash(data), kind, language, shows_secrets=True)
+    if is_secret_text(file.path, text):
+        return Skipped(file.path, "secret")
+    masked = mask(text)
+    return SourceText(data, masked.text, blob_hash(data), kind, language, len(masked.kinds))
 
 
 def blob_hash(data: bytes) -> bytes:

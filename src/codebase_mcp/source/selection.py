@@ -22,19 +22,35 @@ class Selection:
     """Which files are listed: up to a size, not excluded by a pattern; submodules if wanted.
 
     Each of ``patterns`` excludes what it matches, independent of the others and of ignore files.
-    ``chosen_by`` identifies the operator's part of these settings, without the repository's own.
+    ``shown_secrets`` are the files whose secrets are wanted, which are listed although they are
+    secrets; nothing in them is masked. ``chosen_by`` identifies the operator's part of these
+    settings, without the repository's own.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
     patterns: tuple[Patterns, ...] = ()
     include_submodules: bool = False
     chosen_by: str = ""
+    shown_secrets: Patterns | None = None
 
     def ignoring(self, root: Path, lines: Sequence[str]) -> Selection:
         """The same without what some patterns match, relative to the root of the tree."""
         if not lines:
             return self
         return replace(self, patterns=(*self.patterns, Patterns(root, tuple(lines))))
+
+
+_SECRETS_OF = " with secrets of "
+
+
+def joined_choice(choice: str, shown_secrets: Sequence[str]) -> str:
+    """A choice of settings as text, and the patterns of the files whose secrets are wanted."""
+    return choice + (_SECRETS_OF + repr(list(shown_secrets)) if shown_secrets else "")
+
+
+def secrets_in(choice: str) -> str:
+    """The patterns in such a text; empty if there are none."""
+    return choice.partition(_SECRETS_OF)[2]
 
 
 EVERYTHING = Selection()

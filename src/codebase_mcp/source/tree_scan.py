@@ -259,7 +259,7 @@ class TreeScan:
     def _is_wanted(self, path: bytes, name: bytes, folder: _Directory) -> bool:
         if name in _RULES or path in self._kept:
             return True
-        if classify(os.fsdecode(path)).is_binary:
+        if classify(os.fsdecode(path)).is_binary or self._builder.is_secret(path):
             return False
         return not self._ignores(path, folder, is_dir=False)
 

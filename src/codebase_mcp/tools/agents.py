@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from codebase_mcp.tools.fields import ProjectId, ProjectReply
+from codebase_mcp.tools.fields import ProjectId, RecordReply
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import INDENT, joined, moment
@@ -85,7 +85,7 @@ class ExecutionReply(BaseModel):
         return joined(moment(self.at), self.tool_name, outcome, took, self.summary, self.error)
 
 
-class AgentReply(ProjectReply):
+class AgentReply(RecordReply):
     agent_id: UUID | None = Field(default=None, description="The same for this name, for ever.")
     agent_name: str = ""
     status: Literal["active", "idle"] = Field(

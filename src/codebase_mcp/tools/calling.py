@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.clients import Replies
+from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
@@ -63,10 +65,16 @@ async def reply_of(
     with tool_call(spec.name):
         try:
             checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
+            kinds: tuple[str, ...] = ()
+            if issubclass(spec.reply, RecordReply):
+                checked, kinds = mask_values(checked)
             parsed = spec.arguments.model_validate(checked)
             given = frozenset(arguments)
             caller = Caller(await open_app(), report_progress, given, identity, *form)
-            return await spec.run(caller, parsed)
+            reply = await spec.run(caller, parsed)
+            if kinds and isinstance(reply, RecordReply):
+                reply.secrets_masked = list(dict.fromkeys(kinds))
+            return reply
         except CodebaseError:
             raise
         except Exception as error:  # logged here, where the log still knows the tool

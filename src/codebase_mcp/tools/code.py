@@ -77,6 +77,7 @@ class IndexReply(Reply):
     files_unchanged: int = 0
     files_removed: int = 0
     files_skipped: dict[str, int] = Field(default={}, description="Files left out, by reason.")
+    secrets_masked: int = Field(default=0, description="Keys and passwords in the files read.")
     project_source: str = Field(default="", description="Where the project came from.")
     repository_settings: RepositorySettingsReply | None = Field(
         default=None, description="Present when a .mcp-context.toml sets anything about it."
@@ -91,6 +92,7 @@ class IndexReply(Reply):
         """The run in a line; then errors, and the repository's settings."""
         counts = [f"{self.files_indexed} files indexed"]
         others = {"unchanged": self.files_unchanged, "removed": self.files_removed}
+        others["secrets masked"] = self.secrets_masked
         others |= {f"skipped ({why})": count for why, count in self.files_skipped.items()}
         counts += [f"{count} {what}" for what, count in others.items() if count]
         counts.append(f"{self.chunks_created} new chunks in {self.duration_seconds:.1f} s")
@@ -156,6 +158,7 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
         files_unchanged=run.files_unchanged,
         files_removed=run.files_removed,
         files_skipped=run.files_skipped,
+        secrets_masked=run.secrets_masked,
         project_source=report.project_source,
     )
     if run.status != "success":

@@ -16,6 +16,7 @@ from codebase_mcp.tools.fields import (
     PageCursor,
     ProjectId,
     ProjectReply,
+    RecordReply,
     Tags,
     anchor_lines,
     anchor_replies,
@@ -121,7 +122,7 @@ class UpdateEntityTypeSchema(Arguments):
     project_id: ProjectId = None
 
 
-class EntityTypeReply(ProjectReply):
+class EntityTypeReply(RecordReply):
     model_config = ConfigDict(serialize_by_alias=True)
 
     type_id: UUID
@@ -162,7 +163,7 @@ class EntityItem(BaseModel):
         )
 
 
-class EntityReply(ProjectReply, EntityItem):
+class EntityReply(RecordReply, EntityItem):
     def text_lines(self) -> Iterator[str]:
         """The entity as the caller has just made it: its data is known."""
         yield self.line()

@@ -243,6 +243,21 @@ class ProjectReply(Reply):
         return f"project: {self.project_id or 'default'}{why}"
 
 
+class RecordReply(ProjectReply):
+    """A reply of a tool that stores what its caller writes: secrets in that are masked."""
+
+    secrets_masked: list[str] = Field(
+        default=[], description="Kinds of the secrets in the call; they were stored as stars."
+    )
+
+    _not_listed: ClassVar[frozenset[str]] = ProjectReply._not_listed | {"secrets_masked"}
+
+    def as_text(self) -> str:
+        """The reply for reading, and what was masked."""
+        kinds = ", ".join(self.secrets_masked)
+        return super().as_text() + (f"\nmasked before storing: {kinds}" if kinds else "")
+
+
 class SecondTierEntry(BaseModel):
     """The vectors of a stronger model: ``waiting`` where nobody adds to them just now."""
 

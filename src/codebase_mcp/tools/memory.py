@@ -15,7 +15,7 @@ from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.fields import (
     Anchors,
     ProjectId,
-    ProjectReply,
+    RecordReply,
     Tags,
     anchor_lines,
     places_of,
@@ -128,7 +128,7 @@ class Memory(Arguments):
     ] = "full"
 
 
-class MemoryReply(ProjectReply):
+class MemoryReply(RecordReply):
     observations: list[ObservationReply] = Field(
         default=[], description="store: the one. search: best first. timeline: oldest first."
     )

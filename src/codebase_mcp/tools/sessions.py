@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from codebase_mcp.tools.fields import ProjectId, ProjectReply
+from codebase_mcp.tools.fields import ProjectId, RecordReply
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
@@ -87,7 +87,7 @@ class SessionContext(BaseModel):
             yield from observation.text_lines()
 
 
-class SessionReply(ProjectReply):
+class SessionReply(RecordReply):
     session_id: str = ""
     status: Literal["started", "ended", "active"] = Field(
         default="started", description="get_context: active or ended."

@@ -20,6 +20,7 @@ from codebase_mcp.tools.fields import (
     PageCursor,
     ProjectId,
     ProjectReply,
+    RecordReply,
     anchor_lines,
     anchor_replies,
     places_of,
@@ -168,7 +169,7 @@ class TaskEventReply(BaseModel):
     new: str | None = Field(alias="to")
 
 
-class TaskReply(ProjectReply, TaskItem):
+class TaskReply(RecordReply, TaskItem):
     history: list[TaskEventReply] = Field(description="Oldest change first.")
 
     def text_lines(self) -> Iterator[str]:

@@ -18,6 +18,7 @@ from codebase_mcp.tools.fields import (
     PageCursor,
     ProjectId,
     ProjectReply,
+    RecordReply,
     anchor_lines,
     anchor_replies,
     places_of,
@@ -129,7 +130,7 @@ class WorkItemPart(BaseModel):
         )
 
 
-class WorkItemReply(ProjectReply, WorkItemPart):
+class WorkItemReply(RecordReply, WorkItemPart):
     """One piece of work, as the caller has just made it."""
 
     def text_lines(self) -> Iterator[str]:

@@ -1,0 +1,53 @@
+"""Replaces secrets by stars, so that lines and columns stay where they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_HIDDEN = re.compile(r"[^\r\n]")
+_STARS = re.compile(r"\*{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A text without secrets, and the kind of each that it had."""
+
+    text: str
+    kinds: tuple[str, ...] = ()
+
+
+def mask(text: str) -> Masked:
+    """The text with each character of a secret replaced by a star."""
+    from codebase_mcp.secrets.detect import find_secrets  # noqa: PLC0415 - seldom at the start
+
+    data = text.encode("utf-8", "surrogatepass")
+    spans = find_secrets(data)
+    if not spans:
+        return Masked(text)
+    parts, last = [], 0
+    for start, end, _ in spans:
+        parts.append(data[last:start].decode("utf-8", "surrogatepass"))
+        parts.append(_HIDDEN.sub("*", data[start:end].decode("utf-8", "surrogatepass")))
+        last = end
+    parts.append(data[last:].decode("utf-8", "surrogatepass"))
+    return Masked("".join(parts), tuple(kind for _, _, kind in spans))
+
+
+def is_masked(text: str) -> bool:
+    """Whether secrets may have been masked in a text: it has stars in a row."""
+    return _STARS.search(text) is not None
+
+
+def begins_with_masked(text: str, masked: str) -> bool:
+    """Whether a text begins with another one, in which secrets may be masked."""
+    if text.startswith(masked):
+        return True
+    place = 0
+    for stars in _STARS.finditer(masked):
+        if not text.startswith(masked[place : stars.start()], place):
+            return False
+        place = stars.end()
+        if "\n" in text[stars.start() : place]:
+            return False
+    return place > 0 and text.startswith(masked[place:], place)

@@ -1,0 +1,5 @@
+"""The version of what counts as a secret."""
+
+# Increment when other secrets are found, also by another version of Kingfisher: indexes made
+# before are then rebuilt.
+SECRETS_VERSION = 1

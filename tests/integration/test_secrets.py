@@ -1,0 +1,164 @@
+"""Secrets never enter the index, and leave it when an earlier version had stored them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.embedding_server import EmbeddingServer
+from tests.integration.secondary_models import until_complete
+from tests.integration.test_history import commit, git
+from tests.integration.test_purge import rows_with
+
+from codebase_mcp.app.app import App
+from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.settings.loading import Settings
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from planted_secrets import plant
+
+pytestmark = pytest.mark.anyio
+
+MakeRepo = Callable[..., Path]
+
+PLANTED = plant()
+TOKEN = next(one.value for one in PLANTED if one.kind == "GitHub token")
+PEM = next(one for one in PLANTED if one.kind == "private key in code" and one.text[0] == "-")
+CODE = f'def connect():\n    token = "{TOKEN}"\n    return Client(token)\n'
+SECRET_FILES = {
+    ".env": "GREETING=unheardofgreeting\n",
+    "deploy/id_rsa": PEM.text,
+    "certs/server.pem": PEM.text,
+    ".aws/credentials": "[default]\nregion = unheardofgreeting\n",
+    "main.tfstate": '{"greeting": "unheardofgreeting"}\n',
+    "notes.txt": PEM.text,
+}
+
+
+def first_line(value: str) -> str:
+    return value.partition("\n")[0]
+
+
+async def test_no_planted_secret_is_in_any_table(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    files = {f"src/place_{n}.txt": one.text + "\n" for n, one in enumerate(PLANTED)}
+    run = (await app.index(make_repo(files), project_id)).run
+    assert run.secrets_masked >= 0.95 * (len(PLANTED) - run.files_skipped.get("secret", 0))
+    stored = [one for one in PLANTED if await rows_with(app, project_id, first_line(one.value))]
+    assert len(stored) <= 0.05 * len(PLANTED)
+
+
+async def test_secret_files_are_left_out_and_counted(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": CODE, ".env.example": "GREETING=hello\n"} | SECRET_FILES)
+    run = (await app.index(root, project_id)).run
+    assert (run.files_indexed, run.files_skipped) == (2, {"secret": len(SECRET_FILES)})
+    assert await rows_with(app, project_id, "unheardofgreeting") == {}
+    assert await rows_with(app, project_id, first_line(PEM.value)) == {}
+
+
+async def test_a_masked_hit_is_found_and_agrees_with_its_file(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": CODE})
+    await app.index(root, project_id)
+    [hit] = (await app.search("connect", project_id)).answer.hits
+    assert hit.content == CODE.replace(TOKEN, "*" * len(TOKEN))
+    (root / "main.py").write_text(CODE.replace("Client", "Server"))
+    [hit] = (await app.search("connect", project_id)).answer.hits
+    assert "Server" in hit.content
+    assert TOKEN not in hit.content
+
+
+async def test_whoever_runs_the_server_may_show_the_secrets_of_files_and_hide_them_again(
+    app: App, settings: Settings, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": CODE, "copy.py": CODE, ".env": f"TOKEN={TOKEN}\n"})
+    await app.index(root, project_id)
+    async with await App.open(replace(settings, include_secrets=("main.py", ".env"))) as open_app:
+        run = (await open_app.index(root, project_id)).run
+        assert (run.files_skipped, run.secrets_masked) == ({}, 1)
+        assert (await rows_with(open_app, project_id, TOKEN))["blob"] == 2
+    run = (await app.index(root, project_id)).run
+    assert (run.files_skipped, run.secrets_masked) == ({"secret": 1}, 2)
+    assert await rows_with(app, project_id, TOKEN) == {}
+
+
+async def test_a_repository_cannot_show_its_secrets(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    context = 'include_secrets = ["*"]\n[git]\ninclude_secrets = ["*"]\n'
+    root = make_repo({"main.py": CODE, ".env": "A=1\n", ".mcp-context.toml": context})
+    report = await app.index(root, project_id)
+    assert report.run.files_skipped == {"secret": 1}
+    assert len(report.repository.warnings) == 2
+    assert await rows_with(app, project_id, TOKEN) == {}
+
+
+async def test_an_index_made_before_is_cleaned_by_the_next_run(
+    app: App, settings: Settings, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": CODE, "lib/.env": f"TOKEN={TOKEN}\n"})
+    async with await App.open(replace(settings, include_secrets=("*",))) as before:
+        await before.index(root, project_id)
+    async with app.enter(project_id) as here:
+        await here.tx.execute("UPDATE repository SET selected_by = ''")
+        old = "UPDATE profile SET fingerprint = '1.0.0-' || split_part(fingerprint, '-', 2)"
+        await here.tx.execute(old)
+    assert await rows_with(app, project_id, TOKEN)
+    await app.index(root, project_id)
+    assert await rows_with(app, project_id, TOKEN) == {}
+
+
+async def test_commits_and_bare_repositories_show_no_secret_either(
+    app: App, project_id: str, make_repo: MakeRepo, tmp_path: Path
+) -> None:
+    root = make_repo({"main.py": CODE} | SECRET_FILES)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-Af")
+    commit(root, f"Try the token\n\nIt was {TOKEN} so far.")
+    (root / "main.py").write_text("def connect():\n    return None\n")
+    git(root, "add", "-Af")
+    commit(root, "Remove it")
+    git(tmp_path, "clone", "-q", "--bare", str(root), "served.git")
+    run = (await app.index(tmp_path / "served.git", project_id, history_depth=5)).run
+    assert run.files_skipped == {"secret": len(SECRET_FILES)}
+    hits = (await app.search("connect", project_id, ref="HEAD~1")).answer.hits
+    assert hits[0].content == CODE.replace(TOKEN, "*" * len(TOKEN))
+    report = await app.history.search("try the token", project_id)
+    assert report.commits[0].message.endswith("*" * len(TOKEN) + " so far.")
+    assert await rows_with(app, project_id, TOKEN) == {}
+    assert await rows_with(app, project_id, first_line(PEM.value)) == {}
+
+
+async def test_messages_that_an_earlier_version_stored_are_masked_by_the_next_run(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": "x = 1\n"})
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    commit(root, "A first commit")
+    await app.index(root, project_id, history_depth=5)
+    async with app.enter(project_id) as here:
+        await here.tx.execute("UPDATE commit_entry SET message = %(text)s", text=f"With {TOKEN}")
+        await here.tx.execute("UPDATE commit_text SET model = '1.1-old'")
+    await app.index(root, project_id)
+    assert await rows_with(app, project_id, TOKEN) == {}
+
+
+async def test_no_secret_is_sent_to_a_service_that_embeds(
+    both_models: App, server: EmbeddingServer, project_id: str, make_repo: MakeRepo
+) -> None:
+    await both_models.index(make_repo({"main.py": CODE} | SECRET_FILES), project_id)
+    async with backfilling(both_models):
+        await until_complete(both_models, project_id)
+    sent = repr(server.requests)
+    assert "def connect" in sent
+    assert TOKEN not in sent
+    assert "unheardofgreeting" not in sent
+    assert first_line(PEM.value) not in sent
