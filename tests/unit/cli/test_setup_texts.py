@@ -6,7 +6,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codebase_mcp.cli.setup.block import BEGIN, END, Block, SkillFile
@@ -278,6 +278,7 @@ def test_any_json_with_comments_is_the_same_after_add_and_remove(text: str) -> N
 
 
 @given(st.text("a=\"'#[]\\\n\r {}.,1", max_size=60))
+@example("\r\n\n")
 def test_any_toml_is_the_same_after_add_and_remove(text: str) -> None:
     try:
         with_ours = TOML.add(text).text

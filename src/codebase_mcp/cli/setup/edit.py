@@ -77,6 +77,8 @@ def cut_block(text: str, start: int, end: int) -> str:
     before, after = text[:start], text[end:]
     has_line_after = after.startswith(newline)
     after = after.removeprefix(newline)
-    if before.endswith(newline * 2) and (has_line_after or not after):
-        before = before[: -len(newline) * (1 if has_line_after else 2)]
+    if has_line_after and before.endswith(f"\n{newline}"):  # the text's own end may be another one
+        before = before.removesuffix(newline)
+    elif not has_line_after and not after and before.endswith(newline * 2):
+        before = before.removesuffix(newline * 2)
     return before + after
