@@ -56,6 +56,7 @@ from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
+from codebase_mcp.secrets import rules_folder
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
@@ -234,6 +235,7 @@ class App:
             require_main_guard()
         settings = settings or Settings.load()
         grammar_folder.choose(settings.data_dir / "grammars")
+        rules_folder.choose(settings.data_dir / "secret-rules")
         models = await asyncio.to_thread(
             Models.open, chosen_model(settings), service_access(settings)
         )

@@ -16,6 +16,8 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from codebase_mcp.secrets import rules_folder
+
 if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
 
@@ -125,7 +127,8 @@ def _by_provider(data: bytes) -> Iterator[Span]:
 def _load() -> Scanner:
     from kingfisher_sdk import Scanner  # noqa: PLC0415 - loads a native library
 
-    return Scanner(base64=False)
+    with rules_folder.in_environment():
+        return Scanner(base64=False)
 
 
 def _scanner() -> Scanner:
