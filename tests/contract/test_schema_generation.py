@@ -79,7 +79,7 @@ def test_null_is_listed_only_where_it_says_something_else_than_leaving_out() -> 
 
 
 # What a listing costs a model, in tokens of four characters.
-MOST_TOKENS = {"code": 700, "all": 6_500}
+MOST_TOKENS = {"code": 700, "all": 7_000}
 
 
 def of_value(schema: dict[str, Any]) -> dict[str, Any]:

@@ -6,16 +6,16 @@ is followed further, and only so many definitions of a level.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference, ReferenceKind
 from codebase_mcp.search.references import references_of
-from codebase_mcp.symbols.definition import CALLABLE_KINDS, Definition
-from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_names, resolve_uses
-from codebase_mcp.symbols.references import FoundUse, meaning
+from codebase_mcp.symbols.definition import CALLABLE_KINDS, Definition, DefinitionKey
+from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_uses
+from codebase_mcp.symbols.references import FoundUse, uses_of
+from codebase_mcp.symbols.storage import common_names
 
 CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
@@ -24,10 +24,10 @@ FOLLOWED = 0.4
 # A call that is less sure is no part of the tree.
 LEAST = 0.25
 _MAX_FOLLOWED = 20
-# A name that is called more often is not followed further up: nearly all calls are of others.
+# A name that is called more often, or that more definitions have, is not followed further up:
+# nearly all calls are of others.
 _MAX_USES = 100
-
-_Key = tuple[int, str, int, str]
+_MAX_SAME = 30
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class CallTree:
     """The calls of some definitions; ``unknown`` ones of the first level are not defined here."""
 
     definitions: tuple[Definition, ...]
-    calls: Mapping[_Key, list[Call]]
+    calls: Mapping[DefinitionKey, list[Call]]
     unknown: int = 0
     not_followed: int = 0
 
@@ -61,33 +61,31 @@ async def callers_of(
     tx: Transaction, targets: Sequence[Definition], snapshot_ids: Sequence[int], depth: int
 ) -> CallTree:
     """Who calls some definitions, and who calls those."""
-    tree: dict[_Key, list[Call]] = {one.key: [] for one in targets}
+    tree: dict[DefinitionKey, list[Call]] = {one.key: [] for one in targets}
     parents = tree
     seen = set(tree)
     level = list(targets)
     not_followed = 0
     for step in range(depth):
-        names = list(dict.fromkeys(one.name for one in level))
-        _, uses = await resolve_names(
-            tx, names, snapshot_ids, CALLS, most_uses=_MAX_USES if step else None
-        )
-        found = [one for one in meaning(set(parents), uses) if one.resolved.use.kind in CALLS]
-        by_target: dict[_Key, list[FoundUse]] = defaultdict(list)
-        for one in found:
-            if one.confidence >= LEAST and one.definition is not None:
-                by_target[one.definition.key].append(one)
+        most_uses = _MAX_USES if step else None
+        found = await uses_of(tx, level, snapshot_ids, CALLS, most_uses=most_uses)
         nodes = []
-        for key, calls in by_target.items():
-            parents[key] += _callers(calls)
+        for key, calls in found.items():
+            parents[key] += _callers([one for one in calls if one.confidence >= LEAST])
             nodes += parents[key]
         level, not_followed = _next_level(nodes, seen, not_followed, is_last=step == depth - 1)
+        common = await common_names(tx, {one.name for one in level}, _MAX_SAME)
+        not_followed += sum(one.name in common for one in level)
+        level = [one for one in level if one.name not in common]
         parents = _expanded(nodes, level)
         if not level:
             break
     return CallTree(tuple(targets), tree, not_followed=not_followed)
 
 
-def _expanded(nodes: Sequence[Call], level: Sequence[Definition]) -> dict[_Key, list[Call]]:
+def _expanded(
+    nodes: Sequence[Call], level: Sequence[Definition]
+) -> dict[DefinitionKey, list[Call]]:
     """Where the calls of the next level go."""
     keys = {one.key for one in level}
     return {
@@ -98,7 +96,7 @@ def _expanded(nodes: Sequence[Call], level: Sequence[Definition]) -> dict[_Key, 
 
 
 def _next_level(
-    nodes: Sequence[Call], seen: set[_Key], not_followed: int, *, is_last: bool
+    nodes: Sequence[Call], seen: set[DefinitionKey], not_followed: int, *, is_last: bool
 ) -> tuple[list[Definition], int]:
     """The definitions to go on with, each once; marks those that come again."""
     level: list[Definition] = []
@@ -146,7 +144,7 @@ async def callees_of(
     tx: Transaction, targets: Sequence[Definition], snapshot_ids: Sequence[int], depth: int
 ) -> CallTree:
     """What some definitions call, and what that calls."""
-    tree: dict[_Key, list[Call]] = {one.key: [] for one in targets}
+    tree: dict[DefinitionKey, list[Call]] = {one.key: [] for one in targets}
     parents = tree
     seen = set(tree)
     level = list(targets)
@@ -158,7 +156,7 @@ async def callees_of(
         )
         nodes: list[Call] = []
         missing = set()
-        found: dict[_Key, dict[_Key, Call]] = {one.key: {} for one in level}
+        found: dict[DefinitionKey, dict[DefinitionKey, Call]] = {one.key: {} for one in level}
         for (caller, call), one in zip(calls, resolved, strict=True):
             if not one.candidates or one.candidates[0].confidence < LEAST:
                 missing.add(call.name)
@@ -179,7 +177,7 @@ async def callees_of(
     return CallTree(tuple(targets), tree, unknown, not_followed)
 
 
-def _add_callee(callees: dict[_Key, Call], one: FoundUse) -> None:
+def _add_callee(callees: dict[DefinitionKey, Call], one: FoundUse) -> None:
     assert one.definition is not None
     key = one.definition.key
     if key not in callees:

@@ -15,6 +15,10 @@ TYPE_KINDS = frozenset(
 CALLABLE_KINDS = TYPE_KINDS | {"function", "method", "macro"}
 
 
+DefinitionKey = tuple[int, str, int, str]
+"""What tells a definition from all others: its snapshot, path, first line and qualified name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A definition (lines 1-based, inclusive); see `model.Symbol`.
@@ -51,8 +55,7 @@ class Definition:
         return self.file_kind == "test"
 
     @property
-    def key(self) -> tuple[int, str, int, str]:
-        """What tells it from all others."""
+    def key(self) -> DefinitionKey:
         return self.snapshot_id, self.path, self.start_line, self.qualified
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
 from codebase_mcp.symbols.definition import TYPE_KINDS, Definition
-from codebase_mcp.symbols.lookup import definition_of, resolve_names
-from codebase_mcp.symbols.references import LEAST, meaning
+from codebase_mcp.symbols.lookup import definition_of
+from codebase_mcp.symbols.references import LEAST, uses_of
 from codebase_mcp.symbols.resolve import SCOPE
 from codebase_mcp.symbols.storage import load_definitions
 
@@ -75,12 +75,9 @@ async def _subclasses(
     seen = {one.key for one in types}
     sure = {one.key: 1.0 for one in types}
     for step in range(1, depth + 1):
-        names = list(dict.fromkeys(one.name for one in level))
-        _, uses = await resolve_names(tx, names, snapshot_ids, {ReferenceKind.INHERIT})
-        inherits = [(name, one) for name, one in uses if one.use.kind is ReferenceKind.INHERIT]
-        parents = {one.key for one in level}
+        inherits = await uses_of(tx, level, snapshot_ids, {ReferenceKind.INHERIT})
         level = []
-        for one in meaning(parents, inherits):
+        for one in (one for uses in inherits.values() for one in uses):
             use = one.resolved.use
             assert one.definition is not None
             confidence = round(min(one.confidence, SCOPE) * sure[one.definition.key], 2)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use, references_of
+from codebase_mcp.search.references import Use, enclosing_definitions, references_of
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
 from codebase_mcp.symbols.languages import language_of
@@ -81,23 +81,41 @@ def named(definitions: Iterable[Definition], parts: Sequence[str]) -> list[Defin
     """Those that a name means, best first: as written, or else in another case."""
     known = [one for one in definitions if one.kind not in PROSE_KINDS] or list(definitions)
     exact = [one for one in known if one.name == parts[-1]] or known
-    return in_order(one for one in exact if _is_meant(one, parts[:-1]))
+    qualifiers = tuple(parts[:-1])
+    for is_meant in (_is_inside, _is_below, _is_among):
+        if meant := [one for one in exact if is_meant(one, qualifiers)]:
+            return in_order(meant)
+    return []
 
 
-def _is_meant(one: Definition, qualifiers: Sequence[str]) -> bool:
-    """Whether the qualifiers of a name are among what holds a definition, in their order."""
-    if not qualifiers:
-        return True
-    *directories, file = one.path.split("/")
-    held = [*directories, file.partition(".")[0], *one.container.split(".")]
-    left = [fold(part) for part in held]
+def _is_inside(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether the definitions around one end in these names."""
+    return not qualifiers or tuple(one.container.split("."))[-len(qualifiers) :] == qualifiers
+
+
+def _is_below(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether its path and the definitions around it end so, in any case."""
+    wanted = [fold(part) for part in qualifiers]
+    return _held_in(one)[-len(wanted) :] == wanted
+
+
+def _is_among(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether these names are among those, in their order."""
+    held = _held_in(one)
     try:
-        for part in reversed([fold(part) for part in qualifiers]):
-            while left.pop() != part:
+        for part in reversed(qualifiers):
+            while held.pop() != fold(part):
                 pass
     except IndexError:
         return False
     return True
+
+
+def _held_in(one: Definition) -> list[str]:
+    """The directories, the file and the definitions that hold one."""
+    *directories, file = one.path.split("/")
+    parts = [*directories, file.partition(".")[0], *one.container.split(".")]
+    return [fold(part) for part in parts if part]
 
 
 def in_order(definitions: Iterable[Definition]) -> list[Definition]:
@@ -177,6 +195,17 @@ async def at_place(
             )
         used += [(file, one) for one in references.get(file.blob_id, ()) if one.line == place.line]
     return found, used
+
+
+async def definition_at(tx: Transaction, place: Place, snapshot_id: int) -> Definition | None:
+    """The innermost definition at a place of a state."""
+    files = [one for one in await load_files(tx, place.path, [snapshot_id])
+             if one.path == place.path]  # fmt: skip
+    for file in files:
+        found = await enclosing_definitions(tx, [(file.blob_id, place.line)])
+        for symbol in found.values():
+            return definition_of(file, symbol)
+    return None
 
 
 def definition_of(file: File | Use, symbol: Symbol) -> Definition:

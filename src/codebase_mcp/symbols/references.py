@@ -9,7 +9,7 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.definition import Candidate, Definition, ResolvedUse
+from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
 from codebase_mcp.symbols.resolve import BY_NAME
 
@@ -83,7 +83,7 @@ async def references_to(
         found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
     else:
         raise await not_defined(tx, name, definitions, snapshot_ids)
-    likely = _in_order([one for one in found if one.confidence >= LEAST])
+    likely = in_order([one for one in found if one.confidence >= LEAST])
     return References(
         tuple(targets),
         tuple(likely),
@@ -92,8 +92,29 @@ async def references_to(
     )
 
 
+async def uses_of(
+    tx: Transaction,
+    targets: Sequence[Definition],
+    snapshot_ids: Sequence[int],
+    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
+    *,
+    most_uses: int | None = None,
+) -> dict[DefinitionKey, list[FoundUse]]:
+    """The uses of several definitions at once, in some ways; for each its own, by its key.
+
+    With ``most_uses`` those of a name that has more uses are left out.
+    """
+    names = list(dict.fromkeys(one.name for one in targets))
+    _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
+    found: dict[DefinitionKey, list[FoundUse]] = {one.key: [] for one in targets}
+    for one in meaning(set(found), uses):
+        if one.definition is not None and one.kind in kinds and one.confidence >= LEAST:
+            found[one.definition.key].append(one)
+    return found
+
+
 def meaning(
-    targets: Collection[tuple[int, str, int, str]], uses: Sequence[tuple[str, ResolvedUse]]
+    targets: Collection[DefinitionKey], uses: Sequence[tuple[str, ResolvedUse]]
 ) -> list[FoundUse]:
     """The uses that may mean one of some definitions, by their keys; the likeliest of each."""
     found = []
@@ -108,7 +129,7 @@ def meaning(
     return found
 
 
-def _in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
+def in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
     """By file: code before tests, the surest and most used files first; there by kind and line."""
     kinds = Counter(one.kind for one in uses)
     files = Counter((one.resolved.use.snapshot_id, one.path) for one in uses)

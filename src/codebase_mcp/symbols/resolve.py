@@ -21,7 +21,7 @@ from codebase_mcp.symbols.definition import (
     Definition,
     ResolvedUse,
 )
-from codebase_mcp.symbols.imports import Fit, joined, module_fits
+from codebase_mcp.symbols.imports import Fit, joined, module_fits, parts_of
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
 
@@ -193,12 +193,10 @@ class Resolver:
         if members and place.rules.reach is not Reach.FILE:
             near = _in_directory(place, members)
             return _shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
-        if place.rules.modules in (Modules.CRATE, Modules.DIRECTORY):
-            return [
-                Candidate(one, NAMED_TYPE, f"in a module named {receiver}")
-                for one in candidates
-                if not one.container and receiver in one.path.split("/")[-2:]
-            ]
+        if place.rules.modules is Modules.CRATE:
+            top = [one for one in candidates if not one.container]
+            inside = [one for one in top if parts_of(one.path, place.rules)[-1:] == (receiver,)]
+            return _shared(inside, NAMED_TYPE, f"in a module named {receiver}")
         return []
 
     def _of_module(

@@ -25,7 +25,7 @@ _SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
 _MAX_DEFINITIONS = 5_000
 _MAX_USING_FILES = 5_000
 _MAX_FILES = 5_000
-_MAX_NAMES = 5_000
+_MAX_NAMES = 3_000
 
 Line = tuple[int, int]
 """A line of a text: its id and the number, 1-based."""
@@ -71,6 +71,14 @@ async def load_definitions(
     """The definitions of some names, in any case."""
     [rows] = await tx.fetch_many([_definitions(names, snapshot_ids)])
     return [Definition(*row) for row in rows]
+
+
+async def common_names(tx: Transaction, names: Collection[str], most: int) -> set[str]:
+    """Those names that more than so many definitions of the project have, in any state."""
+    folded = {name: fold(name) for name in names}
+    rows = await tx.fetch_all(_SQL["common_names"], folded=list(set(folded.values())), most=most)
+    common = {row[0] for row in rows}
+    return {name for name, key in folded.items() if key in common}
 
 
 async def load_names(
@@ -203,7 +211,7 @@ async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, li
 
 
 async def nearest_names(tx: Transaction, name: str, snapshot_ids: Sequence[int]) -> list[str]:
-    """Names that begin or end like another one, some thousands at most."""
+    """Names that another one may be meant for, some thousands at most."""
     rows = await tx.fetch_all(
         _SQL["nearest_names"], folded=fold(name), snapshots=list(snapshot_ids), most=_MAX_NAMES
     )

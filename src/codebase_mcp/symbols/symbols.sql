@@ -17,6 +17,15 @@ WHERE s.folded = ANY(%(folded)s::text[])
   AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
 LIMIT %(most)s;
 
+-- name: common_names
+-- Which of some names more than so many definitions have, in any state.
+SELECT asked.folded
+FROM unnest(%(folded)s::text[]) AS asked (folded)
+WHERE (
+    SELECT count(*)
+    FROM (SELECT FROM symbol AS s WHERE s.folded = asked.folded LIMIT %(most)s + 1) AS same
+) > %(most)s;
+
 -- name: uses
 -- Where some names are used.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, asked.name, found.uses
@@ -78,11 +87,14 @@ FROM blob
 WHERE id = ANY(%(blobs)s::bigint[]);
 
 -- name: nearest_names
--- Names that begin, or end, like another one.
+-- Names that may be another one with a typing error, or contain it.
 SELECT DISTINCT s.name
 FROM symbol AS s
 JOIN view_file AS f ON f.blob_id = s.blob_id
 WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
   AND s.kind <> ALL ('{section,key,selector}'::text[])
-  AND (starts_with(s.folded, left(%(folded)s, 3)) OR right(s.folded, 5) = right(%(folded)s, 5))
+  AND (
+      left(s.folded, 1) = left(%(folded)s, 1) AND abs(length(s.folded) - length(%(folded)s)) <= 2
+      OR strpos(s.folded, %(folded)s) > 0
+  )
 LIMIT %(most)s;

@@ -1,0 +1,84 @@
+"""An import means the files that its language says, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from codebase_mcp.symbols.imports import Fit, joined, module_fits
+
+FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
+
+
+@pytest.mark.parametrize(
+    ("language", "importer", "module", "target", "fit"),
+    [
+        # Python: dotted, from a source root; relative; what a package may hand on
+        ("python", "src/shop/cart.py", "shop.pay", "src/shop/pay.py", FILE),
+        ("python", "src/shop/cart.py", "shop.pay", "src/shop/pay/__init__.py", FILE),
+        ("python", "tests/test_cart.py", "shop.pay", "src/shop/pay.py", FILE),
+        ("python", "src/shop/cart.py", ".pay", "src/shop/pay.py", FILE),
+        ("python", "src/shop/cart.py", "..pay", "src/pay.py", FILE),
+        ("python", "src/shop/cart.py", ".", "src/shop/__init__.py", FILE),
+        ("python", "src/shop/cart.py", "....pay", "pay.py", NONE),
+        ("python", "src/shop/cart.py", "shop", "src/shop/pay.py", PACKAGE),
+        ("python", "src/shop/cart.py", "pay", "src/shop/pay.py", PACKAGE),
+        ("python", "src/shop/cart.py", "shop.pay", "src/shop/payment.py", NONE),
+        # the standard library, not a neighbour of its name; but in its own sources
+        ("python", "src/shop/cart.py", "json", "src/shop/json.py", NONE),
+        ("python", "Lib/http/client.py", "json", "Lib/json/__init__.py", FILE),
+        # JavaScript and TypeScript: relative paths, index files, aliases
+        ("typescript", "src/cart.ts", "./pay", "src/pay.ts", FILE),
+        ("typescript", "src/cart.ts", "./pay.js", "src/pay.ts", FILE),
+        ("tsx", "src/ui/Cart.tsx", "../pay", "src/pay/index.ts", FILE),
+        ("javascript", "src/cart.js", "./pay", "src/other/pay.js", NONE),
+        ("typescript", "src/cart.ts", "@/lib/pay", "src/lib/pay.ts", FILE),
+        ("typescript", "src/cart.ts", "react", "src/react.ts", NONE),
+        ("typescript", "a/cart.ts", "@shop/pay", "packages/pay/src/card.ts", PACKAGE),
+        # Go: the path of a directory ends as the import does
+        ("go", "cmd/main.go", "example.org/shop/internal/pay", "internal/pay/card.go", FILE),
+        ("go", "cmd/main.go", "errors", "internal/errors/all.go", NONE),
+        ("go", "cmd/main.go", "example.org/shop/pay", "internal/cart/card.go", NONE),
+        # Java and its like: packages are directories, types are files
+        ("java", "a/Cart.java", "org.shop.pay", "src/main/java/org/shop/pay/Card.java", FILE),
+        ("kotlin", "a/Cart.kt", "org.shop.pay", "src/pay/Card.kt", PACKAGE),
+        ("java", "a/Cart.java", "java.util", "src/main/java/org/shop/Card.java", NONE),
+        ("php", "src/Cart.php", "App\\Models", "src/Models/User.php", PACKAGE),
+        # Rust: from the root of the crate, from here, from above, and from another crate
+        ("rust", "src/cart.rs", "crate::pay::card", "src/pay/card.rs", FILE),
+        ("rust", "src/shop/cart.rs", "super::pay", "src/shop/pay.rs", FILE),
+        ("rust", "src/shop/mod.rs", "self::pay", "src/shop/pay.rs", FILE),
+        ("rust", "src/main.rs", "pay", "src/pay/mod.rs", FILE),
+        ("rust", "app/src/main.rs", "shop_pay::card", "shop-pay/src/card.rs", FILE),
+        ("rust", "src/cart.rs", "std::io", "src/io.rs", NONE),
+        # C: the file itself, or the source of its header
+        ("c", "src/cart.c", "pay.h", "src/pay.h", FILE),
+        ("c", "src/cart.c", "shop/pay.h", "lib/pay.c", FILE),
+        ("cpp", "src/cart.cpp", "pay.h", "src/card.cpp", NONE),
+        ("ruby", "lib/cart.rb", "shop/pay", "lib/shop/pay.rb", FILE),
+        ("ruby", "lib/cart.rb", "../pay", "pay.rb", FILE),
+        # no rules, no fit
+        ("swift", "a.swift", "Shop", "Shop.swift", NONE),
+        ("lua", "a.lua", "shop", "shop.lua", NONE),
+    ],
+)
+def test_a_module_fits_a_file(
+    language: str, importer: str, module: str, target: str, fit: Fit
+) -> None:
+    assert module_fits(language, importer, module, target) is fit
+
+
+@pytest.mark.parametrize(
+    ("language", "module", "name", "whole"),
+    [
+        ("python", "shop", "pay", "shop.pay"),
+        ("python", "", "pay", "pay"),
+        ("python", "..", "pay", "..pay"),
+        ("rust", "crate::shop", "pay", "crate::shop::pay"),
+        ("php", "App\\Models", "User", "App\\Models\\User"),
+        ("go", "example.org/shop", "pay", "example.org/shop/pay"),
+    ],
+)
+def test_an_imported_name_may_be_a_module(
+    language: str, module: str, name: str, whole: str
+) -> None:
+    assert joined(module, name, language) == whole

@@ -1,0 +1,199 @@
+"""A use means what scope, imports and receiver say; what is left is only possible."""
+
+from __future__ import annotations
+
+from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.search.references import Use
+from codebase_mcp.symbols.definition import Definition
+from codebase_mcp.symbols.resolve import SURE, Resolver, Surroundings
+
+CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
+LANGUAGES = {"py": "python", "go": "go", "java": "java", "c": "c", "rs": "rust", "md": "markdown"}
+
+
+def blob(path: str) -> int:
+    return sum(map(ord, path))
+
+
+def language(path: str) -> str:
+    return LANGUAGES[path.rpartition(".")[2]]
+
+
+def defined(
+    path: str, qualified: str, kind: str = "", lines: tuple[int, int] = (1, 2)
+) -> Definition:
+    name = qualified.rpartition(".")[2]
+    kind = kind or ("method" if "." in qualified else "function")
+    depth = qualified.count(".")
+    return Definition(
+        1, path, blob(path), language(path), "code", name, qualified, kind, *lines, depth
+    )
+
+
+def used(
+    path: str,
+    receiver: str = "",
+    kind: ReferenceKind = CALL,
+    line: int = 50,
+    module: str = "",
+    alias: str = "",
+) -> Use:
+    return Use(1, path, blob(path), language(path), "code", line, kind, receiver, module, alias)
+
+
+def imported(name: str, module: str, alias: str = "") -> Reference:
+    return Reference(1, name, IMPORT, "", module, alias)
+
+
+def meaning(
+    use: Use,
+    definitions: list[Definition],
+    *here: Reference,
+    name: str = "charge",
+    around: tuple[Symbol, ...] = (),
+    others: tuple[tuple[str, Use], ...] = (),
+) -> list[tuple[str, float, str]]:
+    surroundings = {
+        use.blob_id: Surroundings(
+            tuple(one for one in here if one.kind is IMPORT),
+            tuple(one for one in here if one.kind is ReferenceKind.INHERIT),
+        )
+    }
+    resolver = Resolver(definitions, [(name, use), *others], surroundings)
+    found = resolver.resolve(name, use, around).candidates
+    return [(one.definition.path, one.confidence, one.reason) for one in found]
+
+
+PAY, OTHER = defined("pay.py", "charge"), defined("other.py", "charge")
+
+
+def test_a_name_of_the_same_file_is_that_of_the_file() -> None:
+    assert meaning(used("pay.py"), [PAY, OTHER]) == [("pay.py", 0.95, "same file")]
+
+
+def test_an_imported_name_is_that_of_its_module() -> None:
+    assert meaning(used("a.py"), [PAY, OTHER], imported("charge", "pay")) == [
+        ("pay.py", 0.95, "imported from pay")
+    ]
+
+
+def test_the_import_itself_is_a_use() -> None:
+    use = used("a.py", kind=IMPORT, module="pay")
+    assert meaning(use, [PAY, OTHER]) == [("pay.py", 0.95, "imported from pay")]
+
+
+def test_another_name_leads_to_the_name_that_was_imported() -> None:
+    found = meaning(used("a.py"), [PAY], imported("charge", "pay", "take"), name="take")
+    assert found == [("pay.py", 0.95, "imported from pay")]
+
+
+def test_a_name_that_is_imported_from_elsewhere_is_of_none_of_them() -> None:
+    assert meaning(used("a.py"), [PAY, OTHER], imported("charge", "stripe")) == []
+
+
+def test_a_package_hands_names_on() -> None:
+    card = defined("shop/card.py", "charge")
+    hands = ("charge", used("shop/__init__.py", kind=IMPORT, module=".card"))
+    found = meaning(used("a.py"), [card], imported("charge", "shop"), others=(hands,))
+    assert found == [("shop/card.py", 0.9, "imported from shop, which hands it on")]
+    [(_, confidence, reason)] = meaning(used("a.py"), [card], imported("charge", "shop"))
+    assert (confidence, reason) == (0.6, "perhaps imported from shop")
+
+
+def test_an_import_of_everything_brings_the_name() -> None:
+    found = meaning(used("a.py"), [PAY, OTHER], imported("*", "pay"))
+    assert found == [("pay.py", SURE, "imported from pay (*)")]
+
+
+def test_a_name_that_python_cannot_see_is_hardly_meant() -> None:
+    [(_, confidence, reason)] = meaning(used("a.py"), [PAY])
+    assert confidence < 0.05
+    assert reason == "only definition of this name, not imported in this file"
+
+
+def test_a_member_of_an_imported_module() -> None:
+    assert meaning(used("a.py", "pay"), [PAY, OTHER], imported("pay", "")) == [
+        ("pay.py", 0.95, "imported from pay")
+    ]
+    found = meaning(used("a.py", "p"), [PAY, OTHER], imported("pay", "", "p"))
+    assert found == [("pay.py", 0.95, "imported from pay")]
+
+
+def test_a_method_of_the_enclosing_class() -> None:
+    own, other = defined("a.py", "Shop.charge"), defined("a.py", "Bank.charge")
+    around = (
+        Symbol("Shop", "Shop", "class", 40, 60, 0),
+        Symbol("sell", "Shop.sell", "method", 45, 55, 1),
+    )
+    found = meaning(used("a.py", "self"), [own, other], around=around)
+    assert found == [("a.py", 0.95, "method of the enclosing class")]
+
+
+def test_a_method_of_a_base_class() -> None:
+    base = defined("base.py", "Base.charge")
+    around = (
+        Symbol("Shop", "Shop", "class", 40, 60, 0),
+        Symbol("sell", "Shop.sell", "method", 45, 55, 1),
+    )
+    inherits = Reference(40, "Base", ReferenceKind.INHERIT)
+    for receiver in ("self", "super()"):
+        found = meaning(used("a.py", receiver), [base, OTHER], inherits, around=around)
+        assert found == [("base.py", 0.85, "method of the base class Base")]
+
+
+def test_a_method_of_an_imported_class() -> None:
+    card = defined("card.py", "Card.charge")
+    found = meaning(used("a.py", "Card"), [card, PAY], imported("Card", "card"))
+    assert found == [("card.py", 0.95, "method of Card, imported from card")]
+
+
+def test_an_object_that_is_named_like_its_class() -> None:
+    shop, bank = defined("a.py", "CardShop.charge"), defined("b.py", "Bank.charge")
+    found = meaning(used("c.py", "_card_shop"), [shop, bank])
+    assert found == [("a.py", 0.6, "the object is named like its class")]
+
+
+def test_a_member_of_an_unknown_object_is_possible_by_its_name() -> None:
+    members = [defined(f"{name}.py", f"{name}.charge") for name in "ABCD"]
+    [(_, confidence, reason)] = meaning(used("c.py", "it"), members[:1])
+    assert (confidence, reason) == (0.5, "only definition of this name")
+    found = meaning(used("c.py", "it"), members)
+    assert [one[1:] for one in found] == [(0.12, "one of 4 definitions of this name")] * 4
+
+
+def test_a_local_function_is_seen_from_inside_alone() -> None:
+    local = defined("a.py", "outer.charge", "function", (5, 6))
+    inside = (Symbol("outer", "outer", "function", 1, 60, 0),)
+    assert meaning(used("a.py"), [local], around=inside) == [("a.py", 0.95, "same file")]
+    [(_, confidence, _)] = meaning(used("a.py"), [local])
+    assert confidence < SURE
+
+
+def test_a_class_is_preferred_where_a_type_is_meant() -> None:
+    kinds = [defined("pay.py", "charge", "class"), defined("pay.py", "charge", "variable", (9, 9))]
+    [found] = meaning(used("pay.py", kind=ReferenceKind.TYPE), kinds)
+    assert found == ("pay.py", 0.95, "same file")
+
+
+def test_languages_see_different_distances() -> None:
+    near, far = defined("pay/a.go", "charge"), defined("bank/a.go", "charge")
+    assert meaning(used("pay/b.go"), [near, far]) == [("pay/a.go", 0.9, "same package")]
+    assert all(one[1] < 0.05 for one in meaning(used("cmd/b.go"), [near, far]))
+    only = defined("lib/pay.c", "charge")
+    assert meaning(used("src/a.c"), [only]) == [("lib/pay.c", SURE, "only definition of this name")]
+    found = meaning(used("src/a.c"), [only, defined("b.c", "charge")], imported("pay.h", ""))
+    assert found == [("lib/pay.c", 0.95, "pay.h is included")]
+
+
+def test_a_go_package_and_a_rust_module_are_receivers() -> None:
+    near, far = defined("internal/pay/a.go", "charge"), defined("bank/a.go", "charge")
+    found = meaning(used("cmd/b.go", "pay"), [near, far], imported("pay", "ex.org/s/internal"))
+    assert found == [("internal/pay/a.go", 0.95, "imported from ex.org/s/internal/pay")]
+    module = defined("src/pay.rs", "charge")
+    found = meaning(used("src/main.rs", "pay"), [module])
+    assert found == [("src/pay.rs", 0.8, "in a module named pay")]
+
+
+def test_other_languages_and_headings_are_not_meant() -> None:
+    heading = defined("README.md", "charge", "section")
+    assert meaning(used("a.py", "it"), [heading, defined("a.java", "Shop.charge")]) == []
