@@ -6,6 +6,7 @@ and what is left of the file's path may be a source root.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -17,6 +18,7 @@ from codebase_mcp.symbols.languages import Language, Modules, language_of
 # Directories that imports do not name.
 _SOURCE_ROOTS = frozenset({"src", "lib", "source", "sources", "python", "app", "main", "Lib"})
 _CACHED = 20_000
+_SEPARATORS = re.compile(r"[./\\]+|::")
 
 
 class Fit(IntEnum):
@@ -46,6 +48,13 @@ def parts_of(path: str, rules: Language) -> Parts:
     *directories, file = path.split("/")
     stem = file.partition(".")[0] or file
     return (*directories, stem) if stem not in rules.index_files else tuple(directories)
+
+
+@lru_cache(_CACHED)
+def last_part(module: str) -> str:
+    """What the path of the file that a module is ends in; empty where the module does not say."""
+    last = _SEPARATORS.split(module.removesuffix(".js").removesuffix("/index"))[-1]
+    return "" if last in ("self", "super", "crate") else last
 
 
 def joined(module: str, name: str, language: str) -> str:

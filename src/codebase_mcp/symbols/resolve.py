@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.search.references import Use
@@ -21,7 +22,7 @@ from codebase_mcp.symbols.definition import (
     Definition,
     ResolvedUse,
 )
-from codebase_mcp.symbols.imports import Fit, joined, module_fits, parts_of
+from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits, parts_of
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
 
@@ -91,10 +92,13 @@ class Resolver:
         for one in definitions:
             if one.kind not in PROSE_KINDS:
                 self._named[one.snapshot_id, one.name].append(one)
-        self._imports: dict[tuple[int, str], list[Use]] = defaultdict(list)
+        # By the last part of the file's path too: a module that is a file ends in it.
+        self._imports: dict[tuple[int, str, str], list[Use]] = defaultdict(list)
         for name, use in uses:
             if use.kind is _IMPORT:
-                self._imports[use.snapshot_id, use.alias or name].append(use)
+                last = parts_of(use.path, language_of(use.language))[-1:]
+                for end in ("", *last):
+                    self._imports[use.snapshot_id, use.alias or name, end].append(use)
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
         self._around = around or {}
@@ -266,12 +270,12 @@ class Resolver:
         steps = [(use.language, use.path, module)]
         seen = set(steps)
         for _ in range(_MAX_STEPS):
-            following = []
-            for each in wanted:
-                for other in self._imports.get((use.snapshot_id, each), ()):
-                    for language, path, wanted_module in steps:
-                        if module_fits(language, path, wanted_module, other.path) is Fit.FILE:
-                            following.append((other.language, other.path, other.module))
+            following = [
+                (other.language, other.path, other.module)
+                for each, step in product(wanted, steps)
+                for other in self._imports.get((use.snapshot_id, each, last_part(step[2])), ())
+                if module_fits(*step, other.path) is Fit.FILE
+            ]
             steps = [step for step in dict.fromkeys(following) if step not in seen]
             seen.update(steps)
             found = [

@@ -203,10 +203,10 @@ async def load_outlines(
 
 
 async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
-    """The lines of some texts."""
+    """The lines of some texts. Ends the transaction."""
     if not blob_ids:
         return {}
-    rows = await tx.fetch_all(_SQL["texts"], blobs=array_literal(blob_ids))
+    [rows] = await tx.fetch_last([(_SQL["texts"], {"blobs": array_literal(blob_ids)})])
     return {blob_id: split_lines(text) for blob_id, text in rows}
 
 

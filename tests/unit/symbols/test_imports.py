@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.symbols.imports import Fit, joined, module_fits
+from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits
 
 FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
 
@@ -82,3 +82,19 @@ def test_an_imported_name_may_be_a_module(
     language: str, module: str, name: str, whole: str
 ) -> None:
     assert joined(module, name, language) == whole
+
+
+@pytest.mark.parametrize(
+    ("module", "last"),
+    [
+        ("shop.pay", "pay"),
+        (".pay", "pay"),
+        ("..", ""),
+        ("./pay.js", "pay"),
+        ("../pay/index", "pay"),
+        ("crate::shop::pay", "pay"),
+        ("super", ""),
+    ],
+)
+def test_a_module_tells_how_its_path_ends(module: str, last: str) -> None:
+    assert last_part(module) == last
