@@ -46,7 +46,7 @@ KINDS = {"function": "function", "method": "method"}
 TYPES = ("class", "interface", "type", "enum")
 
 _DEFINITIONS = """
-SELECT f.language, s.kind, f.path, s.name, s.start_line, s.end_line
+SELECT f.language, s.kind, f.path, s.name, s.qualified, s.start_line, s.end_line
 FROM symbol AS s
 JOIN view_file AS f ON f.blob_id = s.blob_id
 JOIN snapshot AS t ON t.id = f.snapshot_id AND t.active
@@ -58,14 +58,18 @@ ORDER BY f.path, s.start_line, s.name
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A definition, and the places that we name for it, with how sure we are."""
+    """A definition, and the places that we name for it, with how sure we are.
+
+    ``heads`` are the lines of all that is defined under its qualified name: the getter and the
+    setter of a property and overloads are one.
+    """
 
     language: str
     kind: str
     path: str
     name: str
     line: int
-    end: int
+    heads: list[tuple[int, int]]
     said: dict[tuple[str, int], float]
 
     @property
@@ -158,8 +162,11 @@ async def ask(app: App, root: Path, count: int) -> list[Asked]:
         rows = await here.tx.fetch_all(
             _DEFINITIONS, languages=list(LANGUAGES), kinds=[*KINDS, *TYPES]
         )
+    heads = defaultdict(list)
+    for _, _, path, _, qualified, *lines in rows:
+        heads[path, qualified].append(tuple(lines))
     asked = []
-    for language, kind, path, name, line, end in chosen(rows, count):
+    for language, kind, path, name, qualified, line, _ in chosen(rows, count):
         question = SymbolQuestion("references", place=Place(path, line))
         found = (await app.symbols.ask(question, project)).facts.references
         assert found is not None
@@ -168,7 +175,8 @@ async def ask(app: App, root: Path, count: int) -> list[Asked]:
         said: dict[tuple[str, int], float] = defaultdict(float)
         for use in found.uses:
             said[use.path, use.line] = max(said[use.path, use.line], use.confidence)
-        asked.append(Asked(language, KINDS.get(kind, "type"), path, name, line, end, said))
+        group = KINDS.get(kind, "type")
+        asked.append(Asked(language, group, path, name, line, heads[path, qualified], said))
     return asked
 
 
@@ -206,8 +214,7 @@ def truths(
                     "path": asked[n].path,
                     "name": asked[n].name,
                     "kind": asked[n].kind,
-                    "line": asked[n].line,
-                    "end": asked[n].end,
+                    "heads": asked[n].heads,
                     "claims": asked[n].claims,
                 }
                 for n in numbers

@@ -48,38 +48,45 @@ class Truth:
     def of(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         """The places of a definition, and what is so of the places that are claimed."""
         path, name = asked["path"], asked["name"]
-        head = re.compile(rf"(?:def|class)\s+({re.escape(name)})\b")
-        for number in range(asked["line"], asked["end"] + 1):
-            if found := head.search(self.line(path, number)):
-                break
-        else:
+        targets = dict(self._heads(path, name, asked["heads"]))
+        if not targets:
             return None
         places: dict[tuple[str, int], str] = {}
-        script = self.script(path)
-        for one in script.get_references(number, found.start(1), scope="project"):
-            at = self._place(one)
-            if at is None or at == (path, number):
-                continue
-            before = self.line(*at)[: one.column]
-            if _HEAD.search(before):
-                continue
-            reach = self._reach(*at, before)
-            places[at] = min(reach, places.get(at, "object"), key=REACHES.index)
+        for (_, number), column in targets.items():
+            for one in self.script(path).get_references(number, column, scope="project"):
+                at = self._place(one)
+                if at is None or at in targets:
+                    continue
+                before = self.line(*at)[: one.column]
+                if not _HEAD.search(before):
+                    reach = self._reach(*at, before)
+                    places[at] = min(reach, places.get(at, "object"), key=REACHES.index)
         claims = {}
         for claimed in map(tuple, asked["claims"]):
             if claimed in places:
                 claims[claimed] = "right"
             else:
-                claims[claimed] = self._judge(claimed, name, (path, number))
+                claims[claimed] = self._judge(claimed, name, set(targets))
         return {
             "places": [[*place, reach] for place, reach in places.items()],
             "claims": [[*place, verdict] for place, verdict in claims.items()],
         }
 
-    def _judge(self, claimed: tuple[str, int], name: str, target: tuple[str, int]) -> str:
+    def _heads(
+        self, path: str, name: str, heads: list[list[int]]
+    ) -> Iterator[tuple[tuple[str, int], int]]:
+        """The places of the names of some definitions, with their columns."""
+        head = re.compile(rf"(?:def|class)\s+({re.escape(name)})\b")
+        for start, end in heads:
+            for number in range(start, end + 1):
+                if found := head.search(self.line(path, number)):
+                    yield (path, number), found.start(1)
+                    break
+
+    def _judge(self, claimed: tuple[str, int], name: str, targets: set[tuple[str, int]]) -> str:
         """Whether jedi goes from a place to the definition, to another one, or nowhere."""
         found = {place for place in self._meant(*claimed, name) if place is not None}
-        if target in found:
+        if found & targets:
             return "right"
         return "wrong" if found else "undecided"
 

@@ -79,11 +79,11 @@ function reachOf(node) {
   return symbol && symbol.flags & named ? "named" : "object";
 }
 
-function startOf(one, source) {
+function startOf(one, [first, last], source) {
   const name = new RegExp(`(?<![\\w$])${one.name.replace(/\$/g, "\\$")}(?![\\w$])`, "g");
-  const end = one.end < source.getLineStarts().length
-    ? source.getLineStarts()[one.end] : source.text.length;
-  name.lastIndex = source.getLineStarts()[one.line - 1];
+  const end = last < source.getLineStarts().length
+    ? source.getLineStarts()[last] : source.text.length;
+  name.lastIndex = source.getLineStarts()[first - 1];
   for (let found; (found = name.exec(source.text)) && found.index < end; ) {
     const node = nodeAt(source, found.index);
     if (node.getStart(source) === found.index && node.parent && isDeclared(node)) return found.index;
@@ -91,7 +91,7 @@ function startOf(one, source) {
   return -1;
 }
 
-function verdict(one, target, [file, line]) {
+function verdict(one, targets, [file, line]) {
   const source = program.getSourceFile(path.join(asked.root, file));
   if (!source) return "undecided";
   const starts = source.getLineStarts();
@@ -102,7 +102,7 @@ function verdict(one, target, [file, line]) {
     const meant = service.getDefinitionAtPosition(source.fileName, starts[line - 1] + found.index);
     for (const definition of meant ?? []) {
       const place = placeOf(definition.fileName, definition.textSpan.start);
-      if (place.join(":") === target.join(":")) return "right";
+      if (targets.has(place.join(":"))) return "right";
       isElsewhere = true;
     }
   }
@@ -112,13 +112,14 @@ function verdict(one, target, [file, line]) {
 function truthOf(one) {
   const file = path.join(asked.root, one.path);
   const source = program.getSourceFile(file);
-  const start = source ? startOf(one, source) : -1;
-  if (start < 0) return null;
-  const target = placeOf(file, start);
+  const starts = source ? one.heads.map((head) => startOf(one, head, source)) : [];
+  const found = starts.filter((start) => start >= 0);
+  if (!found.length) return null;
+  const targets = new Set(found.map((start) => placeOf(file, start).join(":")));
   const isTarget = (definition) =>
-    placeOf(definition.fileName, definition.textSpan.start).join(":") === target.join(":");
+    targets.has(placeOf(definition.fileName, definition.textSpan.start).join(":"));
   const places = new Map();
-  for (const group of service.findReferences(file, start) ?? []) {
+  for (const group of found.flatMap((start) => service.findReferences(file, start) ?? [])) {
     // A method's uses are listed with those of all that it overrides, or that override it.
     if (one.kind === "method" && !isTarget(group.definition)) continue;
     for (const reference of group.references) {
@@ -134,7 +135,7 @@ function truthOf(one) {
   }
   const claims = one.claims.map((claim) => [
     ...claim,
-    places.has(claim.join(":")) ? "right" : verdict(one, target, claim),
+    places.has(claim.join(":")) ? "right" : verdict(one, targets, claim),
   ]);
   return { places: [...places.values()], claims };
 }

@@ -45,6 +45,9 @@ _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
 
+_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
+_NO_VALUES = frozenset({"interface", "type"})
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -126,6 +129,7 @@ class Resolver:
             for meaning in meant
             for one in self._named.get((use.snapshot_id, meaning), ())
             if language_of(one.language).family == rules.family
+            and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
         ]
         found = self._ranked(place, _fitting(use.kind, candidates))
         found.sort(key=lambda one: (-one.confidence, one.definition.is_test, one.definition.path))

@@ -10,7 +10,15 @@ from codebase_mcp.symbols.definition import Definition
 from codebase_mcp.symbols.resolve import SURE, Resolver, Surroundings
 
 CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
-LANGUAGES = {"py": "python", "go": "go", "java": "java", "c": "c", "rs": "rust", "md": "markdown"}
+LANGUAGES = {
+    "py": "python",
+    "go": "go",
+    "java": "java",
+    "c": "c",
+    "rs": "rust",
+    "ts": "typescript",
+    "md": "markdown",
+}
 
 
 def blob(path: str) -> int:
@@ -204,6 +212,15 @@ def test_a_class_is_preferred_where_a_type_is_meant() -> None:
     kinds = [defined("pay.py", "charge", "class"), defined("pay.py", "charge", "variable", (9, 9))]
     [found] = meaning(used("pay.py", kind=ReferenceKind.TYPE), kinds)
     assert found == ("pay.py", 0.95, "same file")
+
+
+def test_a_value_is_no_interface_of_its_name() -> None:
+    shape, made = defined("pay.ts", "charge", "interface"), defined("pay.ts", "charge", "class")
+    for kind in (CALL, ReferenceKind.NEW, ReferenceKind.USE):
+        assert meaning(used("pay.ts", kind=kind), [shape]) == []
+        assert meaning(used("pay.ts", kind=kind), [made]) == [("pay.ts", 0.95, "same file")]
+    found = meaning(used("pay.ts", kind=ReferenceKind.TYPE), [shape])
+    assert found == [("pay.ts", 0.95, "same file")]
 
 
 def test_languages_see_different_distances() -> None:
