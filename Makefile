@@ -10,7 +10,7 @@ WORKERS ?= 2
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-references clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http clean bench-start
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
@@ -85,6 +85,7 @@ bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="
 bench-start: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure commands and the handshake beside semble's (ARGS="--tree DIR")
 	$(BIN)/python benchmarks/start.py --semble $(SEMBLE)/bin/semble $(ARGS)
 
+.PHONY: bench-references
 # In an environment of its own: no project that is compared may be installed there.
 $(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
 	$(PYTHON) -m venv $(REFERENCES)
