@@ -66,8 +66,9 @@ function isDeclared(node) {
 }
 
 // What stands before a name: nothing, the own object, a module or type, or an object.
-function reachOf(node) {
+function reachOf(node, kind) {
   const parent = node.parent;
+  if (kind === "method" && ts.isShorthandPropertyAssignment(parent)) return "object";
   let receiver;
   if (ts.isPropertyAccessExpression(parent) && parent.name === node) receiver = parent.expression;
   else if (ts.isQualifiedName(parent) && parent.right === node) receiver = parent.left;
@@ -128,7 +129,7 @@ function truthOf(one) {
       if (!node.parent || isDeclared(node)) continue;
       const place = placeOf(reference.fileName, reference.textSpan.start);
       const known = places.get(place.join(":"));
-      const reach = reachOf(node);
+      const reach = reachOf(node, one.kind);
       if (!known || REACHES.indexOf(reach) < REACHES.indexOf(known[2]))
         places.set(place.join(":"), [...place, reach]);
     }
