@@ -25,6 +25,7 @@ REACHES = ("plain", "own", "named", "object")
 
 _RECEIVER = re.compile(r"([\w]+|\))\s*\.\s*$")
 _HEAD = re.compile(r"(def|class)\s+$")
+_SET = re.compile(r"\b(self|cls)\.$")
 _OWN = frozenset({"self", "cls"})
 
 
@@ -85,15 +86,18 @@ class Truth:
 
     def _judge(self, claimed: tuple[str, int], name: str, targets: set[tuple[str, int]]) -> str:
         """Whether jedi goes from a place to the definition, to another one, or nowhere."""
-        found = {place for place in self._meant(*claimed, name) if place is not None}
+        found = set(self._meant(*claimed, name))
         if found & targets:
             return "right"
         return "wrong" if found else "undecided"
 
-    def _meant(self, path: str, line: int, name: str) -> Iterator[tuple[str, int] | None]:
+    def _meant(self, path: str, line: int, name: str) -> Iterator[tuple[str, int]]:
         for found in re.finditer(rf"\b{re.escape(name)}\b", self.line(path, line)):
             for one in self.script(path).goto(line, found.start(), follow_imports=True):
-                yield self._place(one) or ("", 0)
+                at = self._place(one)
+                # To jedi a property is also defined where it is set on the own object.
+                if at is None or not _SET.search(self.line(*at)[: one.column]):
+                    yield at or ("", 0)
 
     def _place(self, one: Any) -> tuple[str, int] | None:
         if one.module_path is None or one.line is None:
