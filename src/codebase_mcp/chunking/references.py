@@ -7,8 +7,10 @@ nearly all languages write it the same way.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from tree_sitter import Node
 
@@ -20,8 +22,9 @@ UNNAMED = "?"
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
 _IMPORTED = frozenset({"import", "part"})
-_NAMES = frozenset({*_KINDS, *_IMPORTED, "skip"})
-_IMPORT, _USE = ReferenceKind.IMPORT, ReferenceKind.USE
+_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "parameter", "skip"})
+_IMPORT, _TYPE, _USE = ReferenceKind.IMPORT, ReferenceKind.TYPE, ReferenceKind.USE
+_OWN = frozenset({"self", "cls", "this"})
 
 # Limits on names; a text that is not in the language may exceed them by far.
 _NAME_CHARS = 200
@@ -48,6 +51,12 @@ _QUALIFIED = re.compile(r"(.*?)(::|[.\\])([^.\\:]+)$", re.DOTALL)
 _Found = tuple[int, str, Node, Node | None]
 """The number of the pattern, the capture, the node of the name, and that of an alias."""
 
+_Lines = tuple[int, int]
+"""The first and the last line of a definition."""
+
+# So many definitions before a line are looked at for the one around it.
+_NEAR = 100
+
 _Statement = tuple[int, int, str]
 """First byte, end, and module of a statement that imports."""
 
@@ -58,8 +67,11 @@ def find_references(
     """The uses of names, in the order of their lines.
 
     A bare name that is only handed on is nearly always a local variable. It counts if it has an
-    upper-case first letter, or if the text itself defines or imports it.
+    upper-case first letter, or if the text itself defines or imports it. A member of the own object
+    that is read counts if the text defines it; a type does not within a definition that has a type
+    parameter of its name.
     """
+    symbols = sorted(symbols, key=attrgetter("start_line"))
     before = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
     found: list[Reference] = []
     for syntax in syntaxes:
@@ -67,9 +79,42 @@ def find_references(
         imports = list(_imports(syntax, captured, _PATH_SEPARATORS.get(language, ".")))
         known = {symbol.name for symbol in symbols}
         known.update(use.alias or use.name for use in imports)
+        hidden = _hidden(syntax, captured, symbols)
         found += imports
-        found += _uses(syntax, captured, before, known)
+        found += (
+            use
+            for use in _uses(syntax, captured, before, known)
+            if use.kind is not _TYPE or not _is_within(use.line, hidden.get(use.name, ()))
+        )
     return tuple(sorted(found, key=itemgetter(0)))
+
+
+def _hidden(
+    syntax: Syntax, captured: Iterable[tuple[int, _Found]], symbols: Sequence[Symbol]
+) -> Mapping[str, list[_Lines]]:
+    """Where each type parameter hides a type of its name: in the innermost definition around it."""
+    hidden: dict[str, list[_Lines]] = defaultdict(list)
+    starts = [symbol.start_line for symbol in symbols]
+    for _, (_, capture, node, _) in captured:
+        if capture != "parameter":
+            continue
+        line = node.start_point[0] + 1
+        before = bisect_right(starts, line)
+        near = reversed(symbols[max(0, before - _NEAR) : before])
+        around = next((symbol for symbol in near if symbol.end_line >= line), None)
+        if around is None:
+            continue
+        lines = hidden[syntax.text_of(node)]
+        if lines and around.start_line <= lines[-1][1]:
+            lines[-1] = (lines[-1][0], max(lines[-1][1], around.end_line))
+        else:
+            lines.append((around.start_line, around.end_line))
+    return hidden
+
+
+def _is_within(line: int, ranges: Sequence[_Lines]) -> bool:
+    at = bisect_right(ranges, line, key=itemgetter(0))
+    return at > 0 and ranges[at - 1][1] >= line
 
 
 def _uses(
@@ -82,13 +127,17 @@ def _uses(
     text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
     size, backwards = len(text), text[::-1]
     for start, (_, capture, node, _) in captured:
-        kind = _KINDS.get(capture)
+        kind = _USE if capture == "own" else _KINDS.get(capture)
         name = _utf8(text[start : node.end_byte])
         if kind is None or kind is _IMPORT or not 0 < len(name) <= _NAME_CHARS:
+            continue
+        if capture == "own" and name not in known:
             continue
         found = before.match(backwards, size - start)
         if found:
             receiver = _utf8(found[1][::-1]) if found[1] else UNNAMED
+            if capture == "own" and receiver not in _OWN:
+                continue
             yield Reference(node.start_point[0] + 1, name, kind, receiver)
         elif kind is not _USE or name in known or name[0].isupper():
             yield Reference(node.start_point[0] + 1, name, kind)

@@ -75,6 +75,25 @@ def test_a_name_that_is_handed_on_counts_if_the_text_says_where_it_is_from() -> 
     ]
 
 
+def test_a_member_of_the_own_object_that_is_read_counts_if_the_text_defines_it() -> None:
+    text = (
+        "class A:\n    @property\n    def size(self): ...\n    def f(self, o):\n"
+        "        self.x = self.size + o.size\n"
+    )
+    assert uses_of(text, "python") == ["5 use self.size"]
+    text = "class A {\n  get size() {}\n  f(o) {\n    this.x = this.size + o.size;\n  }\n}\n"
+    assert uses_of(text, "typescript") == ["4 use this.size"]
+
+
+def test_a_type_parameter_hides_a_type_of_its_name() -> None:
+    text = (
+        "type Tail = 1;\n"
+        "type A<T> = T extends [infer H, ...infer Tail]\n  ? [H, Tail]\n  : B;\n"
+        "function f<Tail>(\n  x: Tail,\n): Tail {}\nlet y: Tail;\n"
+    )
+    assert uses_of(text, "typescript") == ["4 type B", "8 type Tail"]
+
+
 def test_an_arrow_is_a_receiver_only_where_it_is_a_member() -> None:
     assert uses_of("def f(x) -> Foo: pass\n", "python") == ["1 type Foo"]
     assert uses_of("void f(void) { p->run(); }\n", "c") == ["1 call p.run"]
@@ -115,6 +134,8 @@ def test_a_name_of_absurd_length_is_left_out() -> None:
         ("python", f"class A({LIST}): pass\n", 20_000),
         ("python", "f(" * 3_000 + ")" * 3_000 + "\n", 200),
         ("python", "x" + "\n.f()" * 20_000 + "\n", 20_000),
+        ("typescript", f"type T<{LIST}> = [{LIST}];\n", 0),
+        ("typescript", "function f<A>(a: A, b: B) {}\n" * 20_000, 20_000),
         ("typescript", f"export {{{LIST}}} from 'x';\n", 20_000),
         ("typescript", f"export {{{LIST}}};\n", 0),
         ("javascript", f"const {{{LIST}}} = require('x');\n", 20_001),

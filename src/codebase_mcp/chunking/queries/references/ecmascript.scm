@@ -38,3 +38,6 @@
 (assignment_expression right: (identifier) @use)
 (return_statement (identifier) @use)
 (export_statement value: (identifier) @use)
+(binary_expression operator: "instanceof" right: (identifier) @use)
+(assignment_pattern right: (identifier) @use)
+(member_expression object: (this) property: (property_identifier) @own)

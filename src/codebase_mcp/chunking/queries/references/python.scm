@@ -58,4 +58,6 @@
 (assignment right: (identifier) @use)
 (default_parameter value: (identifier) @use)
 (typed_default_parameter value: (identifier) @use)
-(attribute object: (identifier) @use)
+(attribute object: (identifier) @use attribute: (identifier) @own)
+(return_statement (identifier) @use)
+(subscript (identifier) @use)

@@ -11,5 +11,10 @@
   (generic_type name: (type_identifier) @inherit)
   (nested_type_identifier name: (type_identifier) @inherit)
 ])
-(type_parameter name: (type_identifier) @skip)
+(type_parameter name: (type_identifier) @parameter)
+(infer_type (type_identifier) @parameter)
 (type_identifier) @type
+(type_query (identifier) @use)
+(as_expression (identifier) @use)
+(satisfies_expression (identifier) @use)
+(required_parameter value: (identifier) @use)
