@@ -125,7 +125,14 @@ def main() -> None:
     """Answer what is asked on standard input."""
     asked = json.load(sys.stdin)
     truth = Truth(Path(asked["root"]))
-    json.dump([truth.of(one) for one in asked["definitions"]], sys.stdout)
+    answers = []
+    for one in asked["definitions"]:
+        try:
+            answers.append(truth.of(one))
+        except Exception as error:
+            print(f"left out, jedi fails: {one['path']} {one['name']}: {error!r}", file=sys.stderr)
+            answers.append(None)
+    json.dump(answers, sys.stdout)
 
 
 if __name__ == "__main__":
