@@ -41,7 +41,8 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/dev
-	$(BIN)/python -m pytest --ignore=tests/protocol --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --ignore=tests/protocol --numprocesses $(WORKERS) --dist loadfile \
+		--max-worker-restart 1 # a worker dies of a hanging test, which is then tried again
 
 protocol: $(VENV)/dev ## Let the official conformance suite and Inspector ask the server
 	$(BIN)/python -m pytest tests/protocol

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from codebase_mcp.changes.symbols import SymbolChanges, compare_symbols
 from codebase_mcp.changes.texts import read_texts
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.model import FileKind
+from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.source.classify import kind_of
 from codebase_mcp.source.git import shallow_commits
 from codebase_mcp.source.git_changes import FileChange, ahead_behind, changed_files
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_refs import merge_base, resolve_commit
 from codebase_mcp.source.worktree_changes import changed_on_disk
-
-WORKTREE = "worktree"
-"""The name of the files on disk, as opposed to a commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,17 @@ from math import exp, prod
 from uuid import UUID
 
 from codebase_mcp.changes.compare import (
-    WORKTREE,
     Difference,
     Differences,
     compare,
     find_differences,
 )
 from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
-from codebase_mcp.changes.users import User, users_of
+from codebase_mcp.changes.users import PRODUCT, User, users_of
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.model import FileKind
+from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.source.git import shallow_commits
 from codebase_mcp.source.git_changes import commits_between, empty_tree, parents_of
 from codebase_mcp.source.git_directory import GitRepository
@@ -49,8 +48,6 @@ EXPECTED = 0.5
 MIN_HISTORY = 20
 
 MAX_PLACES = 10
-
-_PRODUCT = (FileKind.CODE, FileKind.CONFIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +218,7 @@ def find_reasons(
     users: Sequence[User] = (),
 ) -> list[Reason]:
     """Why the change matters, the weightiest first."""
-    product = [one for one in files if one.kind in _PRODUCT]
+    product = [one for one in files if one.kind in PRODUCT]
     expected = [one for one in companions if one.confidence >= EXPECTED]
     found = [
         _removed(_count(product, lambda symbols: symbols.removed)),
@@ -304,7 +301,7 @@ def _places(
     What uses removed names, then what uses what changed, what was removed, what usually follows,
     and the longest that changed.
     """
-    symbols = [one.symbols for one in files if one.kind in _PRODUCT and one.symbols is not None]
+    symbols = [one.symbols for one in files if one.kind in PRODUCT and one.symbols is not None]
     removed = [one for changes in symbols for one in changes.removed]
     changed = [one for changes in symbols for one in changes.changed]
     changed.sort(key=lambda one: one.start_line - one.end_line)

@@ -20,7 +20,9 @@ MAX_USES = 500
 # A use that is less sure to mean the definition is left out.
 LEAST_CONFIDENCE = 0.5
 
-_PRODUCT = (FileKind.CODE, FileKind.CONFIG)
+# The kinds of files whose definitions count; tests, documents and generated files do not.
+PRODUCT = (FileKind.CODE, FileKind.CONFIG)
+
 _UNDEFINED = "nothing of this name is defined any more"
 
 
@@ -45,7 +47,7 @@ async def users_of(
 
     Of a removed definition those of its name, if nothing else has that name.
     """
-    symbols = [one.symbols for one in files if one.kind in _PRODUCT and one.symbols is not None]
+    symbols = [one.symbols for one in files if one.kind in PRODUCT and one.symbols is not None]
     changed = [one for changes in symbols for one in changes.changed][:MAX_SYMBOLS]
     removed = [one for changes in symbols for one in changes.removed][:MAX_SYMBOLS]
     names = list(dict.fromkeys(_last(one) for one in (*removed, *changed)))

@@ -226,8 +226,10 @@ class Indexer:
 
         It is short and not recorded.
         """
+        if scope.affects_other_files:
+            return None
         tree = await self._source_tree(request)
-        if scope.affects_other_files or tree.is_commit:
+        if tree.is_commit:
             return None
         project = request.project
         async with self._database.transaction(project, readonly=True) as tx:

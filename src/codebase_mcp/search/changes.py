@@ -25,6 +25,7 @@ from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope, ScopedSnapshot
 
 _SQL = load_queries("codebase_mcp.search", "changes.sql")
+_SEARCH = load_queries("codebase_mcp.search", "search.sql")
 
 # How many files of a change are searched, by path.
 MAX_FILES = 5_000
@@ -75,7 +76,7 @@ async def _add(
 ) -> None:
     blobs = array_literal({blob for _, *pair in rows for blob in pair if blob is not None})
     texts, lines = await tx.fetch_many(
-        [(_SQL["texts"], {"blobs": blobs}), (_SQL["chunk_lines"], {"blobs": blobs})]
+        [(_SEARCH["texts"], {"blobs": blobs}), (_SQL["chunk_lines"], {"blobs": blobs})]
     )
     text_of: dict[int | None, str] = dict(texts)
     lines_of: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)

@@ -7,12 +7,6 @@ WHERE o.blob_id IS DISTINCT FROM n.blob_id
 ORDER BY path
 LIMIT %(most)s;
 
--- name: texts
--- The texts themselves.
-SELECT id, text
-FROM blob
-WHERE id = ANY(%(blobs)s::bigint[]);
-
 -- name: chunk_lines
 -- The lines of all chunks of some texts.
 SELECT blob_id, ordinal, start_line, end_line

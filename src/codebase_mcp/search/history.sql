@@ -1,3 +1,16 @@
+-- fragment: passes_filters
+-- Whether a commit e passes the filters.
+(%(repository_id)s::uuid IS NULL OR e.repository_id = %(repository_id)s)
+AND (%(since)s::timestamptz IS NULL OR e.authored_at >= %(since)s)
+AND (%(until)s::timestamptz IS NULL OR e.authored_at < %(until)s)
+AND (%(author)s::text IS NULL
+     OR strpos(lower(e.author_name || ' <' || e.author_email || '>'), lower(%(author)s)) > 0)
+AND (%(path)s::text IS NULL OR EXISTS (
+    SELECT
+    FROM unnest(e.paths) AS path
+    WHERE path = %(path)s OR starts_with(path, %(path)s || '/')
+))
+
 -- name: prepare
 -- For this transaction: plans that know their parameters.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
@@ -22,16 +35,7 @@ WITH scored AS (
     FROM commit_text AS t
     JOIN commit_entry AS e ON e.repository_id = t.repository_id AND e.hash = t.hash
     WHERE t.model = %(model)s
-      AND (%(repository_id)s::uuid IS NULL OR e.repository_id = %(repository_id)s)
-      AND (%(since)s::timestamptz IS NULL OR e.authored_at >= %(since)s)
-      AND (%(until)s::timestamptz IS NULL OR e.authored_at < %(until)s)
-      AND (%(author)s::text IS NULL
-           OR strpos(lower(e.author_name || ' <' || e.author_email || '>'), lower(%(author)s)) > 0)
-      AND (%(path)s::text IS NULL OR EXISTS (
-          SELECT
-          FROM unnest(e.paths) AS path
-          WHERE path = %(path)s OR starts_with(path, %(path)s || '/')
-      ))
+      AND {passes_filters}
     GROUP BY t.hash
 ), best AS (
     (SELECT * FROM scored ORDER BY words DESC LIMIT %(by_words)s)
@@ -46,16 +50,8 @@ FROM best;
 -- changed.
 SELECT DISTINCT ON (e.authored_at, e.hash) e.repository_id, e.hash
 FROM commit_entry AS e
-WHERE (%(repository_id)s::uuid IS NULL OR e.repository_id = %(repository_id)s)
-  AND (%(since)s::timestamptz IS NULL OR e.authored_at >= %(since)s)
-  AND (%(until)s::timestamptz IS NULL OR e.authored_at < %(until)s)
-  AND (%(author)s::text IS NULL
-       OR strpos(lower(e.author_name || ' <' || e.author_email || '>'), lower(%(author)s)) > 0)
-  AND (%(path)s::text IS NULL OR EXISTS (
-      SELECT
-      FROM unnest(e.paths) AS path
-      WHERE path = %(path)s OR starts_with(path, %(path)s || '/')
-  ) AND NOT e.is_merge)
+WHERE {passes_filters}
+  AND (%(path)s::text IS NULL OR NOT e.is_merge)
 ORDER BY e.authored_at DESC, e.hash, e.repository_id
 LIMIT %(limit)s;
 

@@ -20,6 +20,7 @@ from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
+_SEARCH = load_queries("codebase_mcp.search", "search.sql")
 
 # More rows of a name say nothing more, and would take seconds.
 _MAX_DEFINITIONS = 5_000
@@ -206,7 +207,7 @@ async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, li
     """The lines of some texts. Ends the transaction."""
     if not blob_ids:
         return {}
-    [rows] = await tx.fetch_last([(_SQL["texts"], {"blobs": array_literal(blob_ids)})])
+    [rows] = await tx.fetch_last([(_SEARCH["texts"], {"blobs": array_literal(blob_ids)})])
     return {blob_id: split_lines(text) for blob_id, text in rows}
 
 

@@ -80,12 +80,6 @@ WHERE blob_id = ANY(%(blobs)s::bigint[])
   AND depth <= %(deepest)s
 ORDER BY blob_id, start_line, depth;
 
--- name: texts
--- Some texts.
-SELECT id, text
-FROM blob
-WHERE id = ANY(%(blobs)s::bigint[]);
-
 -- name: nearest_names
 -- Names that may be another one with a typing error, or contain it.
 SELECT DISTINCT s.name

@@ -11,7 +11,6 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.fields import Names, ProjectId
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
@@ -286,7 +285,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     if caller.replies == "text":
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
-        budget = min(arguments.max_chars or caller.reply_chars, MAX_REPLY_CHARS)
+        budget = caller.reply_budget(arguments.max_chars)
         return SearchReply.of_text(search_text(report, budget))
     reply = brief_reply(report) if is_brief else full_reply(report)
     return reply if arguments.max_chars is None else fit(reply, arguments.max_chars)

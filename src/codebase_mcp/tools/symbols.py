@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.fields import ProjectId, RepositoryId
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import REF, text
@@ -80,7 +79,7 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
     if caller.replies == "text":
         from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415 - seldom needed
 
-        budget = min(arguments.max_chars or caller.reply_chars, MAX_REPLY_CHARS)
+        budget = caller.reply_budget(arguments.max_chars)
         reply = SymbolReply.of_text(symbol_text(report, budget))
     else:
         reply = symbol_reply(report, arguments.max_chars)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.limits import Rule, rules_of
 from codebase_mcp.tools.reply import Reply
@@ -43,6 +44,10 @@ class Caller:
     identity: Identity
     replies: Replies
     reply_chars: int
+
+    def reply_budget(self, max_chars: int | None = None) -> int:
+        """How many characters a text reply may take; ``max_chars`` is what the call says."""
+        return min(max_chars or self.reply_chars, MAX_REPLY_CHARS)
 
     def enter(
         self, project_id: str | None, *, readonly: bool = False

@@ -24,7 +24,6 @@ from codebase_mcp.tools.vcs_reply import (
     UserEntry,
     VcsReply,
 )
-from codebase_mcp.tools.vcs_search import reply_budget
 
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Repository
@@ -168,7 +167,7 @@ async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> Vc
     if caller.replies == "text":
         from codebase_mcp.replies.changes import comparison_text  # noqa: PLC0415 - seldom needed
 
-        return _text_reply(repository, comparison_text(found, reply_budget(caller)))
+        return _text_reply(repository, comparison_text(found, caller.reply_budget()))
     return _in_project(comparison_reply(found, arguments.limit or MAX_FILES), repository)
 
 
@@ -192,7 +191,7 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
     if caller.replies == "text":
         from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
 
-        return _text_reply(repository, impact_text(found, reply_budget(caller)))
+        return _text_reply(repository, impact_text(found, caller.reply_budget()))
     return _in_project(_impact_reply(found, arguments.limit or MAX_FILES), repository)
 
 

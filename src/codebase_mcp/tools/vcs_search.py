@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.code import index_with_progress
 from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 
 # How many paths of a commit are listed.
 MAX_PATHS = 50
-
-
-def reply_budget(caller: Caller) -> int:
-    """How many characters a text reply may have."""
-    return min(caller.reply_chars, MAX_REPLY_CHARS)
 
 
 async def index(caller: Caller, arguments: Vcs) -> VcsReply:
@@ -80,7 +74,7 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     if caller.replies == "text":
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
-        return VcsReply.of_text(search_text(report, reply_budget(caller)))
+        return VcsReply.of_text(search_text(report, caller.reply_budget()))
     return VcsReply(
         project_id=report.project.project_id,
         project_source=report.project_source,
@@ -111,7 +105,7 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     if caller.replies == "text":
         from codebase_mcp.replies.history import history_text  # noqa: PLC0415
 
-        return VcsReply.of_text(history_text(report, reply_budget(caller)))
+        return VcsReply.of_text(history_text(report, caller.reply_budget()))
     return VcsReply(
         project_id=report.project.project_id,
         project_source=report.project_source,
