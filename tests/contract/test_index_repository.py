@@ -173,8 +173,14 @@ async def test_a_bad_display_name_is_refused(call: Any, make_repo: MakeRepo, nam
     assert error["details"]["field"] == "name"
 
 
+@pytest.fixture
+def frequent_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report progress at once: a fast machine indexes these files within the usual interval."""
+    monkeypatch.setattr("codebase_mcp.tools.code.PROGRESS_INTERVAL_S", 0.005)
+
+
 async def test_progress_is_reported(
-    client: Client[Any], make_repo: MakeRepo, project_id: str
+    client: Client[Any], make_repo: MakeRepo, project_id: str, frequent_progress: None
 ) -> None:
     heard: list[tuple[float, float | None]] = []
 
@@ -201,7 +207,7 @@ async def test_text_and_structured_content_are_the_same_compact_json(
 
 
 async def test_a_cancelled_call_keeps_what_was_stored_and_the_next_finishes(
-    client: Client[Any], make_repo: MakeRepo, project_id: str
+    client: Client[Any], make_repo: MakeRepo, project_id: str, frequent_progress: None
 ) -> None:
     files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(FILES)}
     arguments = {"repo_path": str(make_repo(files)), "project_id": project_id}
@@ -214,7 +220,9 @@ async def test_a_cancelled_call_keeps_what_was_stored_and_the_next_finishes(
     call = asyncio.create_task(
         client.call_tool("index_repository", arguments, progress_handler=hear)
     )
-    await stored.wait()
+    is_stored = asyncio.create_task(stored.wait())
+    await asyncio.wait({call, is_stored}, return_when=asyncio.FIRST_COMPLETED)
+    assert not call.done()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
