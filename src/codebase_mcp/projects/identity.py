@@ -1,9 +1,35 @@
-"""The identity of a caller."""
+"""The identity of a caller, and what it may do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
+
+Scope = Literal["read", "write", "admin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a caller may do; without keys, everything.
+
+    ``projects`` are patterns of the ids of projects that exist for the caller. ``reads_as_server``
+    means that the caller is the operating system's user that runs the server, and may name every
+    path that this user can read; others name paths below the allowed roots.
+    """
+
+    scopes: frozenset[Scope] = frozenset({"read", "write", "admin"})
+    projects: tuple[str, ...] = ("*",)
+    reads_as_server: bool = True
+    requests_per_minute: int | None = None
+
+    def sees(self, project_id: str) -> bool:
+        """Whether a project of this id may exist for the caller."""
+        return any(fnmatchcase(project_id, pattern) for pattern in self.projects)
+
+
+FULL_ACCESS = Access()
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +44,7 @@ class Identity:
     owner: str | None = None
     directory: Path | None = None
     is_shared: bool = False
+    access: Access = FULL_ACCESS
 
 
 ANONYMOUS = Identity()
