@@ -17,7 +17,13 @@ import pytest
 from codebase_mcp.app import views
 from codebase_mcp.app.app import App
 from codebase_mcp.app.views import Views
-from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound, SnapshotDropped
+from codebase_mcp.errors import (
+    IndexingFailed,
+    InvalidInput,
+    NotFound,
+    ProjectNotFound,
+    SnapshotDropped,
+)
 from codebase_mcp.index import batches
 from codebase_mcp.index.commits import CommitIndexer
 from codebase_mcp.index.pool import PreparerPool
@@ -297,3 +303,20 @@ async def test_the_working_tree_may_become_the_commit_that_is_being_indexed(
     git(root, "checkout", "-q", "-f", "feature")
     await other.index(root, project_id)
     assert await answers(other, project_id, "feature") == await answers(other, project_id, None)
+
+
+async def test_half_a_change_is_not_searched(
+    app: App, root: Path, project_id: str, paused: PausingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one of the two states is being indexed, nothing of the other is found."""
+    monkeypatch.setattr(views, "BUDGET_S", 0.01)
+    with pytest.raises(ProjectNotFound):
+        await app.search("spots", project_id, ref="main...feature")
+    await app.index(root, project_id)
+    for _ in range(2):  # the second time it is not answered from what is remembered
+        with pytest.raises(IndexingFailed, match="still being indexed"):
+            await app.search("spots", project_id, ref="main...feature")
+    paused.may_go_on.set()
+    monkeypatch.setattr(views, "BUDGET_S", 60.0)
+    report = await app.search("spots", project_id, ref="main...feature")
+    assert "d.py" in {hit.file_path for hit in report.answer.hits}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database
+from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import (
     CodebaseError,
@@ -30,9 +30,10 @@ from codebase_mcp.errors import (
     SnapshotDropped,
 )
 from codebase_mcp.index.refs import (
+    StoredCommit,
     forget_refs,
     keep_only,
-    load_commits,
+    load_commit,
     load_refs,
     remember_ref,
 )
@@ -188,30 +189,19 @@ class Views:
         cached = self._cache.get(key)
         if cached is not None and time.monotonic() - cached.at < FRESH_S:
             return cached.views
-        names = list(dict.fromkeys(ref.split()))
-        bounds = _RANGE.fullmatch("HEAD..worktree" if ref == UNCOMMITTED else ref)
-        if bounds is not None:
-            views = await self._choose_range(project, bounds, repository_id)
-            self._cache[key] = _Cached(views)
-            return views
-        if not 0 < len(names) <= MAX_REFS:
-            message = f"ref names {len(names)} states"
-            raise InvalidInput.of("ref", ref, message, rule=_RULE)
         trees = await self._trees(project, repository_id)
-        with_files = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
         if not trees and repository_id is None:
             raise ProjectNotFound(
                 "Nothing is indexed in the project", hint="Call index_repository first."
             )
-        meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
-        ids, is_complete = await self._snapshots(project, meant)
-        views = ChosenViews(
-            tuple(dict.fromkeys([*with_files, *ids])), {one.commit: one.name for one in meant}
-        )
+        bounds = _RANGE.fullmatch("HEAD..worktree" if ref == UNCOMMITTED else ref)
+        if bounds is not None:
+            views, is_complete = await self._choose_range(project, trees, bounds)
+        else:
+            views, is_complete = await self._choose_states(project, trees, ref)
         if is_complete:
-            self._cache = {
-                k: c for k, c in self._cache.items() if c.at > time.monotonic() - FRESH_S
-            }
+            oldest = time.monotonic() - FRESH_S
+            self._cache = {k: c for k, c in self._cache.items() if c.at > oldest}
             self._cache[key] = _Cached(views)
         return views
 
@@ -220,33 +210,56 @@ class Views:
             trees = await load_trees(tx)
         return [one for one in trees if repository_id in (None, one.repository_id)]
 
+    async def _choose_states(
+        self, project: Project, trees: Sequence[Tree], ref: str
+    ) -> tuple[ChosenViews, bool]:
+        """The snapshots of some states, and whether all are complete."""
+        names = list(dict.fromkeys(ref.split()))
+        if not 0 < len(names) <= MAX_REFS:
+            message = f"ref names {len(names)} states"
+            raise InvalidInput.of("ref", ref, message, rule=_RULE)
+        meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
+        stored = await self._commits(project, meant)
+        ids = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
+        ids += [one.snapshot_id for one in stored if one is not None]
+        views = ChosenViews(tuple(dict.fromkeys(ids)), {one.commit: one.name for one in meant})
+        return views, all(one is not None and one.is_complete for one in stored)
+
     async def _choose_range(
-        self, project: Project, bounds: re.Match[str], repository_id: UUID | None
-    ) -> ChosenViews:
-        """The snapshots before and after a change, in each repository that has both."""
+        self, project: Project, trees: Sequence[Tree], bounds: re.Match[str]
+    ) -> tuple[ChosenViews, bool]:
+        """The snapshots before and after a change, and whether no repository's is missing.
+
+        Repositories that have only one of the two states are left out.
+        """
         old, dots, new = (bounds[part] for part in ("old", "dots", "new"))
-        ids: list[int] = []
         ranges: list[Range] = []
         names: dict[str, str] = {}
-        error: InvalidInput | None = None
-        for tree in await self._trees(project, repository_id):
+        error: CodebaseError | None = None
+        is_complete = True
+        for tree in trees:
             try:
                 before, after = await self._bounds(
                     project, tree, old or "HEAD", new or "HEAD", dots
                 )
             except InvalidInput as refused:
-                error = refused
+                error = error or refused
                 continue
-            found, _ = await self._snapshots(project, [b for b in (before, after) if b is not None])
-            if after is None:
-                found.append(tree.snapshot_id)
-            if len(found) == 2:  # else they are still being made
-                ranges.append(Range(*found))
-            ids += found
-            names |= {one.commit: one.name for one in (before, after) if one is not None}
-        if error is not None and not names:
+            commits = [one for one in (before, after) if one is not None]
+            stored = await self._commits(project, commits)
+            ids = [one.snapshot_id for one in stored if one is not None and one.is_complete]
+            if len(ids) < len(commits):  # half a change would show all of the other state
+                is_complete = False
+                error = IndexingFailed(
+                    f"{bounds[0]} is still being indexed", hint="Search again in a few seconds."
+                )
+                continue
+            names |= {one.commit: one.name for one in commits}
+            ranges.append(Range(*ids, *([tree.snapshot_id] if after is None else [])))
+        if error is not None and not ranges:
             raise error
-        return ChosenViews(tuple(dict.fromkeys(ids)), names, tuple(ranges))
+        ids = [snapshot for one in ranges for snapshot in (one.old, one.new)]
+        return ChosenViews(tuple(dict.fromkeys(ids)), names, tuple(ranges)), is_complete
 
     async def _bounds(
         self, project: Project, tree: Tree, old: str, new: str, dots: str
@@ -273,8 +286,11 @@ class Views:
         names: Sequence[str],
         *,
         is_kept: bool = False,
+        gone: Sequence[str] = (),
     ) -> list[CommitRun]:
         """Index what some refs of a repository mean; ``is_kept`` ones stay searchable.
+
+        Names that are ``gone`` are forgotten, as are those that have not been used for long.
 
         Raises:
             InvalidInput: there is no such ref.
@@ -289,9 +305,11 @@ class Views:
         runs = []
         for name in names:
             commit = await asyncio.to_thread(resolve_commit, repository, name, field="branches")
-            one = _Meant(tree, repository, name, commit)
-            await self._remember(project, one, is_kept=is_kept)
-            runs.append(await self._run(project, one))
+            async with self._database.transaction(project) as tx:
+                await remember_ref(tx, repository_id, name, commit, is_kept=is_kept)
+            runs.append(await self._run(project, _Meant(tree, repository, name, commit)))
+        async with self._database.transaction(project) as tx:
+            await forget_refs(tx, repository_id, gone)
         return runs
 
     async def refresh(
@@ -315,9 +333,7 @@ class Views:
         gone = [ref.name for ref in stored if not await _exists(repository, ref.name)]
         async with self._database.transaction(project) as tx:
             await keep_only(tx, repository_id, kept)
-        await self.index(project, repository_id, root, kept, is_kept=True)
-        async with self._database.transaction(project) as tx:
-            await forget_refs(tx, repository_id, gone)
+        await self.index(project, repository_id, root, kept, is_kept=True, gone=gone)
 
     async def _meant(
         self, project: Project, trees: Sequence[Tree], names: Sequence[str]
@@ -356,48 +372,38 @@ class Views:
             hint=f"Indexed: {known}." if known else "Leave ref out to search the files.",
         )
 
-    async def _snapshots(self, project: Project, meant: Sequence[_Meant]) -> tuple[list[int], bool]:
-        """The snapshots of commits, and whether all are complete; missing ones are made."""
-        tasks = []
-        for one in meant:
-            await self._remember(project, one)
-            if one.repository is not None and not await self._is_complete(project, one):
-                tasks.append(self._start(project, one))
-        going: set[asyncio.Task[CommitRun]] = set()
-        if tasks:
-            timeout = None if self._only_once else BUDGET_S
-            done, going = await asyncio.wait(tasks, timeout=timeout)
-            for task in done:
-                task.result()
-        ids = []
-        is_complete = True
-        async with self._database.transaction(project, readonly=True) as tx:
-            for one in meant:
-                stored = (await load_commits(tx, one.tree.repository_id)).get(one.commit)
-                if stored is None:
-                    if one.repository is not None and not going:
-                        raise SnapshotDropped
-                    is_complete = False
-                    continue
-                ids.append(stored.snapshot_id)
-                is_complete = is_complete and stored.is_complete
-        return ids, is_complete
-
-    async def _is_complete(self, project: Project, one: _Meant) -> bool:
-        async with self._database.transaction(project, readonly=True) as tx:
-            stored = (await load_commits(tx, one.tree.repository_id)).get(one.commit)
-        return stored is not None and stored.is_complete
-
-    async def _remember(self, project: Project, one: _Meant, *, is_kept: bool = False) -> None:
+    async def _commits(
+        self, project: Project, meant: Sequence[_Meant]
+    ) -> list[StoredCommit | None]:
+        """What is stored of some commits, after the missing ones have been made, if time allows."""
         async with self._database.transaction(project) as tx:
-            await remember_ref(tx, one.tree.repository_id, one.name, one.commit, is_kept=is_kept)
+            # In one order: two searches must not wait for each other.
+            for one in sorted(meant, key=lambda one: (one.tree.repository_id, one.name)):
+                await remember_ref(tx, one.tree.repository_id, one.name, one.commit)
+            stored = await _load(tx, meant)
+        tasks = [
+            self._start(project, one)
+            for one, known in zip(meant, stored, strict=True)
+            if one.repository is not None and not (known and known.is_complete)
+        ]
+        if not tasks:
+            return stored
+        done, going = await asyncio.wait(tasks, timeout=None if self._only_once else BUDGET_S)
+        for task in done:
+            task.result()
+        async with self._database.transaction(project, readonly=True) as tx:
+            stored = await _load(tx, meant)
+        for one, known in zip(meant, stored, strict=True):
+            if known is None and one.repository is not None and not going:
+                raise SnapshotDropped
+        return stored
 
     def _start(self, project: Project, one: _Meant) -> asyncio.Task[CommitRun]:
         """The task that indexes a commit; several searches may wait for the same."""
         key = project.schema_name, one.tree.repository_id, one.commit
         task = self._runs.get(key)
         if task is None:
-            task = self._runs[key] = asyncio.create_task(self._run(project, one))
+            task = self._runs[key] = asyncio.create_task(self._run_for_search(project, one))
             task.add_done_callback(lambda ended: self._ended(key, ended))
         return task
 
@@ -406,17 +412,24 @@ class Views:
         if not task.cancelled() and isinstance(error := task.exception(), CodebaseError):
             log.warning("Cannot index commit %s: %s", key[2], error.message)
 
+    async def _run_for_search(self, project: Project, one: _Meant) -> CommitRun:
+        run = await self._run(project, one)
+        async with self._database.transaction(project) as tx:
+            await forget_refs(tx, one.tree.repository_id)
+        return run
+
     async def _run(self, project: Project, one: _Meant) -> CommitRun:
         assert one.repository is not None
         root = one.tree.root
         selection = await asyncio.to_thread(self._selection_of, root)
         selection = selection.ignoring(root, one.tree.ignore_patterns)
-        run = await self._indexer().run(
+        return await self._indexer().run(
             project, one.tree.repository_id, one.repository, one.commit, selection
         )
-        async with self._database.transaction(project) as tx:
-            await forget_refs(tx, one.tree.repository_id)
-        return run
+
+
+async def _load(tx: Transaction, meant: Sequence[_Meant]) -> list[StoredCommit | None]:
+    return [await load_commit(tx, one.tree.repository_id, one.commit) for one in meant]
 
 
 def _matching(refs: Sequence[Ref], patterns: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ that stores the differences.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -19,7 +18,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
+from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.batches import Batches, ReadFiles, RunCounts, RunDependencies
 from codebase_mcp.index.commit_plan import (
@@ -57,11 +56,10 @@ _MAX_HEIRS = 8
 
 @dataclass(frozen=True, slots=True)
 class CommitRun:
-    """What indexing a commit did: files read, chunks embedded, files that failed."""
+    """What indexing a commit did: chunks embedded, files that failed."""
 
     snapshot_id: int
     commit: str
-    files_read: int
     chunks_created: int
     errors: tuple[str, ...]
 
@@ -121,7 +119,7 @@ class CommitIndexer:
                 await self._active(tx, repository_id)
                 stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
             if stored is not None and stored[2]:
-                return CommitRun(stored[0], commit, 0, 0, ())
+                return CommitRun(stored[0], commit, 0, ())
             with step("list"):
                 listing = await asyncio.to_thread(list_files_at, repository, commit, selection)
             async with step("plan"), self._database.transaction(project) as tx:
@@ -170,12 +168,13 @@ class CommitIndexer:
             held=held,
         )
         error: CodebaseError | None = await batches.run(
-            whole, lambda tx: _finish(tx, snapshot, counts)
+            whole,
+            lambda tx: store.finish_commit(tx, snapshot, counts.skipped, counts.failures),
         )
         if error is not None:
             raise error
         failures = tuple(sorted(str(failure) for failure in counts.failures))
-        return CommitRun(snapshot.id, request.commit, len(plan.to_read), counts.chunks, failures)
+        return CommitRun(snapshot.id, request.commit, counts.chunks, failures)
 
 
 def _reader(request: _Request, object_ids: Mapping[str, str]) -> ReadFiles:
@@ -261,14 +260,3 @@ async def _choose_base(
 async def _hashes(tx: Transaction, snapshot_id: int, paths: Sequence[str] | None = None) -> Hashes:
     """The hashes of all files, or of some and of all attribute files, which matter to others."""
     return dict(await tx.fetch_all(_SQL["hashes"], id=snapshot_id, paths=paths))
-
-
-async def _finish(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
-    found = await tx.execute(
-        _SQL["finish"],
-        id=snapshot.id,
-        skipped=json.dumps(dict(counts.skipped)),
-        failures=json.dumps([[failure.path, failure.reason] for failure in counts.failures]),
-    )
-    if not found:
-        raise SnapshotDropped

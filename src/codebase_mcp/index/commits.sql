@@ -76,18 +76,3 @@ ON CONFLICT DO NOTHING;
 INSERT INTO replaced_file (snapshot_id, path)
 SELECT %(id)s, unnest(%(paths)s::text[])
 ON CONFLICT DO NOTHING;
-
--- name: finish
--- The snapshot equals the commit, but for the failures.
-UPDATE snapshot
-SET files_pending = 0,
-    skipped = %(skipped)s::text::jsonb,
-    failures = %(failures)s::text::jsonb,
-    indexed_at = now(),
-    version = gen_random_uuid(),
-    median_depth = coalesce((
-        SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY length(path) - length(replace(path, '/', '')))
-        FROM view_file
-        WHERE snapshot_id = %(id)s
-    ), 0)
-WHERE id = %(id)s;

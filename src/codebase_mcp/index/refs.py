@@ -22,22 +22,20 @@ class StoredCommit:
 
     snapshot_id: int
     is_complete: bool
-    files_pending: int
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRef:
-    """A name by which a commit was asked for. ``is_kept`` branches are always searchable."""
+    """A name by which a commit was asked for."""
 
     name: str
     commit: str
-    is_kept: bool
 
 
-async def load_commits(tx: Transaction, repository_id: UUID) -> dict[str, StoredCommit]:
-    """The commits of a repository that have a snapshot."""
-    rows = await tx.fetch_all(_SQL["commits"], repository_id=repository_id)
-    return {row[0]: StoredCommit(*row[1:]) for row in rows}
+async def load_commit(tx: Transaction, repository_id: UUID, commit: str) -> StoredCommit | None:
+    """The snapshot of a commit, if it has one."""
+    row = await tx.fetch_one(_SQL["commit"], repository_id=repository_id, commit=commit)
+    return None if row is None else StoredCommit(*row)
 
 
 async def load_refs(tx: Transaction, repository_id: UUID) -> list[StoredRef]:

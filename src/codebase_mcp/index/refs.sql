@@ -1,12 +1,12 @@
--- name: commits
--- The commits of a repository that have a snapshot.
-SELECT view, id, indexed_at IS NOT NULL, files_pending
+-- name: commit
+-- The snapshot of a commit.
+SELECT id, indexed_at IS NOT NULL
 FROM snapshot
-WHERE repository_id = %(repository_id)s AND view <> 'worktree';
+WHERE repository_id = %(repository_id)s AND view = %(commit)s;
 
 -- name: refs
 -- By which names commits of a repository were asked for.
-SELECT name, commit_hash, is_kept
+SELECT name, commit_hash
 FROM git_ref
 WHERE repository_id = %(repository_id)s
 ORDER BY used_at DESC, name;

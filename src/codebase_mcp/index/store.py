@@ -309,14 +309,9 @@ async def finish_run(
     skipped: Mapping[str, int],
     failures: Sequence[FileFailure],
 ) -> None:
-    """Record the outcome; a rebuild replaces the previous index."""
+    """Record the outcome for the working tree; a rebuild replaces the previous index."""
     await tx.lock(WRITE_LOCK)
-    await tx.execute(
-        _SQL["finish_run"],
-        id=snapshot.id,
-        skipped=json.dumps(dict(skipped)),
-        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
-    )
+    await _record_outcome(tx, snapshot, skipped, failures)
     dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id)
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
@@ -326,6 +321,35 @@ async def finish_run(
         await sweep(tx, GRACE_S)
     if not snapshot.active:
         await tx.execute(_SQL["show_blobs"], ids=None)
+
+
+async def finish_commit(
+    tx: Transaction,
+    snapshot: Snapshot,
+    skipped: Mapping[str, int],
+    failures: Sequence[FileFailure],
+) -> None:
+    """Record the outcome for a commit: it is complete, and copies in memory are out of date.
+
+    Raises:
+        SnapshotDropped: nothing named the commit any more.
+    """
+    await _record_outcome(tx, snapshot, skipped, failures)
+    await _advance(tx, snapshot, 0)
+
+
+async def _record_outcome(
+    tx: Transaction,
+    snapshot: Snapshot,
+    skipped: Mapping[str, int],
+    failures: Sequence[FileFailure],
+) -> None:
+    await tx.execute(
+        _SQL["record_outcome"],
+        id=snapshot.id,
+        skipped=json.dumps(dict(skipped)),
+        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
+    )
 
 
 async def finish_partial_run(

@@ -103,8 +103,8 @@ UPDATE snapshot
 SET files_pending = greatest(files_pending - %(done)s, 0), version = gen_random_uuid()
 WHERE id = %(id)s;
 
--- name: finish_run
--- The snapshot equals the source tree, but for the failures.
+-- name: record_outcome
+-- The snapshot equals the source tree or the commit, but for the failures.
 UPDATE snapshot
 SET files_pending = 0,
     skipped = %(skipped)s::text::jsonb,
@@ -112,7 +112,7 @@ SET files_pending = 0,
     indexed_at = now(),
     median_depth = coalesce((
         SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY length(path) - length(replace(path, '/', '')))
-        FROM file
+        FROM view_file
         WHERE snapshot_id = %(id)s
     ), 0)
 WHERE id = %(id)s;
