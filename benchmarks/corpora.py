@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--skip", type=int, default=0, help="leave so many out before")
+    parser.add_argument("--skip", type=int, default=0, help="number of packages to leave out first")
     parser.add_argument("--cache", type=Path, help="where packages are kept")
     options = parser.parse_args()
     files = choose(collect(options.cache), options.count, options.skip)

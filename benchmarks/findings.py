@@ -14,7 +14,7 @@ COMMON_WORDS = "no filter: only common words"
 RIGHT_AFTER = "right after that"
 SMALL_DIRECTORY = "a small directory"
 
-# The goals are those of an index of so many chunks.
+# The goals are those of an index with this number of chunks.
 GOAL_CHUNKS = 60_000
 
 
@@ -29,7 +29,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
 
     def add(self, label: str, latencies: Latencies) -> None:
-        """Keep some latencies, and say so to whoever waits."""
+        """Keep some latencies, and tell those that wait."""
         self.latencies[label] = latencies.facts()
         print(f"  {label}: {self.latencies[label]}", file=sys.stderr, flush=True)
 

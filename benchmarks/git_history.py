@@ -52,7 +52,7 @@ QUESTIONS = (
 
 
 def history(commits: int, seed: int = 1) -> Iterator[bytes]:
-    """The input of ``git fast-import`` for a repository of so many commits."""
+    """The input of ``git fast-import`` for a repository with this number of commits."""
     chance = random.Random(seed)
     texts = {
         f"src/{n % 40:02}/module_{n}.py": [f"value_{n}_{i} = {i}" for i in range(LINES)]
@@ -97,7 +97,7 @@ def commit(
 
 
 def generate(root: Path, commits: int) -> None:
-    """A repository with so many commits, its newest files checked out."""
+    """A repository with this number of commits, its newest files checked out."""
     root.mkdir()
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=root, check=True)
     importer = subprocess.Popen(["git", "fast-import", "--quiet"], cwd=root, stdin=subprocess.PIPE)

@@ -96,7 +96,7 @@ def mrr(asked: Sequence[Asked]) -> float:
 
 
 def within(asked: Sequence[Asked], places: int) -> float:
-    """The share of the questions whose answer stands among the first so many."""
+    """The share of the questions whose answer is among the first ``places``."""
     return mean(one.place is not None and one.place <= places for one in asked)
 
 

@@ -118,7 +118,7 @@ def held_bytes(folder: Path) -> int:
 
 
 async def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer until the input ends."""
     data_dir = Path(sys.argv[1])
     settings = Settings.load({**os.environ, "CODEBASE_MCP_DATA_DIR": str(data_dir)})
     async with await App.open(settings) as app:

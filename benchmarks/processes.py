@@ -56,7 +56,7 @@ class Meter:
         self._marker = marker
         self._pids = pids
         self._stop = threading.Event()
-        # What is known of a process; None where it is none of ours.
+        # What is known of a process; None if it is not one of ours.
         self._roles: dict[_Process, str | None] = {}
         self._begun = {key: cpu_s for key, _, cpu_s in self._look()}
         self._used: dict[_Process, tuple[str, float]] = {}

@@ -105,7 +105,7 @@ def name_held(text: str, paths: Iterable[str]) -> Held:
 
 
 def mean_of_means(groups: Iterable[Sequence[float]]) -> float:
-    """The mean over groups of each one's mean; not a number where there is none."""
+    """The mean over groups of each one's mean; NaN without any."""
     means = [fmean(group) for group in groups if group]
     return fmean(means) if means else float("nan")
 

@@ -185,6 +185,6 @@ async def _common_words(tx: Transaction, texts: Sequence[str]) -> list[str]:
 
 
 def _groups(words: Sequence[str], chance: random.Random) -> list[str]:
-    """Three to five of the words at once, so many times as are asked for."""
+    """Questions of three to five of the words each."""
     sizes = [chance.randint(3, min(5, len(words))) for _ in range(HOW_MANY["only common words"])]
     return [" ".join(chance.sample(words, size)) for size in sizes]

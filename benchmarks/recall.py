@@ -39,8 +39,8 @@ END $$
 class Recall:
     """What shares were found; nothing is None where nothing could be compared.
 
-    ``filled`` is the share of the questions that got the full limit, of those for which an exact
-    search finds so many; ``full`` how many these are.
+    ``filled`` is the share of the questions that got the full limit, of those ``full`` ones for
+    which an exact search gets it.
     """
 
     nearest: float

@@ -3,7 +3,7 @@
     python benchmarks/searching.py [--chunks 1000,10000,60000,300000] [--source DIR]…
                                    [--seconds 5] [--json FILE] [--semble PYTHON]
 
-For each size a tree of so many chunks is made of real code (``--source``, or what ``corpora.py``
+For each size a tree with this number of chunks is made of real code (``--source``, or what ``corpora.py``
 fetches), in two repositories of one project, in a new data folder. Questions are made of that
 code. Then: latencies with and without filters; right
 after a tenth of the files was indexed again, and settled; while an index run goes on, and while the
@@ -62,7 +62,7 @@ CALLERS = (1, 8, 100)
 HERE = Path(__file__).parent
 MODEL = Path(codebase_mcp.__file__).parent / "embedding/builtin"
 
-# A chunk of code has about so many bytes; what is missing then is added by what was found.
+# The usual size of a chunk of code in bytes; what is missing then is added by what was found.
 CHUNK_BYTES = 800
 CLOSE_ENOUGH = 0.01
 
@@ -217,7 +217,7 @@ async def compared(bench: Bench, narrowings: Sequence[Narrowing]) -> None:
 
 
 async def grow(app: App, tree: Tree, chunks: int) -> int:
-    """Write and index files until there are so many chunks; how many there are."""
+    """Write and index files until the index has enough chunks; returns their number."""
     there, wanted_bytes = 0, chunks * CHUNK_BYTES * 0.9
     while tree.add(wanted_bytes):
         for repository in tree.repositories:

@@ -94,7 +94,7 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer until the input ends."""
     side = Side()
     if len(sys.argv) > 3:
         side.cold(sys.argv[3])

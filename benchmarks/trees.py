@@ -57,7 +57,7 @@ class Tree:
         return len(self.files) > before
 
     def edit(self, every: int) -> int:
-        """Add a line to one file of so many, to others each time; how many files that were."""
+        """Add a line to one file in ``every``, to others each time; returns their number."""
         chosen = self.files[self._edits % every :: every]
         self._edits += 1
         for file in chosen:

@@ -63,7 +63,7 @@ class SymbolEvent:
 
 @dataclass(frozen=True, slots=True)
 class SymbolHistory:
-    """The events, newest first, among so many commits.
+    """The events, newest first, among the newest commits.
 
     ``is_complete`` says that these are all commits of the repository, and that every version of the
     files could be parsed.

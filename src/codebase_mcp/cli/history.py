@@ -99,10 +99,10 @@ def symbol_json(report: SymbolReport, limit: int) -> dict[str, Any]:
 
 
 def read_filters(options: argparse.Namespace) -> HistoryFilters | None:
-    """The filters that are given; None if there are none.
+    """The filters that are given; None without any.
 
     Raises:
-        InvalidInput: a time is none.
+        InvalidInput: a time cannot be read as one.
     """
     from codebase_mcp.search.history import HistoryFilters  # noqa: PLC0415 - not for the help
 

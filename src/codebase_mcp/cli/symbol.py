@@ -15,7 +15,7 @@ from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import clean_path, parse_place
 from codebase_mcp.tools.rules import check_ref
 
-# A person scrolls: only a list that nobody would read is cut.
+# A person scrolls: only a very long list is cut.
 _CHARS = 100_000
 
 

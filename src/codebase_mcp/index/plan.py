@@ -43,7 +43,7 @@ class Plan:
 def make_plan(
     listing: Listing, stored: Mapping[str, StoredFile], *, same_classifier: bool = True
 ) -> Plan:
-    """Compare by size and times; whoever reads a file compares its content.
+    """Compare by size and times; the reader of a file compares its content.
 
     Files that another version classified are all read again, as are those whose repository says
     something else about them now.

@@ -57,7 +57,7 @@ class LineChanges:
 
 
 def line_changes(old: str | None, new: str | None) -> LineChanges:
-    """What differs between two versions of a text; None where there is none."""
+    """What differs between two versions of a text; None for a version that is absent."""
     before = split_lines(old) if old is not None else []
     after = split_lines(new) if new is not None else []
     first = _common(before, after)

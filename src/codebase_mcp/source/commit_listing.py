@@ -109,7 +109,7 @@ class _RuleFiles:
             self._contents[start + path] = content
 
     def read(self, location: bytes) -> bytes | None:
-        """The content of a rule file; None if there is none, or if it is too large."""
+        """The content of a rule file; None if there is no such file, or if it is too large."""
         content = self._contents.get(location)
         if isinstance(content, Unread):
             self.too_large.append(location)

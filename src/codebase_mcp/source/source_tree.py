@@ -99,7 +99,7 @@ def source_tree_at(root: Path, selection: Selection = EVERYTHING) -> SourceTree:
 
 
 def read_at_head(repository: GitRepository, path: str, most_bytes: int) -> bytes | None:
-    """The content of a file in HEAD's commit; None if there is none, or if it is too large.
+    """The content of a file in HEAD's commit; None if there is no such file, or if it is too large.
 
     Raises:
         IndexingFailed: git failed.

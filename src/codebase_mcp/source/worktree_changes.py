@@ -187,7 +187,7 @@ def _open_regular(location: bytes) -> int | None:
 
 
 def _blob_hash(location: bytes, algorithm: str) -> str | None:
-    """The hash that git would give to a file as it is; None if it is none."""
+    """The hash that git would give to a file as it is; None if it is not a regular file."""
     handle = _open_regular(location)
     if handle is None:
         return None

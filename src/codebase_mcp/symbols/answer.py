@@ -23,7 +23,7 @@ Operation = Literal["definition", "references", "callers", "callees", "implement
 # A name with more definitions is too common for a tree.
 MAX_TARGETS = 20
 
-# A decorated definition has its name within so many lines.
+# A decorated definition has its name within this number of lines.
 _HEAD_LINES = 12
 
 
@@ -87,7 +87,7 @@ async def answer(
 
     Raises:
         NotFound: nothing has such a name or path; the hint names the nearest.
-        InvalidInput: the place is none.
+        InvalidInput: the place cannot be read as one.
     """
     if question.operation == "outline":
         path = question.place.path if question.place else question.path or question.name or ""

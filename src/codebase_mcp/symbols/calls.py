@@ -1,7 +1,7 @@
 """Who calls this, and what does it call? As a tree, down to three levels.
 
 A definition is expanded once; where it comes again, the tree ends there. Only what is fairly sure
-is followed further, and only so many definitions of a level.
+is followed further, and only the first definitions of a level.
 """
 
 from __future__ import annotations

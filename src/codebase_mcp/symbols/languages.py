@@ -12,7 +12,7 @@ SUPER = frozenset({"super", "super()", "parent", "base"})
 
 
 class Reach(Enum):
-    """How far a name is seen that nobody imports."""
+    """How far a name is seen without an import."""
 
     FILE = 1
     DIRECTORY = 2

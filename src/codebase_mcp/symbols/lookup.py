@@ -46,7 +46,7 @@ class Place:
 
 
 def parse_place(text: str) -> Place | None:
-    """A place, or None if the text is none."""
+    """A place, or None if the text does not name one."""
     found = _PLACE.fullmatch(text.strip())
     return Place(clean_path(found["path"]), int(found["line"])) if found else None
 

@@ -75,7 +75,7 @@ async def load_definitions(
 
 
 async def common_names(tx: Transaction, names: Collection[str], most: int) -> set[str]:
-    """Those names that more than so many definitions of the project have, in any state."""
+    """The names that more than ``most`` definitions of the project have, in any state."""
     folded = {name: fold(name) for name in names}
     rows = await tx.fetch_all(_SQL["common_names"], folded=list(set(folded.values())), most=most)
     common = {row[0] for row in rows}

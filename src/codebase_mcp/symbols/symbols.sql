@@ -18,7 +18,7 @@ WHERE s.folded = ANY(%(folded)s::text[])
 LIMIT %(most)s;
 
 -- name: common_names
--- Which of some names more than so many definitions have, in any state.
+-- Which of some names have more definitions than a limit, in any state.
 SELECT asked.folded
 FROM unnest(%(folded)s::text[]) AS asked (folded)
 WHERE (

@@ -208,7 +208,7 @@ def _in_project(reply: VcsReply, repository: Repository) -> VcsReply:
 
 
 def comparison_reply(found: Comparison, limit: int) -> VcsReply:
-    """A comparison for programs, with so many files."""
+    """A comparison for programs, with at most ``limit`` files."""
     return VcsReply(
         branch_a=found.a,
         branch_b=found.b,
