@@ -3,13 +3,13 @@
     python benchmarks/searching.py [--chunks 1000,10000,60000,300000] [--source DIR]…
                                    [--seconds 5] [--json FILE] [--semble PYTHON]
 
-For each size a tree with this number of chunks is made of real code (``--source``, or what ``corpora.py``
-fetches), in two repositories of one project, in a new data folder. Questions are made of that
-code. Then: latencies with and without filters; right
-after a tenth of the files was indexed again, and settled; while an index run goes on, and while the
-vector index is built; searches a second of several callers at once, in this process and over HTTP
-beside a tool that does nothing; and what the vector index misses. ``--semble`` names an interpreter
-that has semble, which is then asked the same of the same tree.
+For each size a tree with this number of chunks is made of real code (``--source``, or what
+``corpora.py`` fetches), in two repositories of one project, in a new data folder. Questions are
+made of that code. Then: latencies with and without filters; right after a tenth of the files was
+indexed again, and settled; while an index run goes on, and while the vector index is built;
+searches a second of several callers at once, in this process and over HTTP beside a tool that does
+nothing; and what the vector index misses. ``--semble`` names an interpreter that has semble, which
+is then asked the same of the same tree.
 
 A search's work in this process and in the database is given beside its time, since machines are
 busy with other things, too.

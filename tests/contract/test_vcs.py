@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from tests.contract.conftest import Caller
+from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
@@ -26,15 +25,6 @@ BODY = "def {}(number):\n    return [number * factor for factor in range(100)]\n
 @pytest.fixture
 def toolsets() -> list[str]:
     return ["vcs"]
-
-
-def git(root: Path, *arguments: str) -> str:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    done = subprocess.run(
-        ["git", *identity, *arguments], cwd=root, env=environment, capture_output=True, check=True
-    )
-    return done.stdout.decode().strip()
 
 
 def commit(root: Path, files: dict[str, str | None], message: str = "change") -> str:

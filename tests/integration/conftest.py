@@ -18,7 +18,7 @@ from tests.integration.secondary_models import UNHEARD_OF
 
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.main import run
-from codebase_mcp.search import secondary
+from codebase_mcp.search import memory_indexes, secondary
 from codebase_mcp.settings.loading import Settings
 
 Shell = Callable[..., "CompletedProcess[str]"]
@@ -89,4 +89,18 @@ def openai(settings: Settings, server: EmbeddingServer) -> Settings:
 async def both_models(ollama: Settings) -> AsyncIterator[App]:
     """An app with the secondary model."""
     async with await App.open(ollama) as app:
+        yield app
+
+
+@pytest.fixture
+def loads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies in memory are made without waiting for a quiet moment."""
+    monkeypatch.setattr(memory_indexes, "QUIET_S", 0.0)
+    monkeypatch.setattr(memory_indexes, "_LOAD_SHARE", 1.0)
+
+
+@pytest.fixture
+async def by_database(settings: Settings) -> AsyncIterator[App]:
+    """Another process of the product, which keeps nothing in memory."""
+    async with await App.open(replace(settings, search_memory_mb=0)) as app:
         yield app

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.watcher import watching
@@ -23,21 +22,6 @@ from codebase_mcp.settings.loading import Settings
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
-
-
-def git(root: Path, *arguments: str) -> str:
-    """Run git as somebody who works in the repository."""
-    who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
-    done = subprocess.run(
-        ["git", *who, *arguments],
-        cwd=root,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app.app import App, SearchReport
 from codebase_mcp.database.connection import Database
@@ -421,8 +422,3 @@ async def test_the_shell_says_how_true_the_index_is(
     assert (status["state"], status["files_pending"]) == ("stale", 1)
     found = json.loads(await asyncio.to_thread(run, "search", "authenticate", "--json"))
     assert (found["index"]["state"], found["index"]["files_pending"]) == ("ready", 0)
-
-
-def git(root: Path, *arguments: str) -> None:
-    person = ("-c", "user.name=p", "-c", "user.email=p@example.org")
-    subprocess.run(["git", *person, *arguments], cwd=root, check=True, capture_output=True)

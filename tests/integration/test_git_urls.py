@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.git import git
 from tests.git_server import GitServer, serving
 
 from codebase_mcp.app.app import App
@@ -30,12 +31,6 @@ pytestmark = pytest.mark.anyio
 
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 SECRET = "s3cret-of-the-test"
-
-
-def git(directory: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", *identity, *arguments], cwd=directory, env=environment, check=True)
 
 
 @pytest.fixture

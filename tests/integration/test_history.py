@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import shutil
-import subprocess
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.git import git
 
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.main import run
@@ -37,22 +36,6 @@ SELECT encode(c.hash, 'hex'), c.message, c.paths, c.paths_total
 FROM commit_entry AS c
 ORDER BY c.repository_id, c.position DESC
 """
-
-
-def git(root: Path, *arguments: str, at: str | None = None) -> str:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    if at is not None:
-        environment["GIT_COMMITTER_DATE"] = at
-    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    done = subprocess.run(
-        ["git", *identity, *arguments],
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
 
 
 def commit(root: Path, message: str, *, file: str = "a.py", at: str | None = None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.git import git
 from tests.integration.indexes import found_paths, later, rows
 
 from codebase_mcp.app.app import App
@@ -347,9 +348,3 @@ async def test_nothing_of_a_repository_is_executed(
 async def test_a_relative_root_is_refused_by_the_api_too(app: App, project_id: str) -> None:
     with pytest.raises(InvalidInput):
         await app.index("relative", project_id)
-
-
-def git(root: Path, *arguments: str) -> None:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, env=environment)

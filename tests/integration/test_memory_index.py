@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from codebase_mcp.search import memory_indexes
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
+
+pytestmark = pytest.mark.usefixtures("loads_at_once")
 
 PACKAGE = Path(codebase_mcp.__file__).parent
 
@@ -42,20 +44,6 @@ FILTERS = [
     FileFilters(languages=("sql",), directory="index"),
     FileFilters(directory="nowhere"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def loads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without waiting for a quiet moment."""
-    monkeypatch.setattr(memory_indexes, "QUIET_S", 0.0)
-    monkeypatch.setattr(memory_indexes, "_LOAD_SHARE", 1.0)
-
-
-@pytest.fixture
-async def by_database(settings: Settings) -> AsyncIterator[App]:
-    """Another process of the product, which keeps nothing in memory."""
-    async with await App.open(replace(settings, search_memory_mb=0)) as app:
-        yield app
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app.app import App
 
@@ -76,10 +76,3 @@ def test_a_tree_is_laid_out_at_the_revision_that_was_asked_about(tmp_path: Path)
     with pytest.raises(RuntimeError, match="nowhere"):
         lay_out(git_dir, revision, "nowhere", tmp_path / "trees" / "other")
     assert git_folder(tmp_path / "checkouts", "owner/unknown") is None
-
-
-def git(directory: Path, *arguments: str) -> str:
-    person = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    command = ["git", *person, *arguments]
-    done = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True)
-    return done.stdout.strip()

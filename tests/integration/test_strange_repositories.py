@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
@@ -22,13 +22,6 @@ pytestmark = pytest.mark.anyio
 MakeRepo = Callable[..., Path]
 
 CLEAN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-
-
-def git(directory: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    flags = [*identity, "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main"]
-    environment = {**os.environ, **CLEAN}
-    subprocess.run(["git", *flags, *arguments], cwd=directory, env=environment, check=True)
 
 
 def commit(directory: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.git import git
 from tests.integration.conftest import Shell
 
 from codebase_mcp.app.app import App
@@ -17,12 +16,6 @@ from codebase_mcp.symbols.answer import SymbolQuestion
 
 PAY = "def charge(card):\n    return card\n"
 SHOP = "from pay import charge\n\n\ndef sell(card):\n    return charge(card)\n"
-
-
-def git(root: Path, *arguments: str) -> None:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-    subprocess.run(["git", *who, *arguments], cwd=root, env=environment, check=True)
 
 
 @pytest.fixture

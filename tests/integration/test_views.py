@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import io
 import shutil
-import subprocess
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.git import git
 
 import codebase_mcp
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.search import memory_indexes
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
+
+pytestmark = pytest.mark.usefixtures("loads_at_once")
 
 PACKAGE = Path(codebase_mcp.__file__).parent
 
@@ -31,29 +31,6 @@ QUERIES = [
     "quuxify",
     "zebra stripes are counted",
 ]
-
-
-@pytest.fixture(autouse=True)
-def loads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies in memory are made without waiting for a quiet moment."""
-    monkeypatch.setattr(memory_indexes, "QUIET_S", 0.0)
-    monkeypatch.setattr(memory_indexes, "_LOAD_SHARE", 1.0)
-
-
-@pytest.fixture
-async def by_database(settings: Settings) -> AsyncIterator[App]:
-    """Another process of the product, which keeps nothing in memory."""
-    async with await App.open(replace(settings, search_memory_mb=0)) as app:
-        yield app
-
-
-def git(root: Path, *arguments: str) -> str:
-    """Run git as somebody who works in the repository."""
-    who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", "-C", str(root), *who, *arguments], check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
 
 
 def commit_all(root: Path, message: str) -> str:

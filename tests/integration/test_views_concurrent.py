@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app import views
 from codebase_mcp.app.app import App
@@ -29,9 +28,7 @@ from codebase_mcp.index.commits import CommitIndexer
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.search import memory_indexes
 from codebase_mcp.search.search import Request
-from codebase_mcp.settings.loading import Settings
 
 QUERIES = ("count the stripes of a zebra", "backoff", "spots")
 
@@ -64,14 +61,6 @@ class PausingPool(PreparerPool):
         return await super().prepare(*arguments, **options)
 
 
-def git(root: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", "-C", str(root), *who, *arguments], check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
-
-
 def commit(root: Path, files: dict[str, str]) -> None:
     for path, content in files.items():
         (root / path).write_text(content)
@@ -93,18 +82,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies in memory are made at once."""
+def one_file_a_batch(loads_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_FILES", 1)
-    monkeypatch.setattr(memory_indexes, "QUIET_S", 0.0)
-    monkeypatch.setattr(memory_indexes, "_LOAD_SHARE", 1.0)
-
-
-@pytest.fixture
-async def other(settings: Settings) -> AsyncIterator[App]:
-    """Another process of the product, which keeps nothing in memory."""
-    async with await App.open(replace(settings, search_memory_mb=0)) as app:
-        yield app
 
 
 @pytest.fixture
@@ -142,11 +121,11 @@ async def forget_what_vanished(app: App, project_id: str, root: Path) -> None:
 
 
 async def test_two_processes_asked_for_the_same_commit_index_it_once(
-    app: App, other: App, root: Path, project_id: str
+    app: App, by_database: App, root: Path, project_id: str
 ) -> None:
     await app.index(root, project_id)
     both = await asyncio.gather(
-        *(answers(one, project_id, "feature") for one in (app, other, app, other))
+        *(answers(one, project_id, "feature") for one in (app, by_database) * 2)
     )
     assert all(one == both[0] for one in both)
     assert "d.py" in {path for path, _, _ in both[0][2]}
@@ -154,22 +133,26 @@ async def test_two_processes_asked_for_the_same_commit_index_it_once(
 
 
 async def test_two_processes_asked_for_different_commits_do_not_block_each_other(
-    app: App, other: App, root: Path, project_id: str
+    app: App, by_database: App, root: Path, project_id: str
 ) -> None:
     await app.index(root, project_id)
-    wanted = [await answers(other, project_id, ref) for ref in ("main", "feature")]
+    wanted = [await answers(by_database, project_id, ref) for ref in ("main", "feature")]
     await app.index(root, project_id, force_reindex=True)
     found = await asyncio.gather(
-        *(answers(one, project_id, ref) for one in (app, other) for ref in ("main", "feature"))
+        *(
+            answers(one, project_id, ref)
+            for one in (app, by_database)
+            for ref in ("main", "feature")
+        )
     )
     assert found == [*wanted, *wanted]
 
 
 async def test_a_ref_answers_alike_while_the_working_tree_is_edited_and_indexed(
-    app: App, other: App, root: Path, project_id: str
+    app: App, by_database: App, root: Path, project_id: str
 ) -> None:
     await app.index(root, project_id)
-    wanted = await answers(other, project_id, "main feature")
+    wanted = await answers(by_database, project_id, "main feature")
 
     async def edit() -> None:
         for turn in range(12):
@@ -178,12 +161,12 @@ async def test_a_ref_answers_alike_while_the_working_tree_is_edited_and_indexed(
             if turn % 4 == 3:
                 (root / "c.md").unlink(missing_ok=True)
                 (root / "d.py").unlink()
-            await other.index(root, project_id)
+            await by_database.index(root, project_id)
 
     editing = asyncio.create_task(edit())
     searches = 0
     while not editing.done():
-        for one in (app, other):
+        for one in (app, by_database):
             assert await answers(one, project_id, "main feature") == wanted
         searches += 1
     await editing
@@ -193,13 +176,13 @@ async def test_a_ref_answers_alike_while_the_working_tree_is_edited_and_indexed(
 
 
 async def test_a_branch_that_vanished_is_refused_also_if_it_was_searched_a_moment_ago(
-    app: App, other: App, root: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
+    app: App, by_database: App, root: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "FRESH_S", 60.0)
     await app.index(root, project_id)
     await app.search("spots", project_id, ref="feature")
     git(root, "branch", "-q", "-D", "feature")
-    await forget_what_vanished(other, project_id, root)
+    await forget_what_vanished(by_database, project_id, root)
     assert await snapshots(app, project_id) == []
     with pytest.raises(InvalidInput):
         await app.search("spots", project_id, ref="feature")
@@ -207,24 +190,29 @@ async def test_a_branch_that_vanished_is_refused_also_if_it_was_searched_a_momen
 
 @pytest.mark.parametrize("ref", ["feature", "worktree feature"])
 async def test_a_rebuild_drops_commits_and_the_next_search_indexes_them_again(
-    app: App, other: App, root: Path, project_id: str, monkeypatch: pytest.MonkeyPatch, ref: str
+    app: App,
+    by_database: App,
+    root: Path,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    ref: str,
 ) -> None:
     monkeypatch.setattr(views, "FRESH_S", 60.0)
     await app.index(root, project_id)
     wanted = await answers(app, project_id, ref)
-    await other.index(root, project_id, force_reindex=True)
+    await by_database.index(root, project_id, force_reindex=True)
     assert await answers(app, project_id, ref) == wanted
 
 
 async def test_searches_go_on_while_their_commit_is_dropped_again_and_again(
-    app: App, other: App, root: Path, project_id: str
+    app: App, by_database: App, root: Path, project_id: str
 ) -> None:
     await app.index(root, project_id)
     wanted = await answers(app, project_id, "feature")
 
     async def drop() -> None:
         for _ in range(15):
-            async with other.enter(project_id) as here:
+            async with by_database.enter(project_id) as here:
                 await here.tx.execute("DELETE FROM snapshot WHERE view <> 'worktree'")
             await asyncio.sleep(0.02)
 
@@ -237,17 +225,17 @@ async def test_searches_go_on_while_their_commit_is_dropped_again_and_again(
 
 
 async def test_a_repository_that_is_removed_while_a_commit_is_indexed_ends_the_search_clearly(
-    app: App, other: App, root: Path, project_id: str, paused: PausingPool
+    app: App, by_database: App, root: Path, project_id: str, paused: PausingPool
 ) -> None:
     await app.index(root, project_id)
     search = asyncio.create_task(app.search("spots", project_id, ref="feature"))
     await paused.is_paused.wait()
-    await other.remove(root, project_id)
+    await by_database.remove(root, project_id)
     paused.may_go_on.set()
     with pytest.raises(ProjectNotFound, match="Nothing is indexed"):
         await search
     with pytest.raises(NotFound):
-        await other.remove(root, project_id)
+        await by_database.remove(root, project_id)
     async with app.enter(project_id, readonly=True) as here:
         for table in ("snapshot", "file", "blob", "chunk", "chunk_vector", "git_ref"):
             query = f"SELECT count(*) FROM {table}"
@@ -255,19 +243,19 @@ async def test_a_repository_that_is_removed_while_a_commit_is_indexed_ends_the_s
 
 
 async def test_a_rebuild_that_ends_while_a_commit_is_indexed_has_it_indexed_anew(
-    app: App, other: App, root: Path, project_id: str, paused: PausingPool
+    app: App, by_database: App, root: Path, project_id: str, paused: PausingPool
 ) -> None:
     await app.index(root, project_id)
     search = asyncio.create_task(answers(app, project_id, "feature"))
     await paused.is_paused.wait()
-    await other.index(root, project_id, force_reindex=True)
+    await by_database.index(root, project_id, force_reindex=True)
     paused.may_go_on.set()
-    assert await search == await answers(other, project_id, "feature")
+    assert await search == await answers(by_database, project_id, "feature")
     assert await snapshots(app, project_id) == [(git(root, "rev-parse", "feature"), True)]
 
 
 async def test_a_branch_that_moves_while_it_is_indexed_is_searched_where_it_is_now(
-    app: App, other: App, root: Path, project_id: str, paused: PausingPool
+    app: App, by_database: App, root: Path, project_id: str, paused: PausingPool
 ) -> None:
     await app.index(root, project_id)
     search = asyncio.create_task(app.search("spots", project_id, ref="feature"))
@@ -275,7 +263,7 @@ async def test_a_branch_that_moves_while_it_is_indexed_is_searched_where_it_is_n
     git(root, "checkout", "-q", "feature")
     commit(root, {"f.py": "def paint_spots(leopard):\n    return leopard.paint\n"})
     git(root, "checkout", "-q", "main")
-    await other.search("spots", project_id, ref="feature")
+    await by_database.search("spots", project_id, ref="feature")
     paused.may_go_on.set()
     report = await search
     moved = git(root, "rev-parse", "feature")
@@ -284,7 +272,7 @@ async def test_a_branch_that_moves_while_it_is_indexed_is_searched_where_it_is_n
 
 
 async def test_the_working_tree_may_become_the_commit_that_is_being_indexed(
-    app: App, other: App, root: Path, project_id: str, paused: PausingPool
+    app: App, by_database: App, root: Path, project_id: str, paused: PausingPool
 ) -> None:
     """The files that the commit has stored come into the tree that its snapshot differs from."""
     for number in range(8):  # so that the branch differs in few of them
@@ -301,8 +289,10 @@ async def test_the_working_tree_may_become_the_commit_that_is_being_indexed(
     search.cancel()
     await app.views.close()
     git(root, "checkout", "-q", "-f", "feature")
-    await other.index(root, project_id)
-    assert await answers(other, project_id, "feature") == await answers(other, project_id, None)
+    await by_database.index(root, project_id)
+    assert await answers(by_database, project_id, "feature") == await answers(
+        by_database, project_id, None
+    )
 
 
 async def test_half_a_change_is_not_searched(

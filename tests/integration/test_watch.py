@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.tree_watch import IndexUpdate
@@ -122,12 +123,6 @@ async def watch(unwatched: Watch) -> AsyncIterator[Watch]:
     async with unwatched.running():
         await unwatched.catch_up()
         yield unwatched
-
-
-def git(root: Path, *arguments: str) -> None:
-    settings = ("user.name=p", "user.email=p@example.org", "rebase.autoStash=false")
-    flags = [part for setting in settings for part in ("-c", setting)]
-    subprocess.run(["git", *flags, *arguments], cwd=root, check=True, capture_output=True)
 
 
 async def test_changes_made_before_watching_are_indexed_first(unwatched: Watch) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.changes import symbol_history as room
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
@@ -17,20 +16,6 @@ Commit = Callable[..., str]
 
 FUNCTION = "def pay(card):\n    return charge(card)\n"
 CLASS = "class Shop:\n    def pay(self):\n        return 1\n\n    def close(self):\n        pass\n"
-
-
-def git(root: Path, *arguments: str) -> str:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    done = subprocess.run(
-        ["git", *identity, *arguments],
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
 
 
 @pytest.fixture
