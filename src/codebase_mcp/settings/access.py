@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from codebase_mcp.settings.rules import HTTP_URL, NETWORKS, TEXT, YES_OR_NO, one_of
 from codebase_mcp.settings.setting import Setting
 
@@ -99,3 +101,13 @@ ACCESS = (
         default_words="none: all projects",
     ),
 )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address is only reachable from this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

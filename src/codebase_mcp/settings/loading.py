@@ -325,7 +325,8 @@ def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
             f"{sources[s.name]} has no effect on stdio; add --transport http"
             for s in SETTINGS
             if s.section in ("Server", "Access") and sources.get(s.name, "").startswith("--")
-            if s.name not in ("transport", "http_workers", "read_only") and values.get(s.name) != s.default()
+            if s.name not in ("transport", "http_workers", "read_only")
+            and values.get(s.name) != s.default()
         ]
     if values.get("direct_database_url") and not values.get("database_url"):
         found.append(f"{sources['direct_database_url']} has no effect without DATABASE_URL")

@@ -48,6 +48,7 @@ TOOLSETS = (
 DEFAULT_REPLY_CHARS = 2_000
 MAX_REPLY_CHARS = 4_000
 
+
 def _project_id(text: str) -> str:
     try:
         return validate_project_id(text)
