@@ -23,6 +23,7 @@ from codebase_mcp.settings.loading import Settings
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MAX_DAYS = 36_500
 _MAX_OWNER_CHARS = 200
+_ID_WIDTH = 16
 _MAX_PATTERNS = 100
 _MAX_REQUESTS = 1_000_000
 
@@ -71,7 +72,9 @@ async def list_all(options: argparse.Namespace, settings: Settings) -> int:
         say("There are no keys. Make one: codebase-mcp keys create OWNER")
         return 0
     columns = [Column(name, overflow="fold") for name in ("owner", "scopes", "projects")]
-    table = Table("key", *columns, "state", "expires", "last used", box=None)
+    table = Table(
+        Column("key", min_width=_ID_WIDTH), *columns, "state", "expires", "last used", box=None
+    )
     for key in known:
         table.add_row(
             f"{PREFIX}{key.id}",

@@ -84,8 +84,8 @@ class Callers:
         Raises:
             NotAdmitted: the key is missing, wrong, expired or revoked, or allows nothing.
         """
-        given = [value for value in Headers(scope=scope).getlist("authorization") if value]
-        if any(value[:7].lower() == "bearer " for value in given):
+        given = Headers(scope=scope).getlist("authorization")
+        if given:  # what is given is checked, also of a caller who needs nothing
             identity = await self._bearer(scope, given)
         else:
             identity = await self._without_key(scope)
@@ -94,7 +94,8 @@ class Callers:
         return identity
 
     async def _bearer(self, scope: Scope, given: Sequence[str]) -> Identity:
-        text = given[0][7:].strip() if len(given) == 1 else ""
+        is_one = len(given) == 1 and given[0][:7].lower() == "bearer "
+        text = given[0][7:].strip() if is_one else ""
         if text.startswith(PREFIX):
             key = await self._keys.key_of(text)
             if key is not None:

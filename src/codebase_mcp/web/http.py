@@ -71,7 +71,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     endpoint = ToolEndpoint(holder, {spec.name: spec for spec in tools})
     routes += [
         Route("/tools/{name}", endpoint.answer, methods=["POST"]),
-        _description(tools, with_keys=not settings.no_auth),
+        _description(tools),
         Route("/health", health.health),
         Route("/health/live", health.live),
         Route("/health/ready", health.ready),
@@ -101,10 +101,10 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     )
 
 
-def _description(tools: Sequence[ToolSpec], *, with_keys: bool) -> Route:
+def _description(tools: Sequence[ToolSpec]) -> Route:
     @cache
     def document(shown: tuple[str, ...]) -> dict[str, object]:
-        return describe([spec for spec in tools if spec.name in shown], with_keys=with_keys)
+        return describe([spec for spec in tools if spec.name in shown])
 
     async def show(request: Request) -> Response:
         access = identity_in(request).access
