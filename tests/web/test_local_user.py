@@ -21,8 +21,9 @@ from tests.web.conftest import Served, serving
 
 from codebase_mcp.projects.identity import FULL_ACCESS, Identity
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.web import peers
 from codebase_mcp.web.door import Callers
-from codebase_mcp.web.peers import is_own_user, user_of
+from codebase_mcp.web.peers import is_own_user, row_of_files, row_of_kernel, user_of
 
 pytestmark = pytest.mark.anyio
 
@@ -157,11 +158,26 @@ async def test_the_user_of_a_connection_is_the_owner_of_its_other_end(
     with connected(family, host, to) as (client, server):
         ends = [tuple(end.getsockname()[:2]) for end in (client, server)]
         ends = [(address.removeprefix("::ffff:"), port) for address, port in ends]
-        assert user_of(ends[0], ends[1]) == os.geteuid()
+        assert user_of(*ends) == os.geteuid()
+        assert row_of_kernel(*ends) == row_of_files(*ends)
         assert user_of((ends[0][0], 1), ends[1]) is None
-        # The kernel says that what nobody holds any more is root's.
+        # The kernel says that what no process holds any more is root's.
         client.close()
-        assert user_of(ends[0], ends[1]) is None
+        assert user_of(*ends) is None
+        for row in (row_of_kernel(*ends), row_of_files(*ends)):
+            assert row is not None
+            assert row.user == 0
+
+
+def test_where_the_kernel_cannot_be_asked_its_files_say_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peers, "_SOCK_DIAG_BY_FAMILY", 0)  # a message that no kernel knows
+    with connected(socket.AF_INET, "127.0.0.1", "127.0.0.1") as (client, server):
+        ends = client.getsockname(), server.getsockname()
+        assert user_of(*ends) == os.geteuid()
+        client.close()
+        assert user_of(*ends) is None
 
 
 @by_root

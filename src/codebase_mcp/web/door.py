@@ -18,7 +18,13 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, InvalidInput, PermissionDenied
+from codebase_mcp.errors import (
+    CodebaseError,
+    DatabaseUnavailable,
+    InvalidInput,
+    PermissionDenied,
+    ShuttingDown,
+)
 from codebase_mcp.keys.keys import PREFIX, KeyRing
 from codebase_mcp.projects.identity import Access, Identity
 from codebase_mcp.settings.access import is_loopback
@@ -159,6 +165,8 @@ class Door:
                 facts = [part for part in (error.challenge, *self._metadata) if part]
                 answer.headers["WWW-Authenticate"] = f"Bearer {', '.join(facts)}".strip()
             await answer(scope, receive, send)
+        except ShuttingDown as error:
+            await error_answer(error)(scope, receive, send)
         except CodebaseError as error:  # its text may hold folders and addresses
             _log.warning("keys cannot be checked: %s", error.message)
             unknown = DatabaseUnavailable(

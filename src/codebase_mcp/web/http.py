@@ -26,6 +26,7 @@ from starlette.routing import BaseRoute, Route
 from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
+from codebase_mcp.errors import ShuttingDown
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import identity_in
@@ -81,6 +82,8 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         routes += tokens.routes
 
     async def database() -> Database:
+        if holder.calls.is_draining:  # else it might be opened again after its end
+            raise ShuttingDown("The server is shutting down", hint="Call again when it is back.")
         return (await holder.get()).database
 
     @asynccontextmanager
