@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import promql_parser as promql
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from tests.web.conftest import running
 
 from codebase_mcp import telemetry
 from codebase_mcp.errors import CodebaseError
@@ -85,13 +85,13 @@ async def exposed(
     (tmp_path / "ollama").mkdir()
     away = replace(settings, toolsets=("code", "memory"), ollama_url="http://127.0.0.1:9")
     here = {"repo_path": str(make_repo()), "project_id": project_id}
-    async with running(settings) as client:
+    async with running(make_asgi_app(settings)) as client:
         assert (await call(client, "index_repository", here)).is_success
         for query in ("authenticate a user", ""):
             await call(client, "search_code", {"query": query, "project_id": project_id})
         page = await client.get("/metrics")
     remember = {"operation": "store", "content": "x", "observation_type": "Insight"}
-    async with running(away) as client:
+    async with running(make_asgi_app(away)) as client:
         failed = await call(client, "memory", {**remember, "project_id": project_id})
         assert failed.json()["error"]["code"] == "EMBEDDING_ERROR"
         page = await client.get("/metrics")
@@ -102,18 +102,6 @@ async def exposed(
             series.setdefault(sample.name, set()).update(sample.labels)
     yield series
     metrics.disable()
-
-
-@asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the product over HTTP, in memory."""
-    app = make_asgi_app(settings)
-    transport = httpx2.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:3000") as client,
-    ):
-        yield client
 
 
 async def call(client: httpx2.AsyncClient, tool: str, arguments: dict[str, Any]) -> httpx2.Response:

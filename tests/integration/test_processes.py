@@ -250,7 +250,8 @@ def test_doctor_goes_the_whole_way_and_leaves_nothing(shell: Shell) -> None:
     report = shell("doctor", "--json")
     assert report.returncode == 0
     checks = {check["name"]: check["ok"] for check in json.loads(report.stdout)}
-    assert checks == dict.fromkeys(("settings", "database", "model", "index", "search"), True)
+    steps = ("settings", "database", "model", "index", "search", "callers")
+    assert checks == dict.fromkeys(steps, True)
     assert "codebase-mcp-doctor" not in shell("projects", "--json").stdout
 
 

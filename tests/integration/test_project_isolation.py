@@ -9,23 +9,26 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from fastmcp.server.auth import AccessToken
-from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
-from fastmcp.utilities.tests import ASGIServer, asgi_server
 from mcp import MCPError
 from tests.integration.conftest import Shell
+from tests.web.conftest import serving
 
 from codebase_mcp.app.app import App
+from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.keys.keys import create_key
 from codebase_mcp.projects.context_file import FILE_NAME
+from codebase_mcp.projects.identity import FULL_ACCESS
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import build_server, owner_of
+from codebase_mcp.tools.callers import owner_of
 
 pytestmark = pytest.mark.anyio
 
@@ -113,28 +116,42 @@ async def test_two_server_processes_work_in_two_projects(
             assert now["project_id"] == projects[agent][(ROUNDS - 1) % 2]
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A server on loopback, and clients of it."""
+
+    address: str
+
+    def client(
+        self, key: str | None = None, mode: Any = "auto", *, sse: bool = False, **options: Any
+    ) -> Client[Any]:
+        if sse:
+            return Client(SSETransport(f"{self.address}/sse", auth=key), mode=mode)
+        transport = StreamableHttpTransport(f"{self.address}/mcp", **options)
+        return Client(transport, auth=key, mode=mode)
+
+
 @asynccontextmanager
-async def http_server(
-    settings: Settings, tokens: dict[str, dict[str, Any]] | None = None, transport: Any = "http"
-) -> AsyncIterator[ASGIServer]:
-    auth = StaticTokenVerifier(tokens) if tokens else None
-    server = build_server(lambda: App.open(settings), TOOLSETS, auth=auth)
-    async with asgi_server(server, transport=transport) as running:
-        yield running
+async def http_server(settings: Settings, **changes: Any) -> AsyncIterator[Reached]:
+    shown = replace(settings, toolsets=tuple(TOOLSETS), port=0, transport="http", **changes)
+    async with serving(shown) as server:
+        yield Reached(server.address)
 
 
-def keys(*owners: str) -> dict[str, dict[str, Any]]:
-    return {f"secret-{owner}": {"client_id": owner, "scopes": []} for owner in owners}
+async def key_of(database: Database, owner: str) -> str:
+    _, text = await create_key(database, owner, FULL_ACCESS)
+    return text
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_two_keys_on_one_http_server_work_in_two_projects(
-    settings: Settings, new_id: Callable[[], str], mode: Any
+    settings: Settings, database: Database, new_id: Callable[[], str], mode: Any
 ) -> None:
     owners = [f"alice-{uuid.uuid4()}", f"bob-{uuid.uuid4()}"]
     projects = {owner: [new_id(), new_id()] for owner in owners}
-    async with http_server(settings, keys(*owners)) as server:
-        alice, bob = (server.client(auth=f"secret-{owner}", mode=mode) for owner in owners)
+    keys = [await key_of(database, owner) for owner in owners]
+    async with http_server(settings) as server:
+        alice, bob = (server.client(key, mode) for key in keys)
         async with alice, bob:
             agents = dict(zip(owners, (alice, bob), strict=True))
             for agent, client in agents.items():
@@ -147,20 +164,18 @@ async def test_two_keys_on_one_http_server_work_in_two_projects(
 
 
 async def test_a_key_finds_its_project_again_in_both_protocols_and_on_another_server(
-    settings: Settings, new_id: Callable[[], str]
+    settings: Settings, database: Database, new_id: Callable[[], str]
 ) -> None:
     owner, project_id = f"alice-{uuid.uuid4()}", new_id()
-    async with (
-        http_server(settings, keys(owner)) as server,
-        server.client(auth=f"secret-{owner}") as client,
-    ):
+    key, another = await key_of(database, owner), await key_of(database, "somebody")
+    async with http_server(settings) as server, server.client(key) as client:
         await ok(client, "create_project", name="Mine", project_id=project_id)
         await ok(client, "switch_project", project_id=project_id)
-    async with http_server(settings, keys(owner, "somebody")) as server:
+    async with http_server(settings) as server:
         for mode in ("auto", "legacy"):
-            async with server.client(auth=f"secret-{owner}", mode=mode) as client:
+            async with server.client(key, mode) as client:
                 assert (await ok(client, "get_active_project"))["project_id"] == project_id
-            async with server.client(auth="secret-somebody", mode=mode) as client:
+            async with server.client(another, mode) as client:
                 assert (await ok(client, "get_active_project"))["project"] is None
 
 
@@ -185,17 +200,14 @@ async def test_users_of_one_client_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("key", [None, "secret-mallory"])
+@pytest.mark.parametrize("key", [None, "cbm_mallory"])
 async def test_without_a_key_nobody_gets_in_where_keys_are_asked_for(
     settings: Settings, mode: Any, key: str | None
 ) -> None:
-    async with http_server(settings, keys("alice")) as server:
+    async with http_server(settings, require_keys=True) as server:
         with pytest.raises(MCPError, match="error response"):
-            async with server.client(auth=key, mode=mode) as client:
+            async with server.client(key, mode) as client:
                 await client.list_tools()
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        async with server.http_client(headers=headers) as http:
-            assert (await http.post(server.url, json={})).status_code == 401
 
 
 async def test_an_anonymous_caller_of_the_newest_protocol_cannot_switch(
@@ -212,12 +224,12 @@ async def test_an_anonymous_caller_of_the_newest_protocol_cannot_switch(
         assert (await ok(client, "list_tasks", project_id=project_id))["tasks"] == []
 
 
-@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("sse", [False, True])
 async def test_each_session_of_the_older_protocol_has_a_project_of_its_own(
-    settings: Settings, new_id: Callable[[], str], transport: Any
+    settings: Settings, new_id: Callable[[], str], sse: bool
 ) -> None:
-    async with http_server(settings, transport=transport) as server:
-        one, two, three = (server.client(mode="legacy") for _ in range(3))
+    async with http_server(settings, sse=sse) as server:
+        one, two, three = (server.client(mode="legacy", sse=sse) for _ in range(3))
         async with one, two, three:
             agents = {"one": one, "two": two}
             projects = {agent: [new_id(), new_id()] for agent in agents}
@@ -250,8 +262,7 @@ async def test_over_http_the_files_of_the_server_steer_nobody(
 ) -> None:
     root = make_repo()
     (root / FILE_NAME).write_text(f'project = "{new_id()}"')
-    server = build_server(lambda: App.open(settings), TOOLSETS, directory=root)
-    async with asgi_server(server) as running, running.client() as client:
+    async with http_server(settings, project_dir=root) as server, server.client() as client:
         now = await ok(client, "get_active_project")
         assert (now["project_id"], now["project_source"]) == (None, "default")
         target = new_id()

@@ -64,6 +64,17 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "http_connections": ("7", 7, "0"),
     "http_timeout_s": ("0.5", 0.5, "0"),
     "http_workers": ("2", 2, "65"),
+    "no_auth": ("yes", True, "perhaps"),
+    "require_keys": ("yes", True, "perhaps"),
+    "read_only": ("yes", True, "perhaps"),
+    "allow_ip": ("10.0.0.0/8, ::1", ("10.0.0.0/8", "::1/128"), "10.0.0.1/8"),
+    "public_url": ("https://a.example/", "https://a.example", "a.example"),
+    "jwt_issuer": ("https://id.example", "https://id.example", "id.example"),
+    "jwt_audience": ("codebase", "codebase", None),
+    "jwt_jwks_url": ("https://id.example/keys", "https://id.example/keys", "/keys"),
+    "jwt_algorithm": ("es256", "ES256", "HS256"),
+    "jwt_scope_prefix": ("codebase:", "codebase:", None),
+    "jwt_projects_claim": ("projects", "projects", None),
     "project": ("my-app", "my-app", "My App"),
     "ignore_patterns": ("*.log, target/", ("*.log", "target/"), "x\n" * 1001),
     "include_secrets": ("*.env, keys/", ("*.env", "keys/"), "x\n" * 1001),
@@ -73,7 +84,17 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "git_branches": ("main, release/*", ("main", "release/*"), "--upload-pack=x"),
 }
 # Whatever another setting asks for beside it.
-BESIDE = {"http_workers": {"CODEBASE_MCP_TRANSPORT": "http"}}
+JWT = {
+    "CODEBASE_MCP_JWT_ISSUER": "https://id.example",
+    "CODEBASE_MCP_JWT_AUDIENCE": "codebase",
+    "CODEBASE_MCP_JWT_JWKS_URL": "https://id.example/keys",
+}
+BESIDE = {
+    "http_workers": {"CODEBASE_MCP_TRANSPORT": "http"},
+    "jwt_issuer": JWT,
+    "jwt_audience": JWT,
+    "jwt_jwks_url": JWT,
+}
 
 every = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
 that_can_be_wrong = pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import httpx2
 import pytest
+import uvicorn
 from starlette.applications import Starlette
 
 from codebase_mcp.database.connection import Database
@@ -30,7 +31,6 @@ from codebase_mcp.web.listening import address_of, bind, serve_http
 from codebase_mcp.web.shutdown import DRAIN_S, Shutdown
 
 COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
-OWN = "http://127.0.0.1:3000"
 
 
 @pytest.fixture
@@ -40,19 +40,25 @@ def settings(settings: Settings) -> Settings:
 
 
 @asynccontextmanager
-async def running(app: Starlette, address: str = OWN) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of an app in memory, whose lifespan is under way."""
-    transport = httpx2.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx2.AsyncClient(transport=transport, base_url=address) as client,
-    ):
-        yield client
+async def running(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of an app that a plain server serves on loopback: its user is known there."""
+    sockets = bind("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))
+    served = asyncio.create_task(server.serve(sockets=sockets))
+    try:
+        while not server.started:
+            await asyncio.wait([served], timeout=0.01)
+            assert not served.done(), "the app could not be started"
+        async with httpx2.AsyncClient(base_url=address_of("127.0.0.1", sockets)) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await served
 
 
 @pytest.fixture
 async def http(anyio_backend: str, settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the product in memory."""
+    """A client of the product on a port of this process."""
     async with running(make_asgi_app(settings)) as client:
         yield client
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from tests.web.conftest import Hold, running, serving
 
 from codebase_mcp.errors import (
@@ -213,28 +212,6 @@ async def test_tools_of_toolsets_that_are_not_shown_are_not_called(settings: Set
 async def test_unknown_paths_answer_in_the_same_shape(http: httpx2.AsyncClient) -> None:
     answer = await http.get("/tool/search_code")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
-
-
-async def test_with_keys_configured_a_call_without_a_key_is_refused(
-    settings: Settings, project_id: str
-) -> None:
-    keys = StaticTokenVerifier({"her-key": {"client_id": "her"}, "his-key": {"client_id": "his"}})
-    hers, his = ({"Authorization": f"Bearer {key}"} for key in ("her-key", "his-key"))
-    mine = {"name": "Hers", "project_id": project_id}
-    async with running(make_asgi_app(settings, auth=keys)) as http:
-        for headers in ({}, {"Authorization": "Bearer made-up"}):
-            refused = await http.post("/tools/list_tasks", json={}, headers=headers)
-            assert refused.status_code == 401
-        await http.post("/tools/create_project", json=mine, headers=hers)
-        switch = {"project_id": project_id}
-        await http.post("/tools/switch_project", json=switch, headers=hers)
-        active = [
-            (await http.post("/tools/get_active_project", json={}, headers=headers)).json()
-            for headers in (hers, his)
-        ]
-        document = (await http.get("/openapi.json")).json()
-    assert [found["project_id"] for found in active] == [project_id, None]
-    assert "401" in document["paths"]["/tools/list_tasks"]["post"]["responses"]
 
 
 async def test_disconnecting_cancels_the_call(

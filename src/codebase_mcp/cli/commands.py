@@ -11,6 +11,7 @@ from codebase_mcp.cli.command import Command
 from codebase_mcp.cli.database_commands import DATABASE_COMMANDS
 from codebase_mcp.cli.evaluate_arguments import EVAL
 from codebase_mcp.cli.flags import SettingsParser, show_settings
+from codebase_mcp.cli.key_arguments import KEYS
 from codebase_mcp.cli.model_arguments import MODEL
 from codebase_mcp.cli.record_commands import RECORD_COMMANDS
 from codebase_mcp.cli.setup.arguments import add_setup_arguments
@@ -234,6 +235,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
     "Data": DATABASE_COMMANDS,
     "Server and setup": (
         SERVE,
+        KEYS,
         Command(
             "setup",
             "Connect coding agents to this server",

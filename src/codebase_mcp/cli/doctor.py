@@ -12,12 +12,14 @@ from pathlib import Path
 from rich.text import Text
 
 from codebase_mcp.app.app import App
+from codebase_mcp.cli.callers import callers_in_words
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.identity import PROGRAM_VERSION
+from codebase_mcp.keys.keys import list_keys
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 
@@ -51,7 +53,7 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
         )
     else:
         async with app:
-            checks += await _steps(app)
+            checks += await _steps(app, settings)
     if options.json:
         print_json([asdict(check) for check in checks])
     else:
@@ -65,13 +67,14 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-async def _steps(app: App) -> list[Check]:
+async def _steps(app: App, settings: Settings) -> list[Check]:
     checks = []
     checked: list[tuple[str, Callable[[], Awaitable[str]]]] = [
         ("database", lambda: _database(app)),
         ("model", lambda: _model(app)),
         ("index", lambda: _index(app)),
         ("search", lambda: _search(app)),
+        ("callers", lambda: _callers(app, settings)),
     ]
     for name, step in checked:
         started = time.perf_counter()
@@ -140,3 +143,8 @@ async def _search(app: App) -> str:
             await app.models.of_index(profile)
     found = f"{counted(len(projects), 'project')} with {counted(chunks, 'chunk')} ready to search"
     return ". ".join([found, *map(in_commands, model_notices(repositories, app.models))])
+
+
+async def _callers(app: App, settings: Settings) -> str:
+    valid = [key for key in await list_keys(app.database) if key.state == "valid"]
+    return f"{callers_in_words(settings)}. {counted(len(valid), 'valid key')}"

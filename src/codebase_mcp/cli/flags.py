@@ -60,8 +60,14 @@ class SettingsParser(argparse.ArgumentParser):
                     flag, action="store_const", const=value, dest=dest, default=missing, help=shown
                 )
         else:
-            metavar = setting.rule.metavar
-            group.add_argument(setting.flag, metavar=metavar, dest=dest, default=missing, help=text)
+            group.add_argument(
+                setting.flag,
+                action="append" if setting.rule.toml is list else "store",
+                metavar=setting.rule.metavar,
+                dest=dest,
+                default=missing,
+                help=text,
+            )
 
 
 def show_settings(parser: SettingsParser, *, usage: str) -> None:
@@ -79,7 +85,15 @@ def flags_in(options: argparse.Namespace) -> dict[str, Any]:
     given = vars(options)
     own = {s.name: given.get(s.name) for s in SETTINGS if s.name != "project"}
     taken = {name: value for name, value in own.items() if isinstance(value, str)}
-    return taken | {s.name: given[_DEST + s.name] for s in SETTINGS if _DEST + s.name in given}
+    flags = {s.name: given[_DEST + s.name] for s in SETTINGS if _DEST + s.name in given}
+    return taken | {name: _joined(value) for name, value in flags.items()}
+
+
+def _joined(value: Any) -> Any:
+    """The text of a flag; of one that lists and was repeated, all parts."""
+    if not isinstance(value, list):
+        return value
+    return ("\n" if any("\n" in part for part in value) else ",").join(value)
 
 
 def without_flags(options: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
+from codebase_mcp.cli.callers import callers_in_words, may_have_key
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings, share_metrics_in
@@ -43,14 +44,17 @@ async def serve(options: argparse.Namespace, settings: Settings) -> int:
 
 async def _listen(settings: Settings, shutdown: Shutdown) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
+    from codebase_mcp.web.door import require_keys  # noqa: PLC0415
     from codebase_mcp.web.guard import require_known_names  # noqa: PLC0415
     from codebase_mcp.web.listening import address_of, announce, bind  # noqa: PLC0415
 
     require_known_names(settings)
     _require_one_process(settings)
+    require_keys(settings, has_key=await may_have_key(settings))
     sockets = bind(settings.host, settings.port)
     address = address_of(settings.host, sockets)
     announce(f"codebase-mcp {version(NAME)} serves {address}/mcp")
+    announce(callers_in_words(settings))
     if settings.http_workers > 1:
         from codebase_mcp.web.workers import serve_with_workers  # noqa: PLC0415
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 Scope = Literal["read", "write", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""From the least to the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Access:
     path that this user can read; others name paths below the allowed roots.
     """
 
-    scopes: frozenset[Scope] = frozenset({"read", "write", "admin"})
+    scopes: frozenset[Scope] = frozenset(SCOPES)
     projects: tuple[str, ...] = ("*",)
     reads_as_server: bool = True
     requests_per_minute: int | None = None
@@ -27,6 +29,10 @@ class Access:
     def sees(self, project_id: str) -> bool:
         """Whether a project of this id may exist for the caller."""
         return any(fnmatchcase(project_id, pattern) for pattern in self.projects)
+
+    def reading(self) -> Access:
+        """The same without everything that changes something."""
+        return replace(self, scopes=self.scopes & {"read"})
 
 
 FULL_ACCESS = Access()

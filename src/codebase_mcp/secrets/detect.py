@@ -69,6 +69,7 @@ _TOKENS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("AWS access key", re.compile(rb"ASIA[A-Z2-7]{16}(?!\w)(?<!\w.{20})")),
     ("Google OAuth secret", re.compile(rb"GOCSPX-[\w-]{28}(?![\w-])")),
     ("Telegram bot token", re.compile(rb":AA[\w-]{33}(?![\w-])(?<=\d{8}.{36})")),
+    ("codebase-mcp key", re.compile(rb"cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9])")),
     (
         "private key",
         re.compile(

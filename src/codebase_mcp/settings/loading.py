@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import HTTP_URL
-from codebase_mcp.settings.table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS, Setting
+from codebase_mcp.settings.setting import Setting
+from codebase_mcp.settings.table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS
 
 __all__ = ["DEFAULT_TOOLSETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
@@ -75,6 +76,17 @@ class Settings:
     http_workers: int
     http_connections: int
     http_timeout_s: float
+    no_auth: bool
+    require_keys: bool
+    read_only: bool
+    allow_ip: tuple[str, ...]
+    public_url: str | None
+    jwt_issuer: str | None
+    jwt_audience: str | None
+    jwt_jwks_url: str | None
+    jwt_algorithm: str
+    jwt_scope_prefix: str
+    jwt_projects_claim: str | None
     project: str | None
     ignore_patterns: tuple[str, ...]
     include_submodules: bool
@@ -291,7 +303,18 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
         rule = "must be 1 unless the transport is http: stdio belongs to one process"
         source, value = sources["http_workers"], str(values["http_workers"])
         found.append({"field": source, "value": value, "constraint": rule})
-    return found
+    return [*found, *_incomplete_jwt(values, sources)]
+
+
+def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[Problem]:
+    """A token is only checked where issuer, audience and keys are known."""
+    rows = [s for s in SETTINGS if s.name in ("jwt_issuer", "jwt_audience", "jwt_jwks_url")]
+    missing = [s.variable for s in rows if not values.get(s.name)]
+    for setting in rows if missing else ():
+        if value := values.get(setting.name):
+            rule = f"needs {' and '.join(missing)} too"
+            yield problem(setting, sources[setting.name], value, rule)
+            return
 
 
 def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
@@ -301,8 +324,9 @@ def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
         found += [
             f"{sources[s.name]} has no effect on stdio; add --transport http"
             for s in SETTINGS
-            if s.section == "Server" and sources.get(s.name, "").startswith("--")
-            if s.name not in ("transport", "http_workers") and values.get(s.name) != s.default()
+            if s.section in ("Server", "Access") and sources.get(s.name, "").startswith("--")
+            if s.name not in ("transport", "http_workers", "read_only")
+            and values.get(s.name) != s.default()
         ]
     if values.get("direct_database_url") and not values.get("database_url"):
         found.append(f"{sources['direct_database_url']} has no effect without DATABASE_URL")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -167,6 +168,10 @@ def _branches(text: str) -> tuple[str, ...]:
     return names
 
 
+def _networks(text: str) -> tuple[str, ...]:
+    return tuple(str(ip_network(part)) for part in listed(text))
+
+
 TEXT = Rule("text", str)
 PREFIX = Rule("text, or none", lambda text: "" if text == "none" else text, verbatim=True)
 PATH = Rule("a path", _path, "PATH")
@@ -183,3 +188,6 @@ PATTERNS = Rule(
     verbatim=True,
 )
 BRANCHES = Rule("a list of branch names, which may contain *", _branches, "LIST", list)
+NETWORKS = Rule(
+    "a list of networks and addresses, such as 10.0.0.0/8 or 2001:db8::1", _networks, "CIDR", list
+)

@@ -6,14 +6,12 @@ Flags, help, checks and the reference are made from it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from platformdirs import user_data_path
 
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings.access import ACCESS
 from codebase_mcp.settings.rules import (
     BRANCHES,
     DATABASE_URL,
@@ -31,6 +29,7 @@ from codebase_mcp.settings.rules import (
     some_of,
     whole_number,
 )
+from codebase_mcp.settings.setting import Setting
 
 DEFAULT_TOOLSETS = ("code",)
 TOOLSETS = (
@@ -48,41 +47,6 @@ TOOLSETS = (
 
 DEFAULT_REPLY_CHARS = 2_000
 MAX_REPLY_CHARS = 4_000
-
-_PREFIX = "CODEBASE_MCP_"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    variable: str
-    default: Callable[[], Any]
-    rule: Rule
-    help: str
-    also: str = ""
-    """Another program's variable with the same meaning, used where ours is not set."""
-    section: str = "Program"
-    is_secret: bool = False
-    """Never shown: it may hold a password or a key."""
-    has_flag: bool = True
-    keys: tuple[str, ...] = ()
-    """What a `.mcp-context.toml` calls it, if it concerns a repository; the first is preferred."""
-    joined: Callable[[Any, Any], Any] | None = None
-    """Combines our value and the file's; without it, the file counts where ours is the default."""
-    default_words: str = ""
-    """The default, where it depends on the machine."""
-
-    @property
-    def flag(self) -> str:
-        """The variable's name as a flag."""
-        return "--" + self.variable.removeprefix(_PREFIX).lower().replace("_", "-")
-
-    @property
-    def file_variable(self) -> str:
-        """The variable that names a file with the value: how containers are given secrets."""
-        return f"{self.variable}_FILE" if self.is_secret else ""
 
 
 def _project_id(text: str) -> str:
@@ -409,6 +373,7 @@ SETTINGS = (
         "Seconds that a client may take to send a request's headers or body, or to read.",
         section="Server",
     ),
+    *ACCESS,
     Setting(
         "project",
         "CODEBASE_MCP_PROJECT",

@@ -201,6 +201,7 @@ AGENTS = Toolset(
             run=agent,
             reply=AgentReply,
             annotations=Hints(),
+            operation_scopes={"get_state": "read"},
         ),
     ),
 )

@@ -13,6 +13,7 @@ from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
+from codebase_mcp.tools.scopes import require_scope
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
@@ -64,11 +65,13 @@ async def reply_of(
     """
     with tool_call(spec.name):
         try:
+            require_scope(spec, identity.access)
             checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
             kinds: tuple[str, ...] = ()
             if issubclass(spec.reply, RecordReply):
                 checked, kinds = mask_values(checked)
             parsed = spec.arguments.model_validate(checked)
+            require_scope(spec, identity.access, getattr(parsed, "operation", None))
             given = frozenset(arguments)
             caller = Caller(await open_app(), report_progress, given, identity, *form)
             reply = await spec.run(caller, parsed)

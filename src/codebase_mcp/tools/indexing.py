@@ -313,6 +313,7 @@ INDEX = Toolset(
             run=clear_index,
             reply=ClearIndexReply,
             annotations=Hints(destroys=True, repeats=True),
+            scope="admin",  # it takes the index from everyone
         ),
     ),
 )

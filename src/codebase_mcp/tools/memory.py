@@ -321,6 +321,7 @@ MEMORY = Toolset(
             run=memory,
             reply=MemoryReply,
             annotations=Hints(repeats=True),
+            operation_scopes=dict.fromkeys(("search", "timeline", "get", "inject"), "read"),
         ),
         SESSION,
     ),

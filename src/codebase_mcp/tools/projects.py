@@ -187,6 +187,7 @@ PROJECTS = Toolset(
             run=switch_project,
             reply=SwitchProjectReply,
             annotations=Hints(repeats=True),
+            scope="read",  # it changes nothing but what the caller's own calls mean
         ),
         ToolSpec(
             name="get_active_project",

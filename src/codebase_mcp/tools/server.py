@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 from uuid import uuid4
 
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import NotFoundError
-from fastmcp.server.dependencies import get_access_token, get_context
+from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool, ToolResult
-from mcp.server.auth.provider import principal_components
 from mcp_types import CallToolRequestParams, ListToolsRequest, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.projects.identity import Identity
+from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
@@ -38,8 +38,6 @@ from codebase_mcp.tools.running import RunningCalls
 from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
-    from fastmcp.server.auth import AccessToken, AuthProvider
-
     from codebase_mcp.app.app import App
     from codebase_mcp.settings.loading import Settings
 
@@ -114,7 +112,8 @@ class AppHolder:
         self._settings = settings
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
-        self._process = Identity(f"process {uuid4()}", directory or Path.cwd())
+        access = FULL_ACCESS.reading() if settings and settings.read_only else FULL_ACCESS
+        self._process = Identity(f"process {uuid4()}", directory or Path.cwd(), access=access)
         self._lock = asyncio.Lock()
         self._app: App | None = None
         self._lifespan = lifespan
@@ -196,15 +195,16 @@ class AppHolder:
     def identity_of(self, context: Context) -> Identity:
         """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""
         call = context.request_context
-        is_remote = context.transport not in (None, "stdio")
-        if not is_remote and (call is None or call.request is None):
+        request = None if call is None else call.request
+        if request is None and context.transport in (None, "stdio"):
             return self._process
+        caller = identity_in(request)
         # Without a handshake there are no sessions, and the session header of such a client is
         # not checked.
         is_modern = call is None or call.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if get_access_token() is not None or is_modern or not self.keeps_sessions:
-            return identity_of_key()
-        return Identity(f"session {context.session_id}")
+        if caller.owner is not None or is_modern or not self.keeps_sessions:
+            return caller
+        return replace(caller, owner=f"session {context.session_id}")
 
     def replies_to(self, context: Context) -> Replies:
         """The form that the settings, or the name of the client, ask for."""
@@ -224,19 +224,6 @@ class AppHolder:
                 await self._exit_stack.aclose()
                 await self._app.close()
                 self._app = None
-
-
-def identity_of_key() -> Identity:
-    """Whose key came with the HTTP request; without one, callers cannot be distinguished."""
-    token = get_access_token()
-    return Identity() if token is None else Identity(owner_of(token), is_shared=True)
-
-
-def owner_of(token: AccessToken) -> str:
-    """The name under which a key's owner is known: its client and, where it has them, its users."""
-    client, issuer, subject = principal_components(token)
-    user = f" {quote(subject or '')} {quote(issuer or '')}".rstrip()
-    return f"key {quote(client)}{user}"
 
 
 class ContractTool(Tool):
@@ -288,7 +275,7 @@ def _annotations(hints: Hints) -> ToolAnnotations:
 class Listing(Middleware):
     """What is shown, and the answer to calls of what is not, each in the form for the client."""
 
-    def __init__(self, holder: AppHolder, here: Collection[str]) -> None:
+    def __init__(self, holder: AppHolder, here: Mapping[str, ToolSpec]) -> None:
         self._holder = holder
         self._here = here
 
@@ -297,7 +284,9 @@ class Listing(Middleware):
         context: MiddlewareContext[ListToolsRequest],
         call_next: CallNext[ListToolsRequest, Sequence[Tool]],
     ) -> Sequence[Tool]:
-        tools = await call_next(context)
+        access = self._access(context)
+        listed = await call_next(context)
+        tools = [tool for tool in listed if self._here[tool.name].is_open_to(access)]
         if self._replies(context) == "json":
             return tools
         return [tool.model_copy(update={"output_schema": None}) for tool in tools]
@@ -310,8 +299,14 @@ class Listing(Middleware):
         try:
             return await call_next(context)
         except NotFoundError:  # only the library looks tools up: ours raise none
-            unknown = unknown_tool(context.message.name, self._here)
+            access = self._access(context)
+            here = [name for name, spec in self._here.items() if spec.is_open_to(access)]
+            unknown = unknown_tool(context.message.name, here)
             return failure(unknown, self._replies(context))
+
+    def _access(self, context: MiddlewareContext[Any]) -> Access:
+        within = context.fastmcp_context
+        return FULL_ACCESS if within is None else self._holder.identity_of(within).access
 
     def _replies(self, context: MiddlewareContext[Any]) -> Replies:
         within = context.fastmcp_context
@@ -323,21 +318,18 @@ def build_server(
     toolsets: Iterable[str],
     *,
     directory: Path | None = None,
-    auth: AuthProvider | None = None,
 ) -> FastMCP[None]:
     """A server with the tools of some toolsets; it closes the product when it ends.
 
-    ``directory`` is where its user works, the working directory unless given; ``auth`` tells the
-    callers over HTTP apart.
+    ``directory`` is where its user works, the working directory unless given.
     """
-    return server_of(AppHolder(open_app, directory), toolsets, auth=auth)
+    return server_of(AppHolder(open_app, directory), toolsets)
 
 
 def server_of(
     holder: AppHolder,
     toolsets: Iterable[str],
     *,
-    auth: AuthProvider | None = None,
     closes: bool = True,
 ) -> FastMCP[None]:
     """A server on a product that it closes when it ends, unless that serves others as well."""
@@ -359,9 +351,8 @@ def server_of(
         instructions=instructions_for(shown),
         version=version(NAME),
         tools=[ContractTool.of(spec, holder) for spec in specs],
-        middleware=[Listing(holder, schemas)],
+        middleware=[Listing(holder, {spec.name: spec for spec in specs})],
         lifespan=lifespan,
-        auth=auth,
         dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
     )
     protocol_server(server).get_tool_input_schema = schemas.get

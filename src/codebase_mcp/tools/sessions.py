@@ -212,4 +212,5 @@ SESSION = ToolSpec(
     run=session,
     reply=SessionReply,
     annotations=Hints(repeats=True),
+    operation_scopes={"get_context": "read"},
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from codebase_mcp.app.app import App, InProject
-    from codebase_mcp.projects.identity import Identity
+    from codebase_mcp.projects.identity import Access, Identity, Scope
 
 
 class Arguments(BaseModel):
@@ -78,6 +78,20 @@ class ToolSpec:
     annotations: Hints
     collection_maxima: Mapping[str, int] = field(default_factory=dict)
     """Upper limits for callers that name a collection, where they may ask for more."""
+    scope: Scope | None = None
+    """What a caller needs, where it is not to read for a tool that reads, else to write."""
+    operation_scopes: Mapping[str, Scope] = field(default_factory=dict)
+    """Operations that need another scope than the tool."""
+
+    def scope_of(self, operation: str | None) -> Scope:
+        """The scope that a caller needs for an operation of the tool, or for the tool."""
+        own = self.scope or ("read" if self.annotations.reads else "write")
+        return own if operation is None else self.operation_scopes.get(operation, own)
+
+    def is_open_to(self, access: Access) -> bool:
+        """Whether a caller may call it at all: one of its operations is enough."""
+        needed = {self.scope_of(None), *self.operation_scopes.values()}
+        return not access.scopes.isdisjoint(needed)
 
     @property
     def rules(self) -> Mapping[str, Rule]:

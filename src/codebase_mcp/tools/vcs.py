@@ -302,6 +302,7 @@ VCS = Toolset(
             run=vcs,
             reply=VcsReply,
             annotations=Hints(repeats=True),
+            operation_scopes=dict.fromkeys([*OPERATIONS.keys() - {"index_repository"}], "read"),
         ),
     ),
 )

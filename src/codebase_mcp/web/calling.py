@@ -12,11 +12,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.projects.identity import Access
 from codebase_mcp.telemetry import tracing
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.reply import unexpected
-from codebase_mcp.tools.server import AppHolder, identity_of_key
+from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
 
@@ -41,11 +43,12 @@ class ToolEndpoint:
 
     async def answer(self, request: Request) -> Response:
         """The reply of the tool that the path names, or its error."""
+        caller = identity_in(request)
         try:
-            spec = self._spec(request.path_params["name"])
+            spec = self._spec(request.path_params["name"], caller.access)
             arguments = await read_object(request)
             with tracing.continued(request.headers):
-                call = self._holder.call(spec, arguments, identity_of_key(), no_progress)
+                call = self._holder.call(spec, arguments, caller, no_progress)
                 return Json(await until_hang_up(request, asyncio.create_task(call)))
         except Refused as error:
             return error_answer(error, error.status)
@@ -56,9 +59,10 @@ class ToolEndpoint:
         except Exception as error:  # the edge: logged with its traceback, shown by its id
             return error_answer(unexpected(error))
 
-    def _spec(self, name: str) -> ToolSpec:
+    def _spec(self, name: str, access: Access) -> ToolSpec:
         if name not in self._tools:
-            raise unknown_tool(name, self._tools)
+            here = [name for name, spec in self._tools.items() if spec.is_open_to(access)]
+            raise unknown_tool(name, here)
         return self._tools[name]
 
 

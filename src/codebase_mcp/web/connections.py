@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from codebase_mcp.errors import InternalError
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.answers import UNAVAILABLE, error_answer
+from codebase_mcp.web.peers import PEER, Peer
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -59,6 +60,9 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self.client is not None and self.server is not None:
+            # Of this connection alone: the others share the state of the app.
+            self.app_state = {**self.app_state, PEER: Peer(self.client, self.server)}
         self._watch()
         if len(self.connections) > self._limits.connections:
             self._make_room()

@@ -6,12 +6,11 @@ DNS rebinding its Host header does.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
 from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
 
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
@@ -44,16 +43,6 @@ def require_known_names(settings: Settings) -> None:
         f"Bound to {settings.host}, the server can be reached from other machines, but no host"
         " names are allowed",
         hint="Name the hosts that clients use: --allowed-hosts code.example.com, or"
-        " CODEBASE_MCP_ALLOWED_HOSTS. Everyone who can reach the port can call every tool.",
+        " CODEBASE_MCP_ALLOWED_HOSTS.",
         details={"field": "CODEBASE_MCP_ALLOWED_HOSTS", "value": None, "constraint": "required"},
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the address is only reachable from this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

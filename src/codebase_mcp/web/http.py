@@ -6,44 +6,43 @@
     /openapi.json             the description of /tools/
     /health, /health/live, /health/ready, /metrics
 
-Host and Origin headers are checked for all of them.
+Host and Origin headers are checked for all of them, then who calls (not for live and ready).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from functools import cache
 
 from fastmcp import FastMCP
-from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 
 from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
+from codebase_mcp.database.connection import Database
+from codebase_mcp.errors import ShuttingDown
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, refuse
 from codebase_mcp.web.calling import ToolEndpoint
+from codebase_mcp.web.door import door_of
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
-
-if TYPE_CHECKING:
-    from fastmcp.server.auth import AuthProvider
+from codebase_mcp.web.tokens import Tokens
 
 
-def make_asgi_app(
-    settings: Settings | None = None, *, auth: AuthProvider | None = None
-) -> Starlette:
+def make_asgi_app(settings: Settings | None = None) -> Starlette:
     """The server as an ASGI app, to be served, or mounted in another one.
 
     An app that mounts it has to run its lifespan: ``Starlette(routes=[Mount("/code", app)],
@@ -52,7 +51,7 @@ def make_asgi_app(
     settings = settings or Settings.load()
     telemetry.enable()
     holder = AppHolder.of(settings, background_lifespan(settings))
-    return asgi_app_of(server_of(holder, settings.toolsets, auth=auth), holder, settings)
+    return asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
 
 
 def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Starlette:
@@ -67,17 +66,25 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         sse_app = server.http_app(path="/sse", transport="sse", host_origin_protection=False)
         parts.append(sse_app)
         routes += [Route("/sse", sse_app), Route("/messages/", sse_app)]
+    tools = tools_of(settings.toolsets)
     health = HealthEndpoints(holder, provider_of(settings))
+    tokens = None if settings.jwt_issuer is None else Tokens(settings)
+    endpoint = ToolEndpoint(holder, {spec.name: spec for spec in tools})
     routes += [
-        _tools_route(server, holder, settings),
-        _description(describe(tools_of(settings.toolsets), with_keys=server.auth is not None)),
+        Route("/tools/{name}", endpoint.answer, methods=["POST"]),
+        _description(tools),
         Route("/health", health.health),
         Route("/health/live", health.live),
         Route("/health/ready", health.ready),
         Route("/metrics", _metrics),
     ]
-    if server.auth is not None:
-        routes.append(Mount("/", mcp_app))  # the endpoints of authentication
+    if tokens is not None:
+        routes += tokens.routes
+
+    async def database() -> Database:
+        if holder.calls.is_draining:  # else it might be opened again after its end
+            raise ShuttingDown("The server is shutting down", hint="Call again when it is back.")
+        return (await holder.get()).database
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -91,27 +98,22 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
 
     return Starlette(
         routes=routes,
-        middleware=[guard_of(settings)],
+        middleware=[guard_of(settings), door_of(settings, tokens, database)],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,
     )
 
 
-def _tools_route(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Route:
-    """The route of the tools, with authentication if the server has it."""
-    tools = {spec.name: spec for spec in tools_of(settings.toolsets)}
-    endpoint = ToolEndpoint(holder, tools)
-    checks = []
-    if server.auth is not None:
-        scopes = server.auth.required_scopes
-        checks = [*server.auth.get_middleware(), Middleware(RequireAuthMiddleware, scopes)]
-    return Route("/tools/{name}", endpoint.answer, methods=["POST"], middleware=checks)
+def _description(tools: Sequence[ToolSpec]) -> Route:
+    @cache
+    def document(shown: tuple[str, ...]) -> dict[str, object]:
+        return describe([spec for spec in tools if spec.name in shown])
 
-
-def _description(document: dict[str, object]) -> Route:
     async def show(request: Request) -> Response:
+        access = identity_in(request).access
+        shown = tuple(spec.name for spec in tools if spec.is_open_to(access))
         mounted_at = request.scope.get("root_path") or "/"
-        return Json({**document, "servers": [{"url": mounted_at}]})
+        return Json({**document(shown), "servers": [{"url": mounted_at}]})
 
     return Route("/openapi.json", show)
 

@@ -71,6 +71,7 @@ async def serve_http(
         log_config=None,
         access_log=settings.log_level == "DEBUG",
         server_header=False,
+        proxy_headers=False,  # else a client could claim any address
         lifespan="on",
         ws="none",
         http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, limits=Limits.of(settings))),

@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 
 _FAILURES = {
     "400": "VALIDATION_ERROR: the body is no JSON object, or a parameter breaks its rule",
+    "401": "PERMISSION_DENIED: the key is missing, wrong, expired or revoked",
     "403": "PERMISSION_DENIED; or as plain text: a page of another origin calls",
     "404": "PROJECT_NOT_FOUND or NOT_FOUND",
     "409": "CONFLICT: a stale version, or a name that is taken",
@@ -29,20 +30,16 @@ _ALSO_TEXT = ("403", "421")
 _TEXT: Schema = {"text/plain": {"schema": {"type": "string"}}}
 
 
-def describe(tools: Iterable[ToolSpec], *, with_keys: bool = False) -> Schema:
-    """The OpenAPI document of a server with these tools, with or without authentication."""
+def describe(tools: Iterable[ToolSpec]) -> Schema:
+    """The OpenAPI document of a server with these tools."""
     shown = tuple(tools)
     replies, schemas = _replies(shown)
     calls = {spec.name: _tool(spec, replies[spec.name]) for spec in shown}
     components: Schema = {
         "schemas": schemas | _HEALTH,
         "responses": {status: _failure(status) for status in _FAILURES},
+        "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
     }
-    if with_keys:
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        for call in calls.values():
-            call["security"] = [{"key": []}]
-            call["responses"]["401"] = {"description": "The key is missing or invalid"}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -56,6 +53,7 @@ def describe(tools: Iterable[ToolSpec], *, with_keys: bool = False) -> Schema:
             {"name": "tools", "description": "As over MCP: the same arguments, replies, errors."},
             {"name": "operation", "description": "For load balancers and monitoring."},
         ],
+        "security": [{"key": []}, {}],  # the server's own user needs none
         "paths": {f"/tools/{name}": {"post": call} for name, call in calls.items()} | _OPERATION,
         "components": components,
     }
@@ -113,8 +111,8 @@ def _object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _reads(name: str, summary: str, **answers: Schema) -> Schema:
-    """A path for GET, with its responses by status (``_200``)."""
+def _reads(name: str, summary: str, *, is_open: bool = False, **answers: Schema) -> Schema:
+    """A path for GET, with its responses by status (``_200``); ``is_open`` if it needs no key."""
     described = {
         status[1:]: {"description": summary, "content": content}
         for status, content in answers.items()
@@ -124,7 +122,8 @@ def _reads(name: str, summary: str, **answers: Schema) -> Schema:
             "operationId": name,
             "tags": ["operation"],
             "summary": summary,
-            "responses": described | _refer(_ALSO_TEXT),
+            "responses": described | _refer(_ALSO_TEXT if is_open else ("401", *_ALSO_TEXT)),
+            **({"security": []} if is_open else {}),
         }
     }
 
@@ -160,10 +159,13 @@ _OPERATION: Schema = {
         _200=_health_content("Health"),
         _503=_health_content("Health"),
     ),
-    "/health/live": _reads("live", "The process answers", _200=_health_content("Liveness")),
+    "/health/live": _reads(
+        "live", "The process answers", is_open=True, _200=_health_content("Liveness")
+    ),
     "/health/ready": _reads(
         "ready",
         "Requests can be sent here: 503 with the reasons where they cannot",
+        is_open=True,
         _200=_health_content("Readiness"),
         _503=_health_content("Readiness"),
     ),

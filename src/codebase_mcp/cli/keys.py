@@ -1,0 +1,166 @@
+"""Keys of the server over HTTP: make, list, rotate and revoke them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, cast
+
+from rich.table import Column, Table
+
+from codebase_mcp.cli.output import print_json, say, warn
+from codebase_mcp.cli.showing import console, local_time
+from codebase_mcp.database.connection import Database
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.keys.keys import PREFIX, Key, create_key, list_keys, revoke_key, rotate_key
+from codebase_mcp.projects.identity import SCOPES, Access, Scope
+from codebase_mcp.settings.choices import database_target
+from codebase_mcp.settings.loading import Settings
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MAX_DAYS = 36_500
+_MAX_OWNER_CHARS = 200
+_ID_WIDTH = 16
+_MAX_PATTERNS = 100
+_MAX_REQUESTS = 1_000_000
+
+
+async def create(options: argparse.Namespace, settings: Settings) -> int:
+    """Make a key.
+
+    Raises:
+        InvalidInput: an option has no meaning.
+    """
+    access = Access(_scopes(options.scopes), _patterns(options.projects), False, _limit(options))
+    expires_s = None if options.expires is None else _seconds("expires", options.expires, low=1)
+    owner = options.owner.strip()
+    if not 0 < len(owner) <= _MAX_OWNER_CHARS or not owner.isprintable():
+        raise _invalid("owner", owner, f"1 to {_MAX_OWNER_CHARS} printable characters")
+    async with _database(settings) as database:
+        key, text = await create_key(database, owner, access, expires_s=expires_s)
+    return _show_once(key, text, as_json=options.json)
+
+
+async def rotate(options: argparse.Namespace, settings: Settings) -> int:
+    """Give a key a new text."""
+    grace_s = _seconds("grace", options.grace, low=0)
+    async with _database(settings) as database:
+        key, text = await rotate_key(database, options.id, grace_s=grace_s)
+    return _show_once(key, text, as_json=options.json)
+
+
+async def revoke(options: argparse.Namespace, settings: Settings) -> int:
+    """Refuse a key from now on."""
+    async with _database(settings) as database:
+        key = await revoke_key(database, options.id)
+    if options.json:
+        return print_json(_as_json(key))
+    say(f"The key {PREFIX}{key.id} of {key.owner} is revoked")
+    return 0
+
+
+async def list_all(options: argparse.Namespace, settings: Settings) -> int:
+    """Show all keys, without their secrets."""
+    async with _database(settings) as database:
+        known = await list_keys(database)
+    if options.json:
+        return print_json({"keys": [_as_json(key) for key in known]})
+    if not known:
+        say("There are no keys. Make one: codebase-mcp keys create OWNER")
+        return 0
+    columns = [Column(name, overflow="fold") for name in ("owner", "scopes", "projects")]
+    table = Table(
+        Column("key", min_width=_ID_WIDTH), *columns, "state", "expires", "last used", box=None
+    )
+    for key in known:
+        table.add_row(
+            f"{PREFIX}{key.id}",
+            key.owner,
+            ", ".join(_in_order(key.scopes)),
+            ", ".join(key.projects),
+            key.state,
+            local_time(_iso(key.expires_at)) or "never",
+            local_time(_iso(key.last_used_at)) or "never",
+        )
+    console.print(table)
+    return 0
+
+
+@asynccontextmanager
+async def _database(settings: Settings) -> AsyncIterator[Database]:
+    database = await Database.open(database_target(settings))
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def _show_once(key: Key, text: str, *, as_json: bool) -> int:
+    if as_json:
+        return print_json({**_as_json(key), "key": text})
+    warn(f"The key of {key.owner}; it is shown only now:")
+    say(text)
+    return 0
+
+
+def _as_json(key: Key) -> dict[str, Any]:
+    return {
+        "id": f"{PREFIX}{key.id}",
+        "owner": key.owner,
+        "scopes": _in_order(key.scopes),
+        "projects": list(key.projects),
+        "requests_per_minute": key.requests_per_minute,
+        "state": key.state,
+        "created_at": _iso(key.created_at),
+        "expires_at": _iso(key.expires_at),
+        "revoked_at": _iso(key.revoked_at),
+        "last_used_at": _iso(key.last_used_at),
+    }
+
+
+def _in_order(scopes: frozenset[Scope]) -> list[Scope]:
+    return [scope for scope in SCOPES if scope in scopes]
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
+
+
+def _scopes(text: str) -> frozenset[Scope]:
+    chosen = frozenset(part.strip() for part in text.split(","))
+    if not chosen <= set(SCOPES):
+        raise _invalid("scopes", text, f"some of {', '.join(SCOPES)}, separated by commas")
+    return cast("frozenset[Scope]", chosen)
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not 0 < len(patterns) <= _MAX_PATTERNS or not text.isprintable():
+        raise _invalid("projects", text, f"1 to {_MAX_PATTERNS} patterns, separated by commas")
+    return patterns
+
+
+def _limit(options: argparse.Namespace) -> int | None:
+    text = options.requests_per_minute
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= _MAX_REQUESTS:
+        raise _invalid("requests_per_minute", text, f"a whole number from 1 to {_MAX_REQUESTS}")
+    return int(text)
+
+
+def _seconds(field: str, text: str, *, low: int) -> float:
+    """The seconds in a time like 90d."""
+    parts = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text.strip())
+    seconds = int(parts[1]) * _SECONDS[parts[2]] if parts else -1
+    if not low <= seconds <= _MAX_DAYS * _SECONDS["d"]:
+        raise _invalid(field, text, "a time such as 90d, 12h, 30m or 60s")
+    return seconds
+
+
+def _invalid(field: str, value: str, rule: str) -> InvalidInput:
+    flag = field if field == "owner" else f"--{field.replace('_', '-')}"
+    return InvalidInput.of(field, value, f"{flag} must be {rule}, got {value!r}", rule=rule)

@@ -1,0 +1,1 @@
+"""Which keys are there, and whose is this one?"""

@@ -1,0 +1,36 @@
+"""Who sent this HTTP request?"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mcp.server.auth.provider import principal_components
+
+from codebase_mcp.projects.identity import Access, Identity
+
+if TYPE_CHECKING:
+    from mcp.server.auth.provider import AccessToken
+
+_IDENTITY = "codebase_mcp.identity"
+# For a request that no door has let in.
+_NOTHING = Identity(access=Access(frozenset(), (), reads_as_server=False))
+
+
+def identity_in(request: Any) -> Identity:
+    """The caller of an HTTP request, as the door has found out."""
+    identity: Identity = getattr(request, "scope", {}).get(_IDENTITY, _NOTHING)
+    return identity
+
+
+def enter_identity(scope: MutableMapping[str, Any], identity: Identity) -> None:
+    """Say who the caller of a request is."""
+    scope[_IDENTITY] = identity
+
+
+def owner_of(token: AccessToken) -> str:
+    """The name under which a key's owner is known: its client and, where it has them, its users."""
+    client, issuer, subject = principal_components(token)
+    user = f" {quote(subject or '')} {quote(issuer or '')}".rstrip()
+    return f"key {quote(client)}{user}"

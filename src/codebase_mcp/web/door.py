@@ -1,0 +1,214 @@
+"""Who may come in? Finds out who sends a request, for every path alike.
+
+A key or a token says it; without one, the connection does: a process of the server's own user, on
+this machine, needs none. What a caller may do is said with its identity and applied by the tools.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+
+from fastmcp.server.auth import AccessToken
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.errors import (
+    CodebaseError,
+    DatabaseUnavailable,
+    InvalidInput,
+    PermissionDenied,
+    ShuttingDown,
+)
+from codebase_mcp.keys.keys import PREFIX, KeyRing
+from codebase_mcp.projects.identity import Access, Identity
+from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.callers import enter_identity, owner_of
+from codebase_mcp.web.answers import error_answer
+from codebase_mcp.web.peers import is_own_user
+from codebase_mcp.web.tokens import Tokens
+
+_log = logging.getLogger(__name__)
+
+# They tell orchestrators that the server works, and nothing else.
+OPEN = ("/health/live", "/health/ready")
+
+_WITHOUT_KEY = Access(reads_as_server=False)
+
+
+class NotAdmitted(PermissionDenied):
+    """A request whose sender is not known, or may not call at all."""
+
+    def __init__(self, message: str, hint: str, *, status: int = 401, challenge: str = "") -> None:
+        super().__init__(message, hint=hint, details={"field": "Authorization"})
+        self.status = status
+        self.challenge = challenge
+
+
+class Callers:
+    """Says who sends a request."""
+
+    def __init__(
+        self, settings: Settings, tokens: Tokens | None, database: Callable[[], Awaitable[Database]]
+    ) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._keys = KeyRing(database)
+        self._networks = [ip_network(network) for network in settings.allow_ip]
+
+    def check_address(self, scope: Scope) -> None:
+        """Refuse addresses that are not among the allowed ones.
+
+        Raises:
+            NotAdmitted: the address is not allowed.
+        """
+        client = scope.get("client")
+        if self._networks and not self._is_allowed(client and client[0]):
+            raise NotAdmitted(
+                "This address may not call",
+                "The operator of the server allows networks by --allow-ip.",
+                status=403,
+            )
+
+    def _is_allowed(self, host: str | None) -> bool:
+        try:
+            address = ip_address(host or "")
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        return any(mapped in network for network in self._networks)
+
+    async def identify(self, scope: Scope) -> Identity:
+        """The caller, with what it may do.
+
+        Raises:
+            NotAdmitted: the key is missing, wrong, expired or revoked, or allows nothing.
+        """
+        given = Headers(scope=scope).getlist("authorization")
+        if given:  # what is given is checked, also of a caller who needs nothing
+            identity = await self._bearer(scope, given)
+        else:
+            identity = await self._without_key(scope)
+        if self._settings.read_only:
+            identity = replace(identity, access=identity.access.reading())
+        return identity
+
+    async def _bearer(self, scope: Scope, given: Sequence[str]) -> Identity:
+        is_one = len(given) == 1 and given[0][:7].lower() == "bearer "
+        text = given[0][7:].strip() if is_one else ""
+        if text.startswith(PREFIX):
+            key = await self._keys.key_of(text)
+            if key is not None:
+                token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
+                return _enter(scope, token, key.access)
+        elif self._tokens is not None and text:
+            found = await self._tokens.verify(text)
+            if found is not None:
+                access = self._tokens.access(found)
+                if not access.scopes:
+                    raise NotAdmitted(
+                        "The token allows nothing here: it has none of the scopes of this server",
+                        "Ask the identity provider for the scope read, write or admin.",
+                        status=403,
+                        challenge='error="insufficient_scope"',
+                    )
+                return _enter(scope, found.model_copy(update={"token": ""}), access)
+        raise NotAdmitted(
+            "The key is wrong, expired or revoked",
+            "Ask the operator of the server for another: codebase-mcp keys list shows their state.",
+            challenge='error="invalid_token"',
+        )
+
+    async def _without_key(self, scope: Scope) -> Identity:
+        settings = self._settings
+        trusts_own_user = is_loopback(settings.host) and not settings.require_keys
+        if trusts_own_user and await is_own_user(scope):
+            return Identity()
+        if settings.no_auth:
+            return Identity(access=_WITHOUT_KEY)
+        raise NotAdmitted(
+            "A key is needed",
+            "Send it as Authorization: Bearer KEY. The operator of the server makes one:"
+            " codebase-mcp keys create OWNER.",
+        )
+
+
+class Door:
+    """Lets in requests whose sender is known, and says who that is."""
+
+    def __init__(
+        self, app: ASGIApp, callers: Callers, open_paths: frozenset[str], metadata_url: str | None
+    ) -> None:
+        self._app = app
+        self._callers = callers
+        self._open_paths = open_paths
+        self._metadata = [f'resource_metadata="{metadata_url}"'] if metadata_url else []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._callers.check_address(scope)
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            if path not in self._open_paths:
+                enter_identity(scope, await self._callers.identify(scope))
+        except NotAdmitted as error:
+            answer = error_answer(error, error.status)
+            if error.status == 401 or error.challenge:
+                facts = [part for part in (error.challenge, *self._metadata) if part]
+                answer.headers["WWW-Authenticate"] = f"Bearer {', '.join(facts)}".strip()
+            await answer(scope, receive, send)
+        except ShuttingDown as error:
+            await error_answer(error)(scope, receive, send)
+        except CodebaseError as error:  # its text may hold folders and addresses
+            _log.warning("keys cannot be checked: %s", error.message)
+            unknown = DatabaseUnavailable(
+                "Keys cannot be checked now: the database does not answer", hint="Try again."
+            )
+            await error_answer(unknown)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def door_of(
+    settings: Settings, tokens: Tokens | None, database: Callable[[], Awaitable[Database]]
+) -> Middleware:
+    """The door of an app with these settings."""
+    routes = [] if tokens is None else tokens.routes
+    return Middleware(
+        Door,
+        callers=Callers(settings, tokens, database),
+        open_paths=frozenset([*OPEN, *(route.path for route in routes)]),
+        metadata_url=None if tokens is None else tokens.metadata_url,
+    )
+
+
+def _enter(scope: Scope, token: AccessToken, access: Access) -> Identity:
+    """The identity of a bearer; sessions of MCP are then bound to it."""
+    scope["user"] = AuthenticatedUser(token)
+    return Identity(owner_of(token), is_shared=True, access=access)
+
+
+def require_keys(settings: Settings, *, has_key: bool) -> None:
+    """Refuse to listen for other machines if any of them could call.
+
+    Raises:
+        InvalidInput: there is no key, and nothing else says who calls.
+    """
+    if is_loopback(settings.host) or settings.no_auth or settings.jwt_issuer or has_key:
+        return
+    raise InvalidInput(
+        f"Bound to {settings.host}, the server can be reached from other machines, but there is"
+        " no key",
+        hint="Make one: codebase-mcp keys create OWNER. Or accept the tokens of an identity"
+        " provider (CODEBASE_MCP_JWT_ISSUER). With --no-auth everyone who reaches the port can call"
+        " every tool.",
+        details={"field": "CODEBASE_MCP_NO_AUTH", "value": False, "constraint": "a key is needed"},
+    )
