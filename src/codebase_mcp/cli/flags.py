@@ -60,8 +60,10 @@ class SettingsParser(argparse.ArgumentParser):
                     flag, action="store_const", const=value, dest=dest, default=missing, help=shown
                 )
         else:
-            metavar = setting.rule.metavar
-            group.add_argument(setting.flag, metavar=metavar, dest=dest, default=missing, help=text)
+            metavar, action = setting.rule.metavar, "append" if _is_list(setting) else "store"
+            group.add_argument(
+                setting.flag, action=action, metavar=metavar, dest=dest, default=missing, help=text
+            )
 
 
 def show_settings(parser: SettingsParser, *, usage: str) -> None:
@@ -79,7 +81,8 @@ def flags_in(options: argparse.Namespace) -> dict[str, Any]:
     given = vars(options)
     own = {s.name: given.get(s.name) for s in SETTINGS if s.name != "project"}
     taken = {name: value for name, value in own.items() if isinstance(value, str)}
-    return taken | {s.name: given[_DEST + s.name] for s in SETTINGS if _DEST + s.name in given}
+    flags = {s.name: given[_DEST + s.name] for s in SETTINGS if _DEST + s.name in given}
+    return taken | {n: _joined(v) if isinstance(v, list) else v for n, v in flags.items()}
 
 
 def without_flags(options: argparse.Namespace) -> dict[str, Any]:
@@ -94,6 +97,17 @@ def command_first(arguments: Sequence[str]) -> list[str]:
     while start < len(arguments) and arguments[start].startswith("-"):
         start += 2 if arguments[start] in takes_value else 1
     return [*arguments[start:], *arguments[:start]]
+
+
+def _is_list(setting: Setting) -> bool:
+    return setting.rule.toml is list
+
+
+def _joined(values: list[str]) -> str:
+    """The values of a repeated flag as one list; in lines a comma belongs to the value."""
+    if not any("\n" in value for value in values):
+        return ",".join(values)
+    return "\n".join(value if "\n" in value else value.replace(",", "\n") for value in values)
 
 
 def _help(setting: Setting) -> str:

@@ -17,6 +17,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import (
     BRANCHES,
     DATABASE_URL,
+    DIRECTORIES,
     HOST,
     HTTP_URL,
     LIST,
@@ -74,10 +75,15 @@ class Setting:
     default_words: str = ""
     """The default, where it depends on the machine."""
 
+    flag_name: str = ""
+    """The flag, where it is not the variable's name."""
+
     @property
     def flag(self) -> str:
         """The variable's name as a flag."""
-        return "--" + self.variable.removeprefix(_PREFIX).lower().replace("_", "-")
+        return self.flag_name or "--" + self.variable.removeprefix(_PREFIX).lower().replace(
+            "_", "-"
+        )
 
     @property
     def file_variable(self) -> str:
@@ -384,6 +390,15 @@ SETTINGS = (
         LIST,
         "Further origins whose pages may call it (the Origin header), separated by commas.",
         section="Server",
+    ),
+    Setting(
+        "roots",
+        "CODEBASE_MCP_ROOTS",
+        lambda: (),
+        DIRECTORIES,
+        "Directory below which callers other than the server's user may index; repeatable.",
+        section="Server",
+        flag_name="--root",
     ),
     Setting(
         "http_workers",
