@@ -96,11 +96,13 @@ def work_tree_of(directory: Path) -> Path | None:
     """The top of the work tree that the directory is in.
 
     A ``.git`` in a parent only counts if it belongs to us or to the owner of the directory: any
-    user can create one in a shared folder such as ``/tmp``.
+    user can create one in a shared folder such as ``/tmp``. Above an allowed root none counts.
     """
     try:
         owners = {directory.stat().st_uid, os.geteuid()}
         for top in (directory, *directory.parents):
+            if is_confined(directory) and not is_confined(top):
+                return None
             if git_dir_of(top) and (top == directory or (top / ".git").lstat().st_uid in owners):
                 return top
     except OSError as error:
