@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput, PermissionDenied
+from codebase_mcp.projects.context_file import FILE_NAME, context_of
 from codebase_mcp.source import reach
 from codebase_mcp.source.git_directory import git_repository_at
 from codebase_mcp.source.git_objects import find_entries
@@ -257,6 +258,16 @@ def test_records_that_stay_below_the_roots_count(confined: Path, git: Git) -> No
     for root in (main, linked, shared):
         assert find_tip(root) is not None
         assert [file.path for file in list_files(root).files] == ["main.py"]
+
+
+def test_settings_of_a_repository_are_not_read_through_a_link_out(
+    confined: Path, outside: Path
+) -> None:
+    (outside / FILE_NAME).write_text("max_file_bytes = 1")
+    (confined / "app" / FILE_NAME).symlink_to(outside / FILE_NAME)
+    assert context_of(confined / "app") is None
+    (outside / "app" / FILE_NAME).symlink_to(outside / FILE_NAME)
+    assert context_of(outside / "app") is not None
 
 
 def test_elsewhere_records_count_as_before(confined: Path, tmp_path: Path, git: Git) -> None:
