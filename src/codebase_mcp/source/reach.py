@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,28 +88,37 @@ def are_allowed(*records: Path) -> bool:
 
 def has_way_out(records: Iterable[Path]) -> bool:
     """Whether links or alternates in git's records lead out of the allowed roots."""
-    waiting = list(records)
-    unused = {os.path.realpath(place / "hooks") for place in waiting}
-    waiting += _object_folders(waiting)
+    records = list(records)
+    waiting = [os.path.realpath(place) for place in (*records, *_object_folders(records))]
+    if not all(_is_below(Path(place), _roots) for place in waiting):
+        return True
+    unused = {os.path.realpath(place) + "/hooks" for place in records}  # git runs none
     seen: set[str] = set()
     while waiting:
-        place = waiting.pop()
-        if not _is_allowed(place):
+        here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        links, folders = _inside(here, unused)
+        targets = [os.path.realpath(link) for link in links]
+        if not all(_is_below(Path(target), _roots) for target in targets):
             return True
-        real = os.path.realpath(place)
-        if real not in seen and real not in unused:
-            seen.add(real)
-            waiting += _inside(real)
+        waiting += folders + targets
     return False
 
 
-def _inside(directory: str) -> list[Path]:
-    """The links and directories in a directory; empty for anything else."""
-    try:
-        with os.scandir(directory) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_symlink() or entry.is_dir()]
-    except OSError:
-        return []
+def _inside(directory: str, unused: set[str]) -> tuple[list[str], list[str]]:
+    """The links and the directories in a directory, but some; none in anything else."""
+    links, folders = [], []
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.path in unused:
+                continue
+            if entry.is_symlink():
+                links.append(entry.path)
+            elif entry.is_dir():
+                folders.append(entry.path)
+    return links, folders
 
 
 def _object_folders(records: Iterable[Path]) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,7 +208,15 @@ def test_gits_records_outside_the_roots_do_not_count(
 
 
 @pytest.mark.parametrize(
-    "way", ["objects", "objects/info", "refs/heads/main", "alternates", "alternates of alternates"]
+    "way",
+    [
+        "objects",
+        "objects as hooks",
+        "objects/info",
+        "refs/heads/main",
+        "alternates",
+        "alternates of alternates",
+    ],
 )
 def test_links_and_alternates_in_the_records_do_not_lead_out(
     confined: Path, outside: Path, git: Git, way: str
@@ -230,6 +239,13 @@ def test_links_and_alternates_in_the_records_do_not_lead_out(
         (info / "alternates").write_text(f"{theirs / 'objects'}\n")
         (records / way).rmdir()
         (records / way).symlink_to(info)
+    elif way == "objects as hooks":  # what git keeps there is not looked at under that name alone
+        (records / "objects").rename(root / "unused")
+        shutil.rmtree(records / "hooks", ignore_errors=True)
+        shutil.copytree(theirs / "objects", records / "hooks")
+        shutil.rmtree(records / "hooks" / "pack")
+        (records / "hooks" / "pack").symlink_to(theirs / "objects" / "pack")
+        (records / "objects").symlink_to("hooks")
     elif way == "objects":
         (records / way).rename(root / "unused")
         (records / way).symlink_to(theirs / way)
