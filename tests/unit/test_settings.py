@@ -56,6 +56,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "search_memory_mb": ("0", 0, "-1"),
     "watch": ("yes", True, "perhaps"),
     "transport": ("http", "http", "carrier pigeon"),
+    "roots": ("/srv/a, /srv/b", ("/srv/a", "/srv/b"), "srv"),
     "host": ("0.0.0.0", "0.0.0.0", "http://h"),
     "port": ("0", 0, "65536"),
     "sse": ("on", True, "perhaps"),

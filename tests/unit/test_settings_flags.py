@@ -51,6 +51,13 @@ def test_the_last_flag_of_several_counts() -> None:
     assert flags_in(options) == {"port": "2", "sse": "false"}
 
 
+def test_a_flag_of_a_list_may_be_repeated() -> None:
+    line = command_first(["--root", "/c", "serve", "--root=/a,/b"])
+    assert flags_in(build_parser().parse_args(line)) == {"roots": "/a,/b,/c"}
+    line = ["serve", "--include-secrets", "a,b\nc", "--include-secrets", "d,e"]
+    assert flags_in(build_parser().parse_args(line)) == {"include_secrets": "a,b\nc\nd\ne"}
+
+
 def test_every_command_takes_settings() -> None:
     commands = commands_of(build_parser())
     assert len(commands) > 20

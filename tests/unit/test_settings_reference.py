@@ -27,7 +27,7 @@ flag (`--database-url ""`) selects the default.
 - `codebase-mcp settings [PATH] [--json]` shows every value and its source, without secrets.
 - An invalid value stops the program before it starts anything; all invalid values are reported at
   once, each with its source. An unknown variable `CODEBASE_MCP_…` is a warning.
-- Lists are separated by commas or newlines.
+- Lists are separated by commas or newlines; their flags may be repeated.
 - Secrets: `…_FILE` names a file that holds the value, as with container secrets. Database flags are
   visible in the process list, so prefer the variables.
 """

@@ -59,8 +59,8 @@ from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.secrets import rules_folder
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.reach import confine, resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
-from codebase_mcp.source.root import resolve_root
 
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Changes
@@ -236,6 +236,7 @@ class App:
         settings = settings or Settings.load()
         grammar_folder.choose(settings.data_dir / "grammars")
         rules_folder.choose(settings.data_dir / "secret-rules")
+        confine(settings)
         models = await asyncio.to_thread(
             Models.open, chosen_model(settings), service_access(settings)
         )
@@ -283,13 +284,12 @@ class App:
         files from now on. ``operation_id`` is the id of the run.
 
         Raises:
-            InvalidInput: the path is not a readable directory, the project id is invalid, or the
-                repository's context file is wrong.
+            InvalidInput: the path is no directory, the project id or the context file is invalid.
             Conflict: the project would share its schema with another.
-            PermissionDenied: the project's schema cannot be created.
+            PermissionDenied: the caller may not name the path, or no schema can be created.
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
-        root, repository = await self._repository_settings(repo_path)
+        root, repository = await self._repository_settings(repo_path, identity)
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
@@ -325,13 +325,15 @@ class App:
         Raises:
             InvalidInput, ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as ``index``.
         """
-        root, repository = await self._repository_settings(repo_path)
+        root, repository = await self._repository_settings(repo_path, identity)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
         run, commits = await self._runs.update(project, root, paths, repository)
         return IndexReport(run, project, source, repository, commits)
 
-    async def _repository_settings(self, repo_path: str | Path) -> tuple[Path, RepositorySettings]:
-        root = await asyncio.to_thread(resolve_root, str(repo_path))
+    async def _repository_settings(
+        self, repo_path: str | Path, identity: Identity
+    ) -> tuple[Path, RepositorySettings]:
+        root = await asyncio.to_thread(resolve_for, identity, self.settings, repo_path)
         return root, await asyncio.to_thread(repository_at, self.settings, root)
 
     async def search(

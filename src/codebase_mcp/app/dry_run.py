@@ -15,8 +15,8 @@ from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
-from codebase_mcp.source.root import resolve_root
 from codebase_mcp.source.source_tree import source_tree_at
 
 
@@ -63,7 +63,7 @@ class DryRun:
             IndexingFailed: HEAD of a bare repository leads to no commit.
             DatabaseUnavailable: there is a database, and it is away.
         """
-        root = await asyncio.to_thread(resolve_root, str(repo_path))
+        root = await asyncio.to_thread(resolve_for, identity, self._settings, repo_path)
         repository = await asyncio.to_thread(repository_at, self._settings, root)
         meant = await self._resolver.choose(project_id, identity, repository=root)
         stored = await self._stored(schema_of(meant.project_id), root)

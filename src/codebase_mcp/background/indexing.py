@@ -25,8 +25,8 @@ from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import ProjectSource
+from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import repository_at
-from codebase_mcp.source.root import resolve_root
 
 # Indexing an unchanged repository takes less, so the reply can hold its result.
 _SHORT_WAIT_S = 0.3
@@ -82,12 +82,15 @@ async def start_indexing(
         InvalidInput: the path is not a readable directory, the project id is invalid, or the
             repository's context file is.
         Conflict: the project would share its schema with another.
-        PermissionDenied: the project's schema cannot be created.
+        PermissionDenied: the caller may not name the path, or no schema can be created.
     """
-    root = await asyncio.to_thread(resolve_root, str(repo_path))
+    root = await asyncio.to_thread(resolve_for, identity, app.settings, repo_path)
     await asyncio.to_thread(repository_at, app.settings, root)
     project, source = await app.resolver.resolve(project_id, identity, repository=root, create=True)
-    job = await app.jobs.enqueue(project, root, name=name, force=force, depth=depth)
+    in_roots = not identity.access.reads_as_server
+    job = await app.jobs.enqueue(
+        project, root, name=name, force=force, depth=depth, in_roots=in_roots
+    )
     has_worker = await app.jobs.ensure_worker()
     started = Started(job, None, project, source, has_worker)
     if has_worker and wait_s and app.jobs.start_worker is not None:

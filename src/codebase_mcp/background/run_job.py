@@ -29,8 +29,12 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.index.queue import QUEUE, TASK
 from codebase_mcp.index.runs import mark_cancelled
+from codebase_mcp.projects.identity import ANONYMOUS, Access, Identity
 
 _log = logging.getLogger(__name__)
+
+# For a caller who may not read everything that the server can: its path is checked again.
+_IN_ROOTS = Identity(access=Access(reads_as_server=False))
 
 # Retries after 5, 10, 20 and 40 seconds; a longer outage needs an operator.
 _MAX_ATTEMPTS = 5
@@ -118,6 +122,7 @@ async def _index(app: App, arguments: dict[str, Any]) -> None:
         force_reindex=arguments["force"],
         history_depth=arguments.get("depth"),
         operation_id=UUID(arguments["operation_id"]),
+        identity=_IN_ROOTS if arguments.get("in_roots") else ANONYMOUS,
     )
     if report.run.status == "failed":
         raise _RunInterrupted(

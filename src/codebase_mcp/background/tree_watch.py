@@ -29,6 +29,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.source.git_directory import git_dir_for
+from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.tree_scan import TreeChanges, TreeScan
 
 log = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ class TreeWatch:
 
     async def _start(self) -> None:
         """Watch first, then request a full update, so that no change is missed in between."""
-        if not await asyncio.to_thread(self._root.is_dir):
+        if not await asyncio.to_thread(is_real_directory, self._root):
             raise FileNotFoundError(str(self._root))
         await self._set_behind(True)
         selection = await asyncio.to_thread(self._freshness.selection_of, self._root)
@@ -319,5 +320,5 @@ class TreeWatch:
     async def _wait_for_root(self) -> None:
         log.warning("%s does not exist; its index is kept", self._root)
         await self._watcher.close()
-        while not await asyncio.to_thread(self._root.is_dir):  # noqa: ASYNC110 - no event comes
+        while not await asyncio.to_thread(is_real_directory, self._root):  # noqa: ASYNC110 - no event comes
             await asyncio.sleep(ROOT_POLL_S)

@@ -24,6 +24,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.trees import Tree
 from codebase_mcp.source.git_directory import is_bare_repository
+from codebase_mcp.source.open_file import is_real_directory
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Watcher:
                 await self._follow(locks, key, project, tree)
 
     async def _follow(self, locks: ProjectTryLocks, key: Key, project: Project, tree: Tree) -> None:
-        if not await asyncio.to_thread(tree.root.is_dir):
+        if not await asyncio.to_thread(is_real_directory, tree.root):
             return
         if not self._freshness.has_same_settings(tree):
             if key not in self._taken_elsewhere:

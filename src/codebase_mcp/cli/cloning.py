@@ -15,6 +15,7 @@ from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.reach import clones_in
 from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.clone import (
     Clone,
@@ -144,11 +145,6 @@ async def forget_clone(
     if str(place) not in known:
         await asyncio.to_thread(delete_clone, remote, clones)
     return removed, remote.url
-
-
-def clones_in(settings: Settings) -> Path:
-    """Where clones lie."""
-    return settings.data_dir.expanduser().resolve() / "repositories"
 
 
 def _depth(options: argparse.Namespace, history_depth: int | None) -> int | None:

@@ -86,14 +86,7 @@ def flags_in(options: argparse.Namespace) -> dict[str, Any]:
     own = {s.name: given.get(s.name) for s in SETTINGS if s.name != "project"}
     taken = {name: value for name, value in own.items() if isinstance(value, str)}
     flags = {s.name: given[_DEST + s.name] for s in SETTINGS if _DEST + s.name in given}
-    return taken | {name: _joined(value) for name, value in flags.items()}
-
-
-def _joined(value: Any) -> Any:
-    """The text of a flag; of one that lists and was repeated, all parts."""
-    if not isinstance(value, list):
-        return value
-    return ("\n" if any("\n" in part for part in value) else ",").join(value)
+    return taken | {n: _joined(v) if isinstance(v, list) else v for n, v in flags.items()}
 
 
 def without_flags(options: argparse.Namespace) -> dict[str, Any]:
@@ -108,6 +101,13 @@ def command_first(arguments: Sequence[str]) -> list[str]:
     while start < len(arguments) and arguments[start].startswith("-"):
         start += 2 if arguments[start] in takes_value else 1
     return [*arguments[start:], *arguments[:start]]
+
+
+def _joined(values: list[str]) -> str:
+    """The values of a repeated flag as one list; in lines a comma belongs to the value."""
+    if not any("\n" in value for value in values):
+        return ",".join(values)
+    return "\n".join(value if "\n" in value else value.replace(",", "\n") for value in values)
 
 
 def _help(setting: Setting) -> str:

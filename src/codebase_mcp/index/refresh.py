@@ -24,6 +24,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.differences import MOST_READ, differences
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
+from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.source_tree import source_tree_at
 
@@ -336,7 +337,7 @@ class Refresher:
 
     async def _compare_first(self, follower: _TreeFollower) -> None:
         root = follower.tree.root
-        if not await self._in_thread(root.is_dir):
+        if not await self._in_thread(is_real_directory, root):
             raise FileNotFoundError(str(root))
         selection = await self._in_thread(self.selection_of, root)
         follower.selection = selection.ignoring(root, follower.tree.ignore_patterns)

@@ -24,6 +24,7 @@ from typing import Any
 from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import RACY_NS
+from codebase_mcp.source.reach import are_allowed, is_confined
 from codebase_mcp.telemetry.calls import looked_up
 
 _log = logging.getLogger(__name__)
@@ -108,7 +109,8 @@ def context_of(repository: Path) -> ContextText | None:
     """The nearest file upward from a repository's root, with the settings of the repository.
 
     A file in the root counts for any owner, as it can only restrict which files of the repository
-    are read. A file above counts only if it belongs to the current user or to root.
+    are read. A file above counts only if it belongs to the current user or to root. Below an
+    allowed root a link that leads out of the roots does not count.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -117,7 +119,7 @@ def context_of(repository: Path) -> ContextText | None:
     for place in (start, *start.parents):
         path = place / FILE_NAME
         found = _entry_at(path)
-        if found is None:
+        if found is None or (is_confined(place) and not are_allowed(path)):
             continue
         if place == start or all(is_trusted_owner(status.st_uid) for status in found):
             return ContextText(path, _text_of(path))

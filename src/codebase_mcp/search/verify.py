@@ -15,6 +15,7 @@ from codebase_mcp.model import RACY_NS, WORKTREE, FileKind, SourceFile
 from codebase_mcp.search.hits import Hit, Location
 from codebase_mcp.secrets.masking import begins_with_masked
 from codebase_mcp.source.git_directory import is_bare_repository
+from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.read import SourceText, read_source
 
 # Larger than any indexed file.
@@ -53,7 +54,9 @@ class Verifier:
         repository has no other files.
         """
         here = {
-            of: root for of, root in roots.items() if root.is_dir() and not is_bare_repository(root)
+            of: root
+            for of, root in roots.items()
+            if is_real_directory(root) and not is_bare_repository(root)
         }
         verified = Verified()
         read: dict[Path, list[str] | None] = {}

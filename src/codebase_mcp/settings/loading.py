@@ -73,6 +73,7 @@ class Settings:
     sse: bool
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
+    roots: tuple[str, ...]
     http_workers: int
     http_connections: int
     http_timeout_s: float

@@ -31,6 +31,7 @@ from codebase_mcp.settings.loading import (
     nearest,
     problem,
 )
+from codebase_mcp.settings.reach import full_reach
 from codebase_mcp.source.git_directory import GitRepository, is_bare_repository
 from codebase_mcp.source.selection import Patterns, Selection, joined_choice
 
@@ -176,7 +177,7 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
         both = ours and values[setting.name] not in (ours, theirs)
         sources[setting.name] = f"{sources[setting.name]}, {source}" if both else source
         applied[setting.name] = theirs
-    patterns = [Patterns(root, settings.ignore_patterns)]
+    patterns = [full_reach(settings).patterns_at(root), Patterns(root, settings.ignore_patterns)]
     if context is not None:
         patterns.append(Patterns(context.path.parent, applied.get("ignore_patterns", ())))
     return RepositorySettings(

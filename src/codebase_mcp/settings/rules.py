@@ -5,6 +5,7 @@ Where the text came from, and what the value is for, is `settings.py`'s.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -161,6 +162,13 @@ def _patterns(text: str) -> tuple[str, ...]:
     return patterns
 
 
+def _directories(text: str) -> tuple[str, ...]:
+    places = tuple(os.path.expanduser(part) for part in listed(text))  # noqa: PTH111 - stays text
+    if not all(place.startswith("/") and "\0" not in place for place in places):
+        raise ValueError
+    return places
+
+
 def _branches(text: str) -> tuple[str, ...]:
     names = listed(text)
     if not all(_BRANCH.fullmatch(name) and ".." not in name for name in names):
@@ -177,6 +185,7 @@ PREFIX = Rule("text, or none", lambda text: "" if text == "none" else text, verb
 PATH = Rule("a path", _path, "PATH")
 YES_OR_NO = Rule("true or false", _yes_or_no, "true|false", bool)
 LIST = Rule("a list, separated by commas", listed, "LIST", list)
+DIRECTORIES = Rule("a list of absolute paths", _directories, "DIRECTORY", list)
 HOST = Rule("an address or a name, without scheme and port", _host, "HOST")
 HTTP_URL = Rule("an address that begins with http:// or https://", _http_url, "URL")
 DATABASE_URL = Rule("an address that begins with postgresql://", _database_url, "URL")

@@ -32,11 +32,14 @@ class Setting:
     """Combines our value and the file's; without it, the file counts where ours is the default."""
     default_words: str = ""
     """The default, where it depends on the machine."""
+    flag_name: str = ""
+    """The flag, where it is not the variable's name."""
 
     @property
     def flag(self) -> str:
-        """The variable's name as a flag."""
-        return "--" + self.variable.removeprefix(_PREFIX).lower().replace("_", "-")
+        """The flag, usually the variable's name."""
+        usual = "--" + self.variable.removeprefix(_PREFIX).lower().replace("_", "-")
+        return self.flag_name or usual
 
     @property
     def file_variable(self) -> str:

@@ -15,6 +15,7 @@ from codebase_mcp.settings.access import ACCESS
 from codebase_mcp.settings.rules import (
     BRANCHES,
     DATABASE_URL,
+    DIRECTORIES,
     HOST,
     HTTP_URL,
     LIST,
@@ -348,6 +349,15 @@ SETTINGS = (
         LIST,
         "Further origins whose pages may call it (the Origin header), separated by commas.",
         section="Server",
+    ),
+    Setting(
+        "roots",
+        "CODEBASE_MCP_ROOTS",
+        lambda: (),
+        DIRECTORIES,
+        "Directory below which callers other than the server's user may index; repeatable.",
+        section="Server",
+        flag_name="--root",
     ),
     Setting(
         "http_workers",

@@ -80,6 +80,8 @@ _CLONE_CONFIG = (
     ("safe.directory", "*"),
 )
 
+_WAY_OUT = "links or alternates in its .git lead out of the allowed roots"
+
 # The size of one read, and how much of an error message is shown.
 _PIECE_BYTES = 1 << 16
 _COMPLAINT_BYTES = 500
@@ -182,6 +184,11 @@ def _start(
     program = _program(os.environ.get("PATH", os.defpath), repository.root)
     if program is None:
         raise IndexingFailed("git cannot be found", hint="Install git.")
+    if repository.has_way_out:
+        raise IndexingFailed(
+            f"git is not used at {repository.root}: {_WAY_OUT}",
+            hint="Allow the directory that they lead to as a root, too.",
+        )
     try:
         return subprocess.Popen(
             [program, *_SAFE_OPTIONS, *_place(repository), *arguments],
@@ -261,6 +268,9 @@ def run_git(
     """
     program = _program(os.environ.get("PATH", os.defpath), directory)
     if program is None:
+        return None
+    if repository is not None and repository.has_way_out:
+        log.warning("git is not used at %s: %s", directory, _WAY_OUT)
         return None
     try:
         git = subprocess.Popen(

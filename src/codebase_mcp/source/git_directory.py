@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
+from codebase_mcp.source.open_file import is_real_directory
+from codebase_mcp.source.reach import are_allowed, has_way_out, is_confined
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +60,20 @@ class GitRepository:
         found = git_dir_of(self.work_tree) if self.work_tree else self.git_dir
         return common_dir(found or self.git_dir)
 
+    @property
+    def has_way_out(self) -> bool:
+        """Whether git could read records from outside of the allowed roots."""
+        top = self.work_tree or self.root
+        return is_confined(top) and has_way_out({git_dir_of(top) or self.git_dir, self.store})
+
 
 def git_repository_at(root: Path) -> GitRepository | None:
-    """The bare repository that the directory is, or that of the work tree that it is in."""
+    """The bare repository that the directory is, or that of the work tree that it is in.
+
+    None if a link has come into the path of the root: another repository may be there now.
+    """
+    if not is_real_directory(root):
+        return None
     if is_bare_repository(root):
         return GitRepository(root, root, None)
     top = work_tree_of(root)
@@ -83,11 +96,13 @@ def work_tree_of(directory: Path) -> Path | None:
     """The top of the work tree that the directory is in.
 
     A ``.git`` in a parent only counts if it belongs to us or to the owner of the directory: any
-    user can create one in a shared folder such as ``/tmp``.
+    user can create one in a shared folder such as ``/tmp``. Above an allowed root none counts.
     """
     try:
         owners = {directory.stat().st_uid, os.geteuid()}
         for top in (directory, *directory.parents):
+            if is_confined(directory) and not is_confined(top):
+                return None
             if git_dir_of(top) and (top == directory or (top / ".git").lstat().st_uid in owners):
                 return top
     except OSError as error:
@@ -132,7 +147,7 @@ def git_dir_of(top: Path) -> Path | None:
     """The git directory of a work tree; None if there is none or it belongs to another repository.
 
     A git directory outside of ``.git`` must refer to the work tree, as those of linked work trees
-    and of submodules do.
+    and of submodules do. Of a work tree below an allowed root it must also be below one.
     """
     entry = top / ".git"
     try:
@@ -150,6 +165,8 @@ def git_dir_of(top: Path) -> Path | None:
         else:
             is_own = _is_configured(git_dir, top)
     except OSError:
+        return None
+    if is_confined(top) and not are_allowed(git_dir, common_dir(git_dir)):
         return None
     return git_dir if is_own else None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from codebase_mcp.source.classify import (
 )
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
+from codebase_mcp.source.open_file import open_regular
 
 BINARY = "Binary file not supported"
 TOO_LARGE = "File exceeds size limit"
@@ -172,11 +172,10 @@ def failure_reason(error: OSError) -> str:
 
 def _read_bytes(file: SourceFile, limit: int) -> bytes | None:
     """At most one byte more than the limit; None if this is no longer a regular file."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(file.location, flags)
+    handle = open_regular(os.fsencode(file.location))
+    if handle is None:
+        return None
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
         parts = []
         wanted = limit + 1
         while wanted and (part := os.read(handle, wanted)):

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
 from codebase_mcp.source.git_directory import git_directory_around, is_bare_repository
+from codebase_mcp.source.reach import EVERYTHING, Reach
 from codebase_mcp.source.remote import is_remote, masked
 from codebase_mcp.values import require_storable
 
 MAX_PATH_CHARS = 4_096
 
 
-def resolve_root(repo_path: str) -> Path:
-    """The real directory that a path names.
+def check_path(repo_path: str) -> Path:
+    """An absolute path; whether anything is there, and may be read, is not looked at.
 
     Raises:
-        InvalidInput: empty, too long, relative, no Unicode, missing, no directory, or inside
-            of git's own records.
-        PermissionDenied: we may not read it.
+        InvalidInput: empty, too long, a URL, relative, or no Unicode.
     """
-    path = Path(repo_path)
     if not repo_path.strip():
         raise _bad_path(repo_path, "Repository path cannot be empty", "an absolute path")
     if len(repo_path) > MAX_PATH_CHARS:
@@ -34,12 +33,28 @@ def resolve_root(repo_path: str) -> Path:
     if "\0" in repo_path:
         raise _bad_path(repo_path, "Repository path must not hold a NUL character", "no NUL")
     require_storable("repo_path", repo_path)
+    path = Path(repo_path)
     if not path.is_absolute():
         message = f"Repository path must be absolute: {repo_path}"
         hint = "Pass the whole path, from / on: ~ and . mean nothing here."
         raise _bad_path(repo_path, message, "an absolute path", hint=hint)
+    return path
+
+
+def resolve_root(repo_path: str, reach: Reach = EVERYTHING) -> Path:
+    """The real directory that a path names, if it is within reach.
+
+    A caller learns nothing about places out of reach, not even whether they exist.
+
+    Raises:
+        InvalidInput: as `check_path`, or missing, no directory, or inside of git's own records.
+        PermissionDenied: it is out of reach, or we may not read it.
+    """
+    path = check_path(repo_path)
+    reach.require(repo_path, Path(os.path.realpath(path)))
     try:
         root = path.resolve(strict=True)
+        reach.require(repo_path, root)  # again, as links may have changed
         require_storable("repo_path", str(root))  # where links lead to
         if not root.is_dir():
             message = f"Repository path must be a directory: {repo_path}"

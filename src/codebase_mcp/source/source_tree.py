@@ -17,6 +17,7 @@ from codebase_mcp.source.commit_listing import list_files_at
 from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, find_entries, read_blobs
+from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.path_filter import PathFilter
 from codebase_mcp.source.read import Content, read_files, read_objects
 from codebase_mcp.source.selection import EVERYTHING, Selection
@@ -90,8 +91,14 @@ def source_tree_at(root: Path, selection: Selection = EVERYTHING) -> SourceTree:
     """The files of the repository at ``root``: of a bare one those of the commit at HEAD.
 
     Raises:
-        IndexingFailed: HEAD of a bare repository leads to no commit, or git failed.
+        IndexingFailed: the root is gone, HEAD of a bare repository leads to no commit, or git
+            failed.
     """
+    if not is_real_directory(root):
+        raise IndexingFailed(
+            f"The directory is gone, or a link leads there now: {root}",
+            hint="Index it under its new path.",
+        )
     repository = git_repository_at(root)
     if repository is None or repository.work_tree is not None:
         return DiskTree(root, selection)

@@ -25,6 +25,7 @@ from codebase_mcp.source.git_directory import (
 )
 from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
 from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
+from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import INSTALLED, is_repository
 
@@ -150,7 +151,7 @@ class TreeScan:
             FileNotFoundError: the root does not exist.
         """
         changes = TreeChanges()
-        if not self._builder.root.is_dir():
+        if not is_real_directory(self._root):
             raise FileNotFoundError(str(self._root))
         waiting = (
             [b""] if within is None else [path for path in within if path in self._directories]
@@ -322,7 +323,7 @@ class CommitScan:
         Raises:
             FileNotFoundError: the repository does not exist.
         """
-        if not self._repository.root.is_dir():
+        if not is_real_directory(self._repository.root):
             raise FileNotFoundError(str(self._repository.root))
         if commit_at_head(self._repository) == self._commit:
             return TreeChanges()

@@ -33,6 +33,7 @@ from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_files import is_outside_tree
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, list_tree, read_blobs
 from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.open_file import open_regular
 
 # Larger files are compared by their hashes alone.
 MAX_BYTES = 1 << 20
@@ -86,7 +87,7 @@ def changed_on_disk(repository: GitRepository, commit: str) -> WorktreeChanges:
 def read_location(location: bytes, max_bytes: int) -> bytes | None:
     """The content of a file; None if it is larger, not a file, or cannot be read."""
     try:
-        handle = _open_regular(location)
+        handle = open_regular(location)
         if handle is None:
             return None
         with os.fdopen(handle, "rb") as file:
@@ -178,17 +179,9 @@ class _Disk:
         return known
 
 
-def _open_regular(location: bytes) -> int | None:
-    handle = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
-    os.close(handle)
-    return None
-
-
 def _blob_hash(location: bytes, algorithm: str) -> str | None:
     """The hash that git would give to a file as it is; None if it is not a regular file."""
-    handle = _open_regular(location)
+    handle = open_regular(location)
     if handle is None:
         return None
     with os.fdopen(handle, "rb") as file:
@@ -265,7 +258,7 @@ def _is_converted(old: bytes, new: bytes | None, location: bytes) -> bool:
     """Whether a file is what a checkout of the blob may have made of it."""
     if pointer := _LFS_POINTER.match(old):
         try:
-            handle = _open_regular(location)
+            handle = open_regular(location)
             if handle is None:
                 return False
             with os.fdopen(handle, "rb") as file:

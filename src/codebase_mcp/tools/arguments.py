@@ -57,7 +57,8 @@ def check_arguments(
 
 def aliases_in(properties: Collection[str]) -> dict[str, str]:
     """The other names of a tool's parameters; its own name of one may be an alias elsewhere."""
-    own = {ALIASES.get(name, name): name for name in properties}
+    # Where two of them are such names, the first is meant by the others.
+    own = {ALIASES.get(name, name): name for name in reversed([*properties])}
     others = {alias: own[name] for alias, name in ALIASES.items() if name in own}
     others |= {name: mine for name, mine in own.items() if name != mine}
     return {alias: name for alias, name in others.items() if alias not in properties}

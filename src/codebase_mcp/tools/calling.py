@@ -9,7 +9,7 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
-from codebase_mcp.tools.arguments import check_arguments
+from codebase_mcp.tools.arguments import aliases_in, check_arguments
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
@@ -78,10 +78,18 @@ async def reply_of(
             if kinds and isinstance(reply, RecordReply):
                 reply.secrets_masked = list(dict.fromkeys(kinds))
             return reply
-        except CodebaseError:
+        except CodebaseError as error:
+            _use_own_name(spec, error)
             raise
         except Exception as error:  # logged here, where the log still knows the tool
             raise unexpected(error) from error
+
+
+def _use_own_name(spec: ToolSpec, error: CodebaseError) -> None:
+    """Let an error name the parameter as the tool does, where the rooms below name it otherwise."""
+    field, properties = error.details.get("field"), spec.input_schema()["properties"]
+    if isinstance(field, str) and field not in properties:
+        error.details["field"] = aliases_in(properties).get(field, field)
 
 
 async def no_progress(done: float, total: float, message: str) -> None:

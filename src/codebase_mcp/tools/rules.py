@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from codebase_mcp.database.naming import validate_project_id
-from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
-from codebase_mcp.source.root import resolve_root
+from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.source.root import check_path
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.problems import error_value, text_of_value
 from codebase_mcp.values import require_storable
@@ -129,10 +129,10 @@ def check_project_id(project_id: str | None, field: str = "project_id") -> str |
 
 
 def check_repo_path(repo_path: str, field: str = "repo_path") -> str:
-    """The absolute path of a directory that can be read."""
+    """An absolute path; `settings/reach.py` decides whether the caller may read it."""
     try:
-        resolve_root(repo_path)
-    except (InvalidInput, PermissionDenied) as error:
+        check_path(repo_path)
+    except InvalidInput as error:
         raise _of_field(field, error) from None
     return repo_path
 

@@ -1,0 +1,54 @@
+"""Which directories may be read for whom, by the settings? See `source/reach.py`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from codebase_mcp.database.placement import SYSTEM_FOLDER
+from codebase_mcp.projects.identity import Identity
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.source.reach import KERNEL_FOLDERS, Reach, confine_git
+from codebase_mcp.source.root import resolve_root
+
+
+def resolve_for(identity: Identity, settings: Settings, repo_path: str | Path) -> Path:
+    """The real directory that a caller names: every path that a caller gives passes here.
+
+    Raises:
+        InvalidInput: it is not a directory that can be indexed.
+        PermissionDenied: the caller, or this program, may not read it.
+    """
+    return resolve_root(str(repo_path), reach_of(identity, settings))
+
+
+def reach_of(identity: Identity, settings: Settings) -> Reach:
+    """What may be read for a caller."""
+    if identity.access.reads_as_server:
+        return full_reach(settings)
+    return Reach(allowed_roots(settings), closed_folders(settings))
+
+
+def full_reach(settings: Settings) -> Reach:
+    """What may be read for the user that runs the server: also our clones."""
+    return Reach(None, closed_folders(settings), clones_in(settings))
+
+
+def confine(settings: Settings) -> None:
+    """Keep git's records of what is below an allowed root below one, from now on."""
+    confine_git(allowed_roots(settings))
+
+
+def allowed_roots(settings: Settings) -> tuple[Path, ...]:
+    """The allowed roots as real paths."""
+    return tuple(Path(os.path.realpath(root)) for root in settings.roots)
+
+
+def closed_folders(settings: Settings) -> tuple[Path, ...]:
+    """What is never read: the kernel's folders, and our own with the database's files."""
+    return (*KERNEL_FOLDERS, Path(os.path.realpath(settings.data_dir)), SYSTEM_FOLDER)
+
+
+def clones_in(settings: Settings) -> Path:
+    """Where clones are."""
+    return Path(os.path.realpath(settings.data_dir.expanduser()), "repositories")
