@@ -427,11 +427,13 @@ class App:
         """
         return await projects_at(self.database, directory)
 
-    async def list_projects(self, paging: Paging) -> Page[Project]:
-        """A page of the projects, newest first."""
+    async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
+        """A page of the projects that a caller sees, newest first."""
         from codebase_mcp.records.page import Cursor  # noqa: PLC0415 - for this alone
 
-        found, total = await page_of_projects(self.database, paging.parameters())
+        found, total = await page_of_projects(
+            self.database, paging.parameters(), identity.access.sees
+        )
         return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
 
     async def health(self, project_id: str | None, identity: Identity = ANONYMOUS) -> Health:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,8 +26,18 @@ class Access:
     requests_per_minute: int | None = None
 
     def sees(self, project_id: str) -> bool:
-        """Whether a project of this id may exist for the caller."""
-        return any(fnmatchcase(project_id, pattern) for pattern in self.projects)
+        """Whether a project of this id may exist for the caller.
+
+        Hyphens and underscores count as the same, as they do in ids: otherwise a conflict with a
+        hidden project would show that it exists.
+        """
+        name = project_id.replace("-", "_")
+        return any(fnmatchcase(name, _with_underscores(one)) for one in self.projects)
+
+
+def _with_underscores(pattern: str) -> str:
+    """A pattern with underscores for hyphens, except in ranges such as ``[a-z]``."""
+    return re.sub(r"\[[^]]*\]|-", lambda found: "_" if found[0] == "-" else found[0], pattern)
 
 
 FULL_ACCESS = Access()
