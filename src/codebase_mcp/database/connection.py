@@ -8,6 +8,7 @@ locks that outlive a transaction need a session of their own.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,9 +24,10 @@ from codebase_mcp.database.migrate import Scope, migrate
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.roles import ProjectRole, find_role, make_role
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.database.transaction import Transaction, committed, lock_key
-from codebase_mcp.errors import DatabaseUnavailable, PermissionDenied
+from codebase_mcp.errors import DatabaseUnavailable, InternalError, PermissionDenied
 
 __all__ = [
     "Database",
@@ -39,6 +41,7 @@ __all__ = [
     "Transaction",
 ]
 
+_log = logging.getLogger(__name__)
 _QUERIES = load_queries("codebase_mcp.database", "connection.sql")
 _OLDEST_VECTOR = (0, 8)
 _EMBEDDED_CONNECTIONS = 10
@@ -95,6 +98,8 @@ class Database:
         self._vector: tuple[str, str] | None = None
         self._inspecting = asyncio.Lock()
         self._migrated: set[str] = set()
+        self._has_roles = target.project_roles
+        self._roles: dict[str, str] = {}
         self._migrating: dict[str, asyncio.Lock] = {}
 
     @classmethod
@@ -110,10 +115,15 @@ class Database:
             await asyncio.to_thread(self._server.leave)
 
     def transaction(
-        self, project: Project, *, readonly: bool = False
+        self, project: Project, *, readonly: bool = False, as_owner: bool = False
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction in a project's schema, committed at the end of the block."""
-        return self._transaction("project", project.schema_name, readonly=readonly)
+        """A transaction in a project's schema, committed at the end of the block.
+
+        It runs as the project's role, or as the owner of the tables: only that one may build and
+        drop indexes and gather statistics.
+        """
+        schema = project.schema_name
+        return self._transaction("project", schema, readonly=readonly, as_owner=as_owner)
 
     def catalogue(self, *, readonly: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the catalogue, committed at the end of the block."""
@@ -216,17 +226,19 @@ class Database:
     def forget(self, schema: str) -> None:
         """Forget that a schema is up to date, as it was dropped."""
         self._migrated.discard(schema)
+        self._roles.pop(schema, None)
 
     @asynccontextmanager
     async def _transaction(
-        self, scope: Scope, schema: str, *, readonly: bool
+        self, scope: Scope, schema: str, *, readonly: bool, as_owner: bool = False
     ) -> AsyncIterator[Transaction]:
         if schema not in self._migrated:
             async with self._migrating.setdefault(schema, asyncio.Lock()):
                 if schema not in self._migrated:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
-        transaction = self._bare(schema, vector_schema, readonly=readonly)
+        role = None if as_owner else self._roles.get(schema)
+        transaction = self._bare(schema, vector_schema, readonly=readonly, role=role)
         async with committed(transaction):
             yield transaction
 
@@ -234,11 +246,32 @@ class Database:
         vector_schema, _ = await self._find_vector()
         async with committed(self._bare(schema, vector_schema)) as transaction:
             count = await migrate(transaction, scope, schema)
+            role = None
+            if scope == "project" and self._has_roles:
+                role = await find_role(transaction, schema, vector_schema)
+        if role is not None:
+            await self._use_role(role)
         self._migrated.add(schema)
         return count
 
+    async def _use_role(self, role: ProjectRole) -> None:
+        """Run transactions as this role, made or completed if that is needed and allowed."""
+        if not role.is_usable and (role.exists or role.may_create):
+            try:
+                async with committed(self._bare(role.schema, role.vector_schema)) as transaction:
+                    role = await make_role(transaction, role.schema, role.vector_schema)
+            except (PermissionDenied, InternalError) as error:
+                _log.warning("%s has no role of its own: %s", role.schema, error.message)
+        if role.is_usable:
+            self._roles[role.schema] = role.name
+
     def _bare(
-        self, schema: str, vector_schema: str = "public", *, readonly: bool = False
+        self,
+        schema: str,
+        vector_schema: str = "public",
+        *,
+        readonly: bool = False,
+        role: str | None = None,
     ) -> Transaction:
         quoted = [sql.Identifier(name).as_string(None) for name in (schema, vector_schema)]
         return Transaction(
@@ -247,6 +280,7 @@ class Database:
             search_path=", ".join(quoted),
             readonly=readonly,
             advice=self._advice,
+            role=role,
         )
 
     async def _find_vector(self) -> tuple[str, str]:
