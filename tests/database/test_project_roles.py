@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import LiteralString
+from uuid import uuid4
 
 import pytest
 from psycopg import sql
 
+from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database, Embedded, External
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
-from codebase_mcp.errors import CodebaseError, PermissionDenied
+from codebase_mcp.database.restore import restore_backup
+from codebase_mcp.errors import InternalError, PermissionDenied
 
 from .conftest import PlainServer
 
@@ -25,8 +29,8 @@ def reading(schema: str, table: str = "task") -> LiteralString:
     return sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table)).as_string(None)
 
 
-async def user_of(database: Database, project: Project, **how: bool) -> str:
-    async with database.transaction(project, **how) as tx:
+async def user_of(database: Database, project: Project) -> str:
+    async with database.transaction(project) as tx:
         row = await tx.fetch_one(WHO)
     assert row is not None
     return str(row[0])
@@ -49,7 +53,10 @@ async def require_apart(database: Database, mine: Project, other: Project) -> No
             await tx.execute("DROP TABLE task")
     async with database.catalogue(readonly=True) as tx:
         assert (await tx.fetch_all(WHO))[0][0] not in roles
-    assert await user_of(database, mine, as_owner=True) not in roles
+    async with database.transaction(mine) as tx:
+        await tx.become_owner()
+        assert (await tx.fetch_all(WHO))[0][0] not in roles
+    assert await user_of(database, mine) in roles
 
 
 @asynccontextmanager
@@ -80,3 +87,64 @@ async def test_projects_of_the_embedded_server_are_apart(
         assert await user_of(again, mine) == await user_of(database, mine)
         await again.close()
     assert len(await roles_of(database, mark)) == 1
+
+
+@pytest.fixture
+async def own(
+    anyio_backend: str, plain_server: PlainServer, database_name: str
+) -> AsyncIterator[External]:
+    """A database of the test, and a role without rights but to create schemas and roles in it."""
+    plain_server.execute("CREATE EXTENSION vector", database=database_name)
+    plain_server.execute(
+        f"GRANT CREATE ON DATABASE {database_name} TO {database_name}",
+        f"ALTER ROLE {database_name} CREATEROLE",
+    )
+    yield External(plain_server.url(database_name, user=database_name))
+
+
+async def test_a_role_that_may_create_roles_keeps_projects_apart(
+    plain_server: PlainServer, database_name: str, own: External
+) -> None:
+    """Also a project that was made while it might not."""
+    plain_server.execute(f"ALTER ROLE {database_name} NOCREATEROLE")
+    database = await Database.open(own)
+    async with two_projects(database, "roles") as (mine, other):
+        assert await user_of(database, mine) == database_name
+        grant = f'no role per project; to allow it, run ALTER ROLE "{database_name}" CREATEROLE'
+        assert await database.describe_roles() == grant
+        plain_server.execute(f"ALTER ROLE {database_name} CREATEROLE")
+        later = await Database.open(own)
+        await require_apart(later, mine, other)
+        assert await later.describe_roles() == "a role per project"
+        off = await Database.open(replace(own, project_roles=False))
+        assert await user_of(off, mine) == database_name
+        assert (await off.describe_roles()).endswith("CODEBASE_MCP_PROJECT_ROLES is off")
+        for one in (later, off):
+            await one.close()
+    assert await roles_of(database, database_name) == set()
+    async with database.catalogue(readonly=True) as tx:
+        assert await tx.fetch_all("SELECT rolname FROM pg_roles WHERE rolname ~ '_roles$'") == []
+    await database.close()
+
+
+async def test_a_program_that_is_open_goes_on_when_a_project_is_restored_or_made_anew(
+    own: External,
+) -> None:
+    database, other = await Database.open(own), await Database.open(own)
+    project = await ensure_project(database, "mine")
+    role = await user_of(database, project)
+    file = io.BytesIO()
+    await write_backup(database, project, file)
+    file.seek(0)
+    await restore_backup(other, file, "file", lambda *_: uuid4(), replace=True)
+    assert await user_of(database, project) == role
+    async with database.transaction(project) as tx:
+        assert await tx.fetch_all(reading(project.schema_name)) == [(0,)]
+    await drop_project(other, project)
+    with pytest.raises(InternalError):
+        await user_of(database, project)
+    await ensure_project(other, "mine")
+    assert await user_of(database, project) == role
+    await drop_project(other, project)
+    for one in (database, other):
+        await one.close()

@@ -21,7 +21,7 @@ from codebase_mcp.database.external import External, ExternalServer
 from codebase_mcp.database.faults import Advice, translated
 from codebase_mcp.database.locks import Hold, SessionLocks, TryLocks
 from codebase_mcp.database.migrate import Scope, migrate
-from codebase_mcp.database.naming import Project
+from codebase_mcp.database.naming import Project, schema_of
 from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.roles import ProjectRole, find_role, make_role
@@ -115,15 +115,10 @@ class Database:
             await asyncio.to_thread(self._server.leave)
 
     def transaction(
-        self, project: Project, *, readonly: bool = False, as_owner: bool = False
+        self, project: Project, *, readonly: bool = False
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction in a project's schema, committed at the end of the block.
-
-        It runs as the project's role, or as the owner of the tables: only that one may build and
-        drop indexes and gather statistics.
-        """
-        schema = project.schema_name
-        return self._transaction("project", schema, readonly=readonly, as_owner=as_owner)
+        """A transaction in a project's schema, as its role, committed at the end of the block."""
+        return self._transaction("project", project.schema_name, readonly=readonly)
 
     def catalogue(self, *, readonly: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the catalogue, committed at the end of the block."""
@@ -169,6 +164,14 @@ class Database:
     def pool_facts(self) -> PoolFacts:
         """How many connections of the pool are in use and idle, and how many callers wait."""
         return self._pool.facts()
+
+    async def describe_roles(self) -> str:
+        """Whether projects have database roles of their own, in words."""
+        if not self._has_roles:
+            return "no role per project, as CODEBASE_MCP_PROJECT_ROLES is off"
+        async with self.catalogue(readonly=True) as transaction:
+            schema = schema_of(None)
+            return (await find_role(transaction, schema, await self.vector_schema())).in_words()
 
     async def vacuum(self, project: Project, tables: Iterable[str]) -> None:
         """Remove deleted rows from the pages of some tables; searches continue meanwhile."""
@@ -230,14 +233,14 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(
-        self, scope: Scope, schema: str, *, readonly: bool, as_owner: bool = False
+        self, scope: Scope, schema: str, *, readonly: bool
     ) -> AsyncIterator[Transaction]:
         if schema not in self._migrated:
             async with self._migrating.setdefault(schema, asyncio.Lock()):
                 if schema not in self._migrated:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
-        role = None if as_owner else self._roles.get(schema)
+        role = self._roles.get(schema)
         transaction = self._bare(schema, vector_schema, readonly=readonly, role=role)
         async with committed(transaction):
             yield transaction
@@ -256,7 +259,7 @@ class Database:
 
     async def _use_role(self, role: ProjectRole) -> None:
         """Run transactions as this role, made or completed if that is needed and allowed."""
-        if not role.is_usable and (role.exists or role.may_create):
+        if role.is_worth_making:
             try:
                 async with committed(self._bare(role.schema, role.vector_schema)) as transaction:
                     role = await make_role(transaction, role.schema, role.vector_schema)

@@ -19,8 +19,11 @@ _SQL = load_queries("codebase_mcp.database", "roles.sql")
 
 @dataclass(frozen=True, slots=True)
 class ProjectRole:
-    """The role of a schema. ``may_set``: this session may use it. ``may_create`` and ``may_drop``
-    are the rights of our own role."""
+    """The role of a schema, and the rights of ours.
+
+    ``may_set`` says that this session may run as it. On a Citus cluster it is not used, as the
+    nodes would need it too.
+    """
 
     name: str
     exists: bool
@@ -28,13 +31,30 @@ class ProjectRole:
     has_grants: bool
     may_create: bool
     may_drop: bool
+    is_on_cluster: bool
+    our_role: str
     schema: str
     vector_schema: str
 
     @property
     def is_usable(self) -> bool:
         """Whether transactions can run as it."""
-        return self.may_set and self.has_grants
+        return self.may_set and self.has_grants and not self.is_on_cluster
+
+    @property
+    def is_worth_making(self) -> bool:
+        """Whether it is missing or incomplete, and we may be able to change that."""
+        can_be_made = (self.exists or self.may_create) and not self.is_on_cluster
+        return can_be_made and not self.is_usable
+
+    def in_words(self) -> str:
+        """Whether projects have roles; if not, why, and the grant that allows it."""
+        if self.is_on_cluster:
+            return "no role per project, as this is a Citus cluster"
+        if self.is_usable or self.may_create:
+            return "a role per project"
+        grant = sql.SQL("ALTER ROLE {} CREATEROLE").format(sql.Identifier(self.our_role))
+        return f"no role per project; to allow it, run {grant.as_string(None)}"
 
 
 async def find_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:

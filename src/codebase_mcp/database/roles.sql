@@ -1,7 +1,8 @@
 -- name: find_role
 -- The role of a project's schema: its name, whether it exists, whether this session may set it,
--- whether its grants are complete, and whether we may make it and drop it. Roles belong to the
--- whole server, so the name holds the number of the database.
+-- whether its grants are complete, whether we may make and drop roles, whether this is a Citus
+-- cluster, and our own role. Roles belong to the whole server, so the name holds the number of the
+-- database.
 WITH wanted AS (
     SELECT
         format('cbm_%%s_%%s', lpad(to_hex(d.oid::bigint), 8, '0'), substr(%(schema)s, 9)) AS name,
@@ -27,11 +28,12 @@ SELECT
         ),
         false
     ),
-    (me.rolsuper OR me.rolcreaterole)
-        AND to_regproc('pg_catalog.citus_schema_distribute') IS NULL,
+    me.rolsuper OR me.rolcreaterole,
     me.rolsuper
         OR (me.rolcreaterole AND NOT wanted.has_set_option)
-        OR coalesce(pg_has_role(me.oid, r.oid, 'MEMBER WITH ADMIN OPTION'), false)
+        OR coalesce(pg_has_role(me.oid, r.oid, 'MEMBER WITH ADMIN OPTION'), false),
+    to_regproc('pg_catalog.citus_schema_distribute') IS NOT NULL,
+    me.rolname
 FROM wanted
 JOIN pg_catalog.pg_roles AS me ON me.rolname = current_user
 LEFT JOIN pg_catalog.pg_roles AS r ON r.rolname = wanted.name

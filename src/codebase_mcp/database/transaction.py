@@ -92,6 +92,7 @@ class Transaction:
             if readonly
             else "BEGIN ISOLATION LEVEL READ COMMITTED"
         )
+        self._has_role = role is not None
         self._opening: list[Statement] = [(begin, {}), settings]
         self._advice = advice
         self._connection: Connection | None = None
@@ -164,6 +165,14 @@ class Transaction:
         """Run a script of several statements without parameters, such as a migration."""
         with translated(self._advice):
             await (await self._begun()).execute(script)
+
+    async def become_owner(self) -> None:
+        """Run the rest as the connection's role, which owns the tables.
+
+        Only the owner may build and drop indexes and gather statistics.
+        """
+        if self._has_role:
+            await self.execute("SET LOCAL role TO DEFAULT")
 
     async def lock(self, key: str, /) -> None:
         """Wait for the lock of this name in this schema; it is held until the transaction ends."""

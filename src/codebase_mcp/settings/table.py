@@ -197,6 +197,15 @@ SETTINGS = (
         section="Database",
     ),
     Setting(
+        "project_roles",
+        "CODEBASE_MCP_PROJECT_ROLES",
+        lambda: "auto",
+        one_of("auto", "off"),
+        "A database role for each project, which reaches that project alone: auto, where our role"
+        " may create roles, or off.",
+        section="Database",
+    ),
+    Setting(
         "idle_minutes",
         "CODEBASE_MCP_IDLE_MINUTES",
         lambda: 5.0,
