@@ -127,6 +127,20 @@ async def test_a_role_that_may_create_roles_keeps_projects_apart(
     await database.close()
 
 
+async def test_where_not_every_role_may_use_public_the_role_of_a_project_may(
+    plain_server: PlainServer, database_name: str, own: External
+) -> None:
+    owner = f"ALTER SCHEMA public OWNER TO {database_name}"
+    revoke = "REVOKE ALL ON SCHEMA public FROM PUBLIC"
+    plain_server.execute(owner, revoke, database=database_name)
+    database = await Database.open(own)
+    async with two_projects(database, "closed") as (mine, other):
+        await require_apart(database, mine, other)
+        async with database.transaction(mine) as tx:
+            assert await tx.fetch_all("SELECT vector_dims('[1,2]'::vector)") == [(2,)]
+    await database.close()
+
+
 async def test_a_program_that_is_open_goes_on_when_a_project_is_restored_or_made_anew(
     own: External,
 ) -> None:

@@ -29,6 +29,8 @@ class ProjectRole:
     exists: bool
     may_set: bool
     has_grants: bool
+    reaches_vectors: bool
+    has_vector_grant: bool
     may_create: bool
     may_drop: bool
     is_on_cluster: bool
@@ -39,7 +41,8 @@ class ProjectRole:
     @property
     def is_usable(self) -> bool:
         """Whether transactions can run as it."""
-        return self.may_set and self.has_grants and not self.is_on_cluster
+        is_whole = self.may_set and self.has_grants and self.reaches_vectors
+        return is_whole and not self.is_on_cluster
 
     @property
     def is_worth_making(self) -> bool:
@@ -61,7 +64,7 @@ async def find_role(tx: Transaction, schema: str, vector_schema: str) -> Project
     """The role of a project's schema, as it is now."""
     row = await tx.fetch_one(_SQL["find_role"], schema=schema, vector_schema=vector_schema)
     assert row is not None
-    return ProjectRole(*row, schema, vector_schema)
+    return ProjectRole(*row)
 
 
 async def make_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:
@@ -74,10 +77,13 @@ async def make_role(tx: Transaction, schema: str, vector_schema: str) -> Project
     role = await find_role(tx, schema, vector_schema)
     if not role.exists:
         await _run(tx, "create", role)
+        role = await find_role(tx, schema, vector_schema)
     if not role.may_set:
         await _run(tx, "join", role)
     if not role.has_grants:
         await _run(tx, "grant", role)
+    if not role.reaches_vectors:
+        await _run(tx, "grant_vectors", role)
     return await find_role(tx, schema, vector_schema)
 
 
@@ -92,6 +98,8 @@ async def drop_role(tx: Transaction, schema: str, vector_schema: str) -> None:
     """Drop the role of a schema that was dropped, if there is one and we may."""
     role = await find_role(tx, schema, vector_schema)
     if role.exists and role.may_drop:
+        if role.has_vector_grant:
+            await _run(tx, "revoke_vectors", role)
         await _run(tx, "drop", role)
 
 

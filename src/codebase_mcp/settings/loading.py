@@ -70,6 +70,8 @@ class Settings:
     transport: str
     host: str
     port: int
+    audit: bool
+    audit_days: int
     sse: bool
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]

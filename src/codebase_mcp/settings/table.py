@@ -371,6 +371,22 @@ SETTINGS = (
         section="Server",
     ),
     Setting(
+        "audit",
+        "CODEBASE_MCP_AUDIT",
+        lambda: True,
+        YES_OR_NO,
+        "Keep an audit log of calls over HTTP: who, tool, project, when, outcome.",
+        section="Server",
+    ),
+    Setting(
+        "audit_days",
+        "CODEBASE_MCP_AUDIT_DAYS",
+        lambda: 90,
+        whole_number(1, 3650),
+        "Days that its entries are kept.",
+        section="Server",
+    ),
+    Setting(
         "sse",
         "CODEBASE_MCP_SSE",
         lambda: False,
