@@ -24,6 +24,7 @@ from uuid import UUID
 
 from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
+from codebase_mcp.app.process_wide import apply_to_process
 from codebase_mcp.app.reports import (
     HistoryReport,
     IndexReport,
@@ -31,7 +32,6 @@ from codebase_mcp.app.reports import (
     ProjectFacts,
     SearchReport,
 )
-from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -56,10 +56,9 @@ from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
-from codebase_mcp.secrets import rules_folder
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import confine, resolve_for
+from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
 
 if TYPE_CHECKING:
@@ -234,9 +233,7 @@ class App:
 
             require_main_guard()
         settings = settings or Settings.load()
-        grammar_folder.choose(settings.data_dir / "grammars")
-        rules_folder.choose(settings.data_dir / "secret-rules")
-        confine(settings)
+        apply_to_process(settings)
         models = await asyncio.to_thread(
             Models.open, chosen_model(settings), service_access(settings)
         )
@@ -429,11 +426,13 @@ class App:
         """
         return await projects_at(self.database, directory)
 
-    async def list_projects(self, paging: Paging) -> Page[Project]:
-        """A page of the projects, newest first."""
+    async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
+        """A page of the projects that a caller sees, newest first."""
         from codebase_mcp.records.page import Cursor  # noqa: PLC0415 - for this alone
 
-        found, total = await page_of_projects(self.database, paging.parameters())
+        found, total = await page_of_projects(
+            self.database, paging.parameters(), identity.access.sees
+        )
         return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
 
     async def health(self, project_id: str | None, identity: Identity = ANONYMOUS) -> Health:

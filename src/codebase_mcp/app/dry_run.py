@@ -13,7 +13,7 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
 from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import ProjectSource, Resolver
+from codebase_mcp.projects.resolution import ProjectSource, Resolver, require_seen
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
@@ -60,12 +60,14 @@ class DryRun:
         Raises:
             InvalidInput: the path is not a readable directory, the project id is invalid, or the
                 repository's context file is wrong.
+            PermissionDenied: the caller may not create the project.
             IndexingFailed: HEAD of a bare repository leads to no commit.
             DatabaseUnavailable: there is a database, and it is away.
         """
         root = await asyncio.to_thread(resolve_for, identity, self._settings, repo_path)
         repository = await asyncio.to_thread(repository_at, self._settings, root)
         meant = await self._resolver.choose(project_id, identity, repository=root)
+        require_seen(meant, identity, create=True)
         stored = await self._stored(schema_of(meant.project_id), root)
         # The secondary model is not called: that may cost money, and says nothing about the files.
         model = await self._models.primary()

@@ -16,6 +16,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import for_schema
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.roles import drop_role
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import Conflict, PermissionDenied, ProjectNotFound
 
@@ -29,6 +30,7 @@ __all__ = [
     "ensure_project",
     "find_project",
     "list_projects",
+    "not_found",
     "page_id",
     "page_of_projects",
     "validate_project_id",
@@ -89,12 +91,17 @@ async def find_project(db: Database, project_id: str | None) -> Project:
     async with db.catalogue() as transaction:
         project = await read(transaction, schema_of(project_id))
     if project is None or project.project_id != project_id:
-        raise ProjectNotFound(
-            "Project has not been indexed or does not exist",
-            hint="Make it first: index_repository with this project_id, or create_project.",
-            details={"project_id": project_id},
-        )
+        raise not_found(project_id)
     return project
+
+
+def not_found(project_id: str | None) -> ProjectNotFound:
+    """The error if there is no such project, or if the caller may not see it."""
+    return ProjectNotFound(
+        "Project has not been indexed or does not exist",
+        hint="Make it first: index_repository with this project_id, or create_project.",
+        details={"project_id": project_id or DEFAULT_ID},
+    )
 
 
 async def list_projects(db: Database) -> list[Project]:
@@ -104,14 +111,16 @@ async def list_projects(db: Database) -> list[Project]:
 
 
 async def page_of_projects(
-    db: Database, parameters: Mapping[str, object]
+    db: Database, parameters: Mapping[str, object], sees: Callable[[str], bool] = bool
 ) -> tuple[list[Project], int]:
-    """One page of projects, newest first, and the number of all projects."""
+    """One page of the projects that a caller sees, newest first, and their number."""
     async with db.catalogue(readonly=True) as transaction:
-        found, [[total]] = await transaction.fetch_many(
-            [(_QUERIES["page_of_projects"], parameters), (_QUERIES["count_projects"], {})]
+        every = [Project(*row) for row in await transaction.fetch_all(_QUERIES["list_projects"])]
+        seen = [one.schema_name for one in every if sees(one.project_id or DEFAULT_ID)]
+        found = await transaction.fetch_all(
+            _QUERIES["page_of_projects"], schema_names=seen, **parameters
         )
-    return [Project(*row) for row in found], total
+    return [Project(*row) for row in found], len(seen)
 
 
 def page_id(project: Project) -> UUID:
@@ -124,6 +133,7 @@ async def drop_project(db: Database, project: Project) -> None:
     async with db.catalogue() as transaction:
         statement = for_schema("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
         await transaction.run_script(statement)
+        await drop_role(transaction, project.schema_name, await db.vector_schema())
         await transaction.execute(_QUERIES["remove_project"], schema_name=project.schema_name)
     db.forget(project.schema_name)
 

@@ -17,21 +17,17 @@ FROM project
 ORDER BY created_at DESC, schema_name
 
 -- name: page_of_projects
--- A page of all projects, newest first; schemas have no UUID, so a hash of the name breaks ties.
+-- A page of these projects, newest first; schemas have no UUID, so a hash of the name breaks ties.
 SELECT p.project_id, p.schema_name, p.created_at, p.name, p.description
 FROM project AS p
 CROSS JOIN LATERAL (
     SELECT left(encode(sha256(convert_to(p.schema_name, 'UTF8')), 'hex'), 32)::uuid AS id
 ) AS page
-WHERE (p.created_at, page.id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+WHERE p.schema_name = ANY(%(schema_names)s)
+    AND (p.created_at, page.id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
 ORDER BY p.created_at DESC, page.id DESC
 LIMIT %(limit)s
 OFFSET %(offset)s
-
--- name: count_projects
--- How many projects there are.
-SELECT count(*)
-FROM project
 
 -- name: remove_project
 -- Delete a project with its jobs and its trusted directories: a later project of this name is

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, get_args
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """From the least to the most."""
+Peer = Literal["socket", "loopback", "private", "public"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +33,22 @@ class Access:
     requests_per_minute: int | None = None
 
     def sees(self, project_id: str) -> bool:
-        """Whether a project of this id may exist for the caller."""
-        return any(fnmatchcase(project_id, pattern) for pattern in self.projects)
+        """Whether a project of this id may exist for the caller.
+
+        Hyphens and underscores count as the same, as they do in ids: otherwise a conflict with a
+        hidden project would show that it exists.
+        """
+        name = project_id.replace("-", "_")
+        return any(fnmatchcase(name, _with_underscores(one)) for one in self.projects)
 
     def reading(self) -> Access:
         """The same without everything that changes something."""
         return replace(self, scopes=self.scopes & {"read"})
+
+
+def _with_underscores(pattern: str) -> str:
+    """A pattern with underscores for hyphens, except in ranges such as ``[a-z]``."""
+    return re.sub(r"\[[^]]*\]|-", lambda found: "_" if found[0] == "-" else found[0], pattern)
 
 
 FULL_ACCESS = Access()
@@ -45,12 +61,45 @@ class Identity:
     ``owner`` is None if the server cannot distinguish callers. ``directory`` is the caller's
     working directory; None over HTTP, where callers must not use the server's files. ``is_shared``
     means that other processes may serve the same owner, so its state is kept in the database.
+    ``key_id`` and ``peer``, the kind of its address, are for the audit log.
     """
 
     owner: str | None = None
     directory: Path | None = None
     is_shared: bool = False
     access: Access = FULL_ACCESS
+    key_id: str | None = None
+    peer: Peer | None = None
 
 
 ANONYMOUS = Identity()
+
+_meant: ContextVar[list[str] | None] = ContextVar("meant", default=None)
+
+
+@contextmanager
+def noting_projects(projects: list[str]) -> Iterator[None]:
+    """Add to the list which projects the calls in the block mean, whether they exist or not."""
+    token = _meant.set(projects)
+    try:
+        yield
+    finally:
+        _meant.reset(token)
+
+
+def note_project(project_id: str) -> None:
+    """A call means this project."""
+    projects = _meant.get()
+    if projects is not None:
+        projects.append(project_id)
+
+
+def peer_of(host: str | None) -> Peer:
+    """The kind of a caller's address; one without an address came through a Unix socket."""
+    if not host:
+        return "socket"
+    address = ip_address(host.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return "loopback"
+    return "private" if address.is_private else "public"

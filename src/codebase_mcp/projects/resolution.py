@@ -3,6 +3,9 @@
 In this order: the project that the call names; the one that the program was started with; that of
 the nearest ``.mcp-context.toml`` upward from the repository; the caller's active project; that of
 workflow-mcp; the default workspace.
+
+A project that the caller may not see answers as one that does not exist. Its id alone decides that,
+before the database is asked, so the time tells nothing either.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.naming import schema_of
+from codebase_mcp.database.naming import DEFAULT_ID, schema_of
 from codebase_mcp.database.projects import (
     OnCreated,
     Project,
@@ -23,6 +26,7 @@ from codebase_mcp.database.projects import (
     create_project,
     ensure_project,
     find_project,
+    not_found,
 )
 from codebase_mcp.errors import (
     CodebaseError,
@@ -34,7 +38,7 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.projects.active import ActiveProjects
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFile, ContextFiles, path_text
-from codebase_mcp.projects.identity import Identity
+from codebase_mcp.projects.identity import Access, Identity, note_project
 from codebase_mcp.projects.trust import Trust, enter_trust
 from codebase_mcp.telemetry.calls import looked_up
 
@@ -54,6 +58,11 @@ class ProjectChoice:
     project_id: str | None
     source: ProjectSource
     context: ContextFile | None = None
+
+    @property
+    def is_callers(self) -> bool:
+        """Whether the caller named it, so that errors may repeat the name."""
+        return self.source in ("explicit", "active") or self.context is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +114,13 @@ class Resolver:
 
         Raises:
             InvalidInput: the id is invalid, or a context file is.
-            ProjectNotFound: there is no such project, and ``create`` is not set.
-            PermissionDenied: a context file names a project that it may not use.
+            ProjectNotFound: the caller sees no such project, and ``create`` is not set.
+            PermissionDenied: a context file names a project that it may not use, or the caller may
+                not create this one.
         """
         choice = await self.choose(project_id, identity, repository)
+        note_project(choice.project_id or DEFAULT_ID)
+        require_seen(choice, identity, create=create)
         # Before a run that may take long, check that the project still exists.
         project = await self._open(choice, create=create, recheck=create)
         if choice.source == "explicit" and create:
@@ -125,17 +137,19 @@ class Resolver:
             choice = await self.choose(project_id, identity)
         except InvalidInput as error:
             return Current(None, "config", in_words(error))
+        shown = choice.project_id if choice.is_callers or _sees(identity, choice) else None
         try:
+            require_seen(choice, identity)
             if choice.source != "default":
                 await self._open(choice, recheck=True)
         except (ProjectNotFound, PermissionDenied) as error:
-            return Current(choice.project_id, choice.source, in_words(error))
-        return Current(choice.project_id, choice.source)
+            return Current(shown, choice.source, in_words(error))
+        return Current(shown, choice.source)
 
     async def active(self, identity: Identity) -> Project | None:
         """The project that a caller switched to, if it still exists."""
         active = await self._active.of(identity)
-        if active is None:
+        if active is None or not identity.access.sees(active.project_id or DEFAULT_ID):
             return None
         try:
             return await find_project(self._database, active.project_id)
@@ -146,10 +160,12 @@ class Resolver:
         """Set the active project of a caller.
 
         Raises:
-            ProjectNotFound: there is no such project.
+            ProjectNotFound: the caller sees no such project.
             PermissionDenied: the server cannot distinguish this caller from others.
         """
+        note_project(project_id)
         self._active.require_owner(identity)
+        require_seen(ProjectChoice(canonical(project_id), "explicit"), identity)
         project = await find_project(self._database, project_id)
         await self._active.switch(identity, project.project_id)
         self._known[project.project_id] = project
@@ -164,8 +180,11 @@ class Resolver:
         Raises:
             InvalidInput: the id is invalid.
             Conflict: the id is taken.
-            PermissionDenied: the database role may not create a schema.
+            PermissionDenied: the caller may not create it, or the database role no schema.
         """
+        choice = ProjectChoice(canonical(project_id), "explicit")
+        note_project(project_id)
+        require_seen(choice, identity, create=True)
         project = await create_project(self._database, project_id, name, description)
         await self._confirm(project, identity)
         return project
@@ -219,7 +238,7 @@ class Resolver:
     async def choose(
         self, project_id: str | None, identity: Identity, repository: Path | None = None
     ) -> ProjectChoice:
-        """The project that a call uses, whether it exists or not.
+        """The project that a call uses, whether it exists, and may be seen, or not.
 
         Raises:
             InvalidInput: the id is invalid, or a context file is.
@@ -285,6 +304,38 @@ class Resolver:
         if context is not None and not await self._trust.is_granted(context.directory, project):
             raise _not_trusted(context)
         return project
+
+
+def require_seen(choice: ProjectChoice, identity: Identity, *, create: bool = False) -> None:
+    """Make sure that a project may exist for the caller; whether it exists does not matter.
+
+    Raises:
+        ProjectNotFound: it may not, and is not to be created.
+        PermissionDenied: it may not be created.
+    """
+    if _sees(identity, choice):
+        return
+    if create and choice.source != "active":
+        raise _may_not_create(choice, identity.access)
+    if choice.is_callers:
+        raise _missing(choice, not_found(choice.project_id))
+    error = not_found(None)
+    raise ProjectNotFound(error.message, hint="Pass the project_id of a project that you may use.")
+
+
+def _sees(identity: Identity, choice: ProjectChoice) -> bool:
+    return identity.access.sees(choice.project_id or DEFAULT_ID)
+
+
+def _may_not_create(choice: ProjectChoice, access: Access) -> PermissionDenied:
+    named = "the project that calls without project_id mean"
+    if choice.is_callers:
+        named = f"a project with the id {choice.project_id or DEFAULT_ID}"
+    return PermissionDenied(
+        f"Your access does not include {named}",
+        hint=f"Pass a project_id that matches: {', '.join(access.projects) or 'none'}.",
+        details={"project_id": choice.project_id} if choice.is_callers else None,
+    )
 
 
 def in_words(error: CodebaseError) -> str:

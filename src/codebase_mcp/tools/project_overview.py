@@ -266,7 +266,7 @@ async def page_of_projects(
         await resolver.recheck(only, source)
         return Page([only], 1, None), Current(only.project_id, source)
     page = await caller.app.list_projects(
-        Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
+        Paging.asked(arguments.limit, arguments.offset, arguments.cursor), caller.identity
     )
     return page, await resolver.current(caller.identity)
 

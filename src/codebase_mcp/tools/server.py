@@ -39,6 +39,7 @@ from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
+    from codebase_mcp.background.audit import AuditLog
     from codebase_mcp.settings.loading import Settings
 
 NAME = "codebase-mcp"
@@ -109,6 +110,7 @@ class AppHolder:
         settings: Settings | None = None,
     ) -> None:
         self.calls = RunningCalls()
+        self.audit: AuditLog | None = None
         self._settings = settings
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
@@ -183,7 +185,9 @@ class AppHolder:
             if self._settings is None
             else ReplyForm(replies, self._settings.reply_chars)
         )
-        call = reply_of(spec, arguments, self.get, identity, report_progress, form=form)
+        call = reply_of(
+            spec, arguments, self.get, identity, report_progress, form=form, audit=self.audit
+        )
         try:
             return await self.calls.run(call)
         except CodebaseError as error:

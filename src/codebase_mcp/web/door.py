@@ -26,7 +26,7 @@ from codebase_mcp.errors import (
     ShuttingDown,
 )
 from codebase_mcp.keys.keys import PREFIX, KeyRing
-from codebase_mcp.projects.identity import Access, Identity
+from codebase_mcp.projects.identity import Access, Identity, peer_of
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, owner_of
@@ -106,7 +106,7 @@ class Callers:
             key = await self._keys.key_of(text)
             if key is not None:
                 token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
-                return _enter(scope, token, key.access)
+                return replace(_enter(scope, token, key.access), key_id=key.id)
         elif self._tokens is not None and text:
             found = await self._tokens.verify(text)
             if found is not None:
@@ -158,7 +158,9 @@ class Door:
             self._callers.check_address(scope)
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             if path not in self._open_paths:
-                enter_identity(scope, await self._callers.identify(scope))
+                client = scope.get("client")
+                caller = await self._callers.identify(scope)
+                enter_identity(scope, replace(caller, peer=peer_of(client and client[0])))
         except NotAdmitted as error:
             answer = error_answer(error, error.status)
             if error.status == 401 or error.challenge:

@@ -1,0 +1,15 @@
+"""Settings that hold for the whole process, as libraries and git keep no state of their own."""
+
+from __future__ import annotations
+
+from codebase_mcp.chunking import grammar_folder
+from codebase_mcp.secrets import rules_folder
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.reach import confine
+
+
+def apply_to_process(settings: Settings) -> None:
+    """Choose the folders of libraries, and confine git to the allowed roots."""
+    grammar_folder.choose(settings.data_dir / "grammars")
+    rules_folder.choose(settings.data_dir / "secret-rules")
+    confine(settings)
