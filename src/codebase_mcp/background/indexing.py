@@ -83,7 +83,9 @@ async def start_indexing(
             repository's context file is.
         Conflict: the project would share its schema with another.
         PermissionDenied: the project's schema cannot be created.
+        Overloaded: too many jobs are waiting.
     """
+    await app.jobs.require_room()
     root = await asyncio.to_thread(resolve_root, str(repo_path))
     await asyncio.to_thread(repository_at, app.settings, root)
     project, source = await app.resolver.resolve(project_id, identity, repository=root, create=True)

@@ -96,6 +96,7 @@ class Database:
         self._inspecting = asyncio.Lock()
         self._migrated: set[str] = set()
         self._migrating: dict[str, asyncio.Lock] = {}
+        self.search_limit_s: float | None = None
 
     @classmethod
     async def open(cls, target: DatabaseTarget) -> Database:
@@ -114,6 +115,16 @@ class Database:
     ) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in a project's schema, committed at the end of the block."""
         return self._transaction("project", project.schema_name, readonly=readonly)
+
+    def search(self, project: Project) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that only reads, with the time limit of searches for each statement.
+
+        Raises:
+            TimeLimitExceeded: by every statement.
+        """
+        return self._transaction(
+            "project", project.schema_name, readonly=True, limit_s=self.search_limit_s
+        )
 
     def catalogue(self, *, readonly: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the catalogue, committed at the end of the block."""
@@ -219,14 +230,14 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(
-        self, scope: Scope, schema: str, *, readonly: bool
+        self, scope: Scope, schema: str, *, readonly: bool, limit_s: float | None = None
     ) -> AsyncIterator[Transaction]:
         if schema not in self._migrated:
             async with self._migrating.setdefault(schema, asyncio.Lock()):
                 if schema not in self._migrated:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
-        transaction = self._bare(schema, vector_schema, readonly=readonly)
+        transaction = self._bare(schema, vector_schema, readonly=readonly, limit_s=limit_s)
         async with committed(transaction):
             yield transaction
 
@@ -238,7 +249,12 @@ class Database:
         return count
 
     def _bare(
-        self, schema: str, vector_schema: str = "public", *, readonly: bool = False
+        self,
+        schema: str,
+        vector_schema: str = "public",
+        *,
+        readonly: bool = False,
+        limit_s: float | None = None,
     ) -> Transaction:
         quoted = [sql.Identifier(name).as_string(None) for name in (schema, vector_schema)]
         return Transaction(
@@ -247,6 +263,7 @@ class Database:
             search_path=", ".join(quoted),
             readonly=readonly,
             advice=self._advice,
+            limit_s=limit_s,
         )
 
     async def _find_vector(self) -> tuple[str, str]:

@@ -37,6 +37,12 @@ _SETTINGS = """
 SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
        pg_catalog.set_config('TimeZone', 'UTC', true)
 """
+_LIMITED_SETTINGS = (
+    _SETTINGS
+    + """
+     , pg_catalog.set_config('statement_timeout', %(limit_ms)s, true)
+"""
+)
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 _TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
 _COMMIT: Statement = ("COMMIT", {})
@@ -72,10 +78,10 @@ class Transaction:
         search_path: str,
         readonly: bool,
         advice: Advice,
+        limit_s: float | None = None,
     ) -> None:
         self._pool = pool
         self._schema = schema
-        self._search_path = search_path
         # A reader sees one snapshot throughout, also while an index is being replaced. A writer
         # sees what others committed while it waited for a lock.
         self._begin: LiteralString = (
@@ -84,6 +90,10 @@ class Transaction:
             else "BEGIN ISOLATION LEVEL READ COMMITTED"
         )
         self._advice = advice
+        self._settings: Statement = (_SETTINGS, {"search_path": search_path})
+        if limit_s is not None:
+            limit_ms = str(max(1, round(limit_s * 1000)))  # 0 would be no limit
+            self._settings = (_LIMITED_SETTINGS, {**self._settings[1], "limit_ms": limit_ms})
         self._connection: Connection | None = None
 
     async def fetch_all(self, query: LiteralString, /, **params: object) -> list[Row]:
@@ -229,10 +239,7 @@ class Transaction:
 
         That is safe, as nothing of an uncommitted transaction remains.
         """
-        opening: list[Statement] = [
-            (self._begin, {}),
-            (_SETTINGS, {"search_path": self._search_path}),
-        ]
+        opening: list[Statement] = [(self._begin, {}), self._settings]
         with step("connection"):
             self._connection, is_new = await self._pool.acquire()
         try:

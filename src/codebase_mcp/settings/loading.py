@@ -50,6 +50,7 @@ class Settings:
     direct_database_url: str | None
     db_pool_size: int
     db_max_overflow: int
+    search_timeout_s: float
     idle_minutes: float
     embedding_provider: str | None
     embedding_model: str | None
@@ -75,6 +76,8 @@ class Settings:
     http_workers: int
     http_connections: int
     http_timeout_s: float
+    requests_per_minute: int | None
+    calls: int
     project: str | None
     ignore_patterns: tuple[str, ...]
     include_submodules: bool

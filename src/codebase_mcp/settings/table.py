@@ -48,6 +48,7 @@ TOOLSETS = (
 
 DEFAULT_REPLY_CHARS = 2_000
 MAX_REPLY_CHARS = 4_000
+DEFAULT_CALLS = 8
 
 _PREFIX = "CODEBASE_MCP_"
 
@@ -194,6 +195,14 @@ SETTINGS = (
         lambda: 10,
         whole_number(0, 1000),
         "Further connections to it while all of those are in use.",
+        section="Database",
+    ),
+    Setting(
+        "search_timeout_s",
+        "CODEBASE_MCP_SEARCH_TIMEOUT",
+        lambda: 30.0,
+        above_zero("seconds", 3600),
+        "Seconds that a statement of a search may take.",
         section="Database",
     ),
     Setting(
@@ -407,6 +416,25 @@ SETTINGS = (
         lambda: 30.0,
         above_zero("seconds", 3600),
         "Seconds that a client may take to send a request's headers or body, or to read.",
+        section="Server",
+    ),
+    Setting(
+        "requests_per_minute",
+        "CODEBASE_MCP_REQUESTS_PER_MINUTE",
+        lambda: None,
+        whole_number(0, 1_000_000),
+        "Requests over HTTP that a caller may make in a minute, if its key does not say it; 0 is"
+        " any number.",
+        section="Server",
+        default_words="600; any number for the user who runs the server",
+    ),
+    Setting(
+        "calls",
+        "CODEBASE_MCP_CALLS",
+        lambda: DEFAULT_CALLS,
+        whole_number(1, 1000),
+        "Calls that a process works on at once, and half as many of index_repository; 32 times as"
+        " many wait, further ones are refused.",
         section="Server",
     ),
     Setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.errors import CodebaseError
@@ -13,6 +14,7 @@ from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
+from codebase_mcp.tools.running import CallQueue
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
@@ -56,8 +58,9 @@ async def reply_of(
     report_progress: ReportProgress,
     *,
     form: ReplyForm = JSON,
+    queue: CallQueue | None = None,
 ) -> Reply:
-    """Check the arguments of a tool and call it.
+    """Check the arguments of a tool and call it, after those before it in the queue.
 
     Raises:
         CodebaseError: what the contract names.
@@ -71,7 +74,8 @@ async def reply_of(
             parsed = spec.arguments.model_validate(checked)
             given = frozenset(arguments)
             caller = Caller(await open_app(), report_progress, given, identity, *form)
-            reply = await spec.run(caller, parsed)
+            async with nullcontext() if queue is None else queue.place():
+                reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):
                 reply.secrets_masked = list(dict.fromkeys(kinds))
             return reply

@@ -36,6 +36,7 @@ from codebase_mcp.web.calling import ToolEndpoint
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
+from codebase_mcp.web.rate_limits import RateLimit, TokenBuckets
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
@@ -58,18 +59,24 @@ def make_asgi_app(
 def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Starlette:
     """The ASGI app with the endpoints of an MCP server and all others."""
     # The guard of the whole app checks requests before this one.
+    rate_limit = Middleware(RateLimit, TokenBuckets(), settings.requests_per_minute)
     mcp_app = server.http_app(
-        path="/mcp", stateless_http=not holder.keeps_sessions, host_origin_protection=False
+        path="/mcp",
+        middleware=[rate_limit],
+        stateless_http=not holder.keeps_sessions,
+        host_origin_protection=False,
     )
     parts = [mcp_app]
     routes: list[BaseRoute] = [Route("/mcp", mcp_app)]
     if settings.sse:
-        sse_app = server.http_app(path="/sse", transport="sse", host_origin_protection=False)
+        sse_app = server.http_app(
+            path="/sse", transport="sse", middleware=[rate_limit], host_origin_protection=False
+        )
         parts.append(sse_app)
         routes += [Route("/sse", sse_app), Route("/messages/", sse_app)]
     health = HealthEndpoints(holder, provider_of(settings))
     routes += [
-        _tools_route(server, holder, settings),
+        _tools_route(server, holder, settings, rate_limit),
         _description(describe(tools_of(settings.toolsets), with_keys=server.auth is not None)),
         Route("/health", health.health),
         Route("/health/live", health.live),
@@ -97,14 +104,17 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     )
 
 
-def _tools_route(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Route:
+def _tools_route(
+    server: FastMCP[None], holder: AppHolder, settings: Settings, rate_limit: Middleware
+) -> Route:
     """The route of the tools, with authentication if the server has it."""
     tools = {spec.name: spec for spec in tools_of(settings.toolsets)}
     endpoint = ToolEndpoint(holder, tools)
-    checks = []
+    checks = [rate_limit]
     if server.auth is not None:
         scopes = server.auth.required_scopes
-        checks = [*server.auth.get_middleware(), Middleware(RequireAuthMiddleware, scopes)]
+        authentication = [*server.auth.get_middleware(), rate_limit]
+        checks = [*authentication, Middleware(RequireAuthMiddleware, scopes)]
     return Route("/tools/{name}", endpoint.answer, methods=["POST"], middleware=checks)
 
 
