@@ -21,7 +21,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.directories import directory_matcher, directory_pattern
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
@@ -237,10 +237,7 @@ def _passes(hit: Hit, filters: FileFilters) -> bool:
         filters.repository_id in (None, hit.repository_id)
         and (filters.extensions is None or extension in filters.extensions)
         and (filters.languages is None or hit.language in filters.languages)
-        and (
-            filters.directory is None
-            or re.search(directory_pattern(filters.directory), hit.file_path) is not None
-        )
+        and (filters.directory is None or directory_matcher(filters.directory)(hit.file_path))
     )
 
 
