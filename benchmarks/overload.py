@@ -1,6 +1,6 @@
 """Does the server stay well when far more is asked of it than it can do?
 
-    python benchmarks/overload.py [SOURCE] [--clients 1000] [--seconds 60] [--per-minute 60]
+    python benchmarks/overload.py [SOURCE] [--clients 1000] [--seconds 60] [--per-minute 3]
 
 Indexes SOURCE (the package ``email`` of Python unless given) in a new data directory and serves it
 over HTTP. Then all clients call at once, each from an address of its own (127.x.y.z), half of them
@@ -214,7 +214,7 @@ async def measure(options: argparse.Namespace, data_dir: Path) -> bool:
         again_ms = (time.perf_counter() - again_at) * 1000
     show(outcome, seconds)
     is_same = places(after) == places(before)
-    print(f"server's RSS: {before_mb:.0f} MB before, {outcome.peak_mb:.0f} at most, {after_mb:.0f} after")
+    print(f"RSS: {before_mb:.0f} MB before, {outcome.peak_mb:.0f} at most, {after_mb:.0f} after")
     print(f"a search afterwards: {'as before' if is_same else 'ANOTHER ANSWER'}, {again_ms:.0f} ms")
     return is_same and not outcome.hung and outcome.peak_mb - before_mb < MAX_GROWTH_MB
 
@@ -232,7 +232,9 @@ def show(outcome: Outcome, seconds: float) -> None:
     ):
         if taken:
             shares = [percentile(taken, share) for share in (0.5, 0.99)]
-            print(f"{label:8} p50 {shares[0]:6.0f} ms  p99 {shares[1]:6.0f}  most {max(taken):6.0f}")
+            print(
+                f"{label:8} p50 {shares[0]:6.0f} ms  p99 {shares[1]:6.0f}  most {max(taken):6.0f}"
+            )
 
 
 def main() -> None:
@@ -242,7 +244,7 @@ def main() -> None:
     parser.add_argument("source", nargs="?", type=Path, default=email)
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--per-minute", type=int, default=60)
+    parser.add_argument("--per-minute", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(
         prefix="codebase-mcp-bench-", ignore_cleanup_errors=True

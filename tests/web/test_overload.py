@@ -66,6 +66,46 @@ async def test_calls_beyond_the_queue_are_refused_at_once_and_searches_go_on(
         assert after == before != []
 
 
+async def test_while_the_queue_is_full_calls_are_refused_at_the_door(
+    settings: Settings,
+    make_repo: MakeRepo,
+    app: App,
+    database: Database,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "_WAITING_PER_PLACE", 1)
+    await app.index(make_repo(), project_id)
+    project = await find_project(database, project_id)
+    search = {"query": "user login", "project_id": project_id}
+    small = replace(settings, calls=1, search_memory_mb=0, check_ms=0)
+    async with (
+        serving(small) as server,
+        httpx2.AsyncClient(base_url=server.address, timeout=None) as http,
+        Client(f"{server.address}/mcp") as client,
+    ):
+        async with database.transaction(project) as tx:
+            await tx.execute("LOCK TABLE chunk IN ACCESS EXCLUSIVE MODE")
+            calls = [
+                asyncio.create_task(http.post("/tools/search_code", json=search)) for _ in range(2)
+            ]
+            while not server.holder.queue.is_full:
+                await asyncio.sleep(0.01)
+            refused = await http.post("/tools/search_code", json=search)
+            assert (refused.status_code, refused.headers["connection"]) == (503, "close")
+            assert refused.headers["retry-after"] == "2"
+            error = refused.json()["error"]
+            assert error["message"] == "The server is overloaded: 1 calls are waiting"
+            over_mcp = await client.call_tool("search_code", search, raise_on_error=False)
+            assert over_mcp.is_error
+            assert over_mcp.structured_content["error"]["hint"] == error["hint"]
+            for body in (b"[" * 9_000, b"12", b"x" * 70_000, b'{"id":1,"method":"ping"}'):
+                assert (await http.post("/mcp", content=body)).status_code == 503
+            assert (await http.get("/health/live")).status_code == 200
+        assert [(await call).status_code for call in calls] == [200, 200]
+        assert not (await client.call_tool("search_code", search)).is_error
+
+
 async def test_a_search_that_takes_too_long_is_stopped_and_the_next_one_is_well(
     settings: Settings,
     make_repo: MakeRepo,

@@ -16,7 +16,7 @@ Content = TypeVar("Content")
 # A cancelled call closes its transaction first. One that hangs longer is abandoned.
 _CANCEL_S = 0.5
 # A search takes some hundredths of a second, so this is the work of a few seconds.
-_WAITING_PER_PLACE = 32
+_WAITING_PER_PLACE = 16
 # Clients and proxies give up after 30 or 60 seconds, and then call again.
 _WAIT_S = 15.0
 _RETRY_AFTER_S = 2
@@ -43,14 +43,14 @@ class CallQueue:
         Raises:
             Overloaded: too many others wait, or none has ended in time.
         """
-        if self._waiting >= self._most_waiting:
-            raise self._overloaded()
+        if self.is_full:
+            raise self.overloaded()
         self._waiting += 1
         try:
             async with asyncio.timeout(self._wait_s):
                 await self._places.acquire()
         except TimeoutError:
-            raise self._overloaded() from None
+            raise self.overloaded() from None
         finally:
             self._waiting -= 1
         try:
@@ -58,7 +58,13 @@ class CallQueue:
         finally:
             self._places.release()
 
-    def _overloaded(self) -> Overloaded:
+    @property
+    def is_full(self) -> bool:
+        """Whether a further call would be refused."""
+        return self._waiting >= self._most_waiting
+
+    def overloaded(self) -> Overloaded:
+        """The error for a call that is refused."""
         return Overloaded(
             f"The server is overloaded: {self._waiting} {self._name} are waiting",
             hint=f"Nothing was done; call again in {_RETRY_AFTER_S} seconds or later.",

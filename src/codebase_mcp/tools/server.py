@@ -114,7 +114,7 @@ class AppHolder:
         self.calls = RunningCalls()
         self._settings = settings
         places = DEFAULT_CALLS if settings is None else settings.calls
-        self._queue = CallQueue("calls", places)
+        self.queue = CallQueue("calls", places)
         self._index_runs = CallQueue("index runs", max(1, places // 2), wait_s=None)
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
@@ -188,7 +188,7 @@ class AppHolder:
             if self._settings is None
             else ReplyForm(replies, self._settings.reply_chars)
         )
-        queue = self._index_runs if spec.is_index_run else self._queue
+        queue = self._index_runs if spec.is_index_run else self.queue
         call = reply_of(
             spec, arguments, self.get, identity, report_progress, form=form, queue=queue
         )

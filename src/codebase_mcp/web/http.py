@@ -36,6 +36,7 @@ from codebase_mcp.web.calling import ToolEndpoint
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
+from codebase_mcp.web.overload import LoadShedding
 from codebase_mcp.web.rate_limits import RateLimit, TokenBuckets
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
 
     return Starlette(
         routes=routes,
-        middleware=[guard_of(settings)],
+        middleware=[guard_of(settings), Middleware(LoadShedding, holder.queue)],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,
     )
