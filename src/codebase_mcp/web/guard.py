@@ -14,7 +14,8 @@ from starlette.middleware import Middleware
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 
-EVERY_ADDRESS = ("", "0.0.0.0", "::")
+# Compared with, not bound to.
+EVERY_ADDRESS = ("", "0.0.0.0", "::")  # nosec B104
 
 
 def guard_of(settings: Settings) -> Middleware:
