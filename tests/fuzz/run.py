@@ -3,8 +3,8 @@
     python -m tests.fuzz.run [MINUTES] [PYTEST ARGUMENTS]
 
 Each round has another seed, which is printed. The first failure ends it; the same round again:
-``FUZZ_EXAMPLES=100 python -m pytest -p tests.fuzz.profile --hypothesis-seed SEED FILE``. Failing examples also stay in
-``.hypothesis``; keep one for good as an ``@example`` of its test.
+``FUZZ_EXAMPLES=100 python -m pytest -p tests.fuzz.profile --hypothesis-seed SEED FILE``. Failing
+examples also stay in ``.hypothesis``; keep one for good as an ``@example`` of its test.
 """
 
 from __future__ import annotations
