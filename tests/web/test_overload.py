@@ -136,7 +136,7 @@ async def test_a_search_that_takes_too_long_is_stopped_and_the_next_one_is_well(
 async def test_only_searches_have_a_time_limit(database: Database, project: Project) -> None:
     database.search_limit_s = 0.01
     with pytest.raises(TimeLimitExceeded):
-        async with database.search(project) as tx:
+        async with database.bounded_read(project) as tx:
             await tx.fetch_one("SELECT pg_sleep(300)")
     async with database.transaction(project) as tx:  # on the same connection
         assert await tx.fetch_one("SHOW statement_timeout") == ("0",)

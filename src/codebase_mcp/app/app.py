@@ -375,7 +375,7 @@ class App:
             if with_notes:
                 from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
 
-                async with self.database.search(project) as tx:
+                async with self.database.bounded_read(project) as tx:
                     notes = await notes_on(tx, answer.hits)
             changes = await self.history.last_changes(project, answer) if with_history else ()
         latency_ms = (time.perf_counter() - started) * 1000
@@ -405,7 +405,7 @@ class App:
         project, source = await self.resolver.resolve(project_id, identity)
         async with (
             self.resolver.raise_not_found_if_dropped(project, source),
-            (self.database.search if readonly else self.database.transaction)(project) as tx,
+            (self.database.bounded_read if readonly else self.database.transaction)(project) as tx,
         ):
             yield InProject(tx, project, source, identity.owner)
 

@@ -116,7 +116,7 @@ class Database:
         """A transaction in a project's schema, committed at the end of the block."""
         return self._transaction("project", project.schema_name, readonly=readonly)
 
-    def search(self, project: Project) -> AbstractAsyncContextManager[Transaction]:
+    def bounded_read(self, project: Project) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that only reads, with the time limit of searches for each statement.
 
         Raises:

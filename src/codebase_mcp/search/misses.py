@@ -100,7 +100,7 @@ class Misses:
         corrected = replace_words(question, answer.respelt)
         asked = content_words(parse_query(corrected))
         filtered = better = None
-        async with self._database.search(project) as tx:
+        async with self._database.bounded_read(project) as tx:
             words, total = await _word_uses(tx, asked, answer.snapshots)
             if filters.narrow:
                 filtered = await _filtered(tx, filters)
@@ -153,7 +153,7 @@ class Misses:
 
     async def _read(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> Vocabulary:
         bound = _bound(snapshots)
-        async with self._database.search(project) as tx:
+        async with self._database.bounded_read(project) as tx:
             [[(names,)], [(paths,)]] = await tx.fetch_many(
                 [
                     (_SQL["names"], bound | {"most": MOST_NAMES}),
