@@ -12,11 +12,13 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from tests.web.conftest import running, serving
 from tests.web.test_slow_clients import wire
 
@@ -157,6 +159,12 @@ async def test_bodies_that_are_too_large_or_compressed(attacked: httpx2.AsyncCli
         answer = await attacked.post(path, content=bomb, headers=inflated)
         assert 400 <= answer.status_code < 500
         assert answer.status_code != 413
+
+
+def test_sessions_that_are_opened_and_left_are_bounded() -> None:
+    options = signature(StreamableHTTPSessionManager).parameters
+    assert 0 < options["max_sessions"].default <= 10_000
+    assert 0 < options["session_idle_timeout"].default <= 30 * 60
 
 
 FLOODS = [

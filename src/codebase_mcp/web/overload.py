@@ -18,6 +18,7 @@ from codebase_mcp.web.answers import UNAVAILABLE, Json, error_answer
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from codebase_mcp.errors import CodebaseError
     from codebase_mcp.tools.running import CallQueue
 
 # A larger request is refused unread.
@@ -43,16 +44,20 @@ class LoadShedding:
         call_id = await _call_id(request) if request.url.path.endswith("/mcp") else None
         answer = error_answer(error, UNAVAILABLE)
         if call_id is not None:
-            result = failure(error, "json").to_mcp_result()
-            shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-            message = {
-                "jsonrpc": "2.0",
-                "id": call_id,
-                "result": {"resultType": "complete"} | shown,
-            }
-            answer = Json(message)
+            answer = Json({"jsonrpc": "2.0", "id": call_id, "result": _result(error)})
         answer.headers["Connection"] = "close"
         return answer
+
+
+def _result(error: CodebaseError) -> dict[str, Any]:
+    """The result of a call over MCP that fails with an error."""
+    shown = failure(error, "json")
+    return {
+        "resultType": "complete",
+        "content": [block.model_dump(mode="json", exclude_none=True) for block in shown.content],
+        "structuredContent": shown.structured_content,
+        "isError": True,
+    }
 
 
 async def _call_id(request: Request) -> Any:
