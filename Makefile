@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEMBLE := .venv-semble
 REFERENCES := .venv-references
+AUDIT := .venv-audit
 REPO ?= .
 WORKERS ?= 2
 # As the command does for itself; tests and benchmarks use the product as a library.
@@ -104,5 +105,27 @@ $(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
 bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi and tsc (TREES="DIR..." ARGS="--misses FILE")
 	$(BIN)/python benchmarks/references.py --tools $(REFERENCES) $(ARGS) $(TREES)
 
+.PHONY: bench-overload fuzz audit
+bench-overload: $(VENV)/dev ## Ask a server for far more than it can do (ARGS="--clients 1000 --seconds 60")
+	$(BIN)/python benchmarks/overload.py $(ARGS)
+
+MINUTES ?= 10
+fuzz: $(VENV)/dev ## Try all parsers with new input (MINUTES=10)
+	$(BIN)/python -m tests.fuzz.run $(MINUTES)
+
+# In an environment of its own: pip-audit brings many packages along.
+$(AUDIT)/bin/bandit: benchmarks/requirements-audit.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+# pip-audit fails as well where its service cannot be reached; then the versions are there to compare.
+audit: $(VENV)/dev $(AUDIT)/bin/bandit ## Look for weak code, and for known holes in dependencies
+	$(AUDIT)/bin/bandit --quiet --recursive --configfile pyproject.toml src
+	$(BIN)/pip check
+	$(BIN)/pip freeze --exclude-editable > $(AUDIT)/installed.txt
+	$(AUDIT)/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement $(AUDIT)/installed.txt \
+		|| { cat $(AUDIT)/installed.txt; echo "Not audited, or findings above: these versions are installed"; }
+
 clean: ## Remove what was made here
-	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) $(AUDIT) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

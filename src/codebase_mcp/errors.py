@@ -11,6 +11,8 @@
     ├── IndexingFailed        INDEXING_ERROR     a run failed for another reason
     │   └── SnapshotDropped   INDEXING_ERROR     what it wrote to, or was searched, is gone
     ├── ShuttingDown          RUNTIME_ERROR      the server ends; call again when it is back
+    ├── Overloaded            RUNTIME_ERROR      too many calls, at once or from this caller
+    ├── TimeLimitExceeded     RUNTIME_ERROR      a search took longer than it may
     └── InternalError         RUNTIME_ERROR      unexpected, with an id that is in the log too
 
 Every error carries what the contract's error shape needs: ``message`` for people, ``details`` for
@@ -130,6 +132,22 @@ class SnapshotDropped(IndexingFailed):
 
 class ShuttingDown(CodebaseError):
     """The server is about to end; the call was not begun, or was broken off."""
+
+    type = "Unavailable"
+
+
+class Overloaded(CodebaseError):
+    """Too many calls, of all callers at once or of this one in a minute; nothing was done."""
+
+    type = "Unavailable"
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: int = 1) -> None:
+        super().__init__(message, hint=hint, details={"retry_after_seconds": retry_after_s})
+        self.retry_after_s = retry_after_s
+
+
+class TimeLimitExceeded(CodebaseError):
+    """The database stopped a statement that took longer than the limit of searches."""
 
     type = "Unavailable"
 

@@ -113,6 +113,7 @@ class App:
         self._only_once = only_once
         self.models = models
         self.database = database
+        database.search_limit_s = settings.search_timeout_s
         self._runs = IndexRuns(settings, database, models)
         self._nearest = NearestIndexes(database)
         self.memory_indexes = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
@@ -373,7 +374,7 @@ class App:
             if with_notes:
                 from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
 
-                async with self.database.transaction(project, readonly=True) as tx:
+                async with self.database.bounded_read(project) as tx:
                     notes = await notes_on(tx, answer.hits)
             changes = await self.history.last_changes(project, answer) if with_history else ()
         latency_ms = (time.perf_counter() - started) * 1000
@@ -403,7 +404,7 @@ class App:
         project, source = await self.resolver.resolve(project_id, identity)
         async with (
             self.resolver.raise_not_found_if_dropped(project, source),
-            self.database.transaction(project, readonly=readonly) as tx,
+            (self.database.bounded_read if readonly else self.database.transaction)(project) as tx,
         ):
             yield InProject(tx, project, source, identity.owner)
 

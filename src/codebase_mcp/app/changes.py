@@ -52,7 +52,7 @@ class Changes:
         project, source = await self._resolver.resolve(project_id, identity)
         async with (
             self._resolver.raise_not_found_if_dropped(project, source),
-            self._database.transaction(project, readonly=True) as tx,
+            self._database.bounded_read(project) as tx,
         ):
             known = await load_repositories(tx)
         one = _chosen(known, repository_id)
@@ -86,7 +86,7 @@ class Changes:
             IndexingFailed: git cannot find it.
         """
         change = await asyncio.to_thread(find, repository.git)
-        async with self._database.transaction(repository.project, readonly=True) as tx:
+        async with self._database.bounded_read(repository.project) as tx:
             return await assess(tx, repository.id, change)
 
 

@@ -79,16 +79,16 @@ class History:
         project, source = await self._resolver.resolve(project_id, identity)
         async with self._resolver.raise_not_found_if_dropped(project, source):
             model = await self._models.primary()
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self._database.bounded_read(project) as tx:
                 repositories = {one.repository_id: one for one in await load_histories(tx)}
             read, notices = await self._refresh(project, model, repositories, filters)
             question = await self._question(model, query) if query else None
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self._database.bounded_read(project) as tx:
                 lacking = question is not None and await lacks_texts(tx, model)
             if lacking:
                 async with self._database.transaction(project) as tx:
                     await make_searchable(tx, model)
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self._database.bounded_read(project) as tx:
                 found = await search_history(tx, question, filters, limit)
         latency_ms = (time.perf_counter() - started) * 1000
         return HistoryReport(
@@ -113,7 +113,7 @@ class History:
         project, source = await self._resolver.resolve(project_id, identity)
         async with (
             self._resolver.raise_not_found_if_dropped(project, source),
-            self._database.transaction(project, readonly=True) as tx,
+            self._database.bounded_read(project) as tx,
         ):
             repositories = {one.repository_id: one for one in await load_histories(tx)}
         histories: dict[UUID, SymbolHistory] = {}
@@ -154,7 +154,7 @@ class History:
             of_files = [
                 (h.repository_id, h.file_path) for h in map(answer.hits.__getitem__, missing)
             ]
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self._database.bounded_read(project) as tx:
                 newest = await newest_changes(tx, of_files)
             for place, change in zip(missing, newest, strict=True):
                 changes[place] = change

@@ -58,7 +58,7 @@ class Symbols:
         project, source = await self._resolver.resolve(project_id, identity)
         async with self._resolver.raise_not_found_if_dropped(project, source):
             snapshot_ids = await self._snapshots(project, question)
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self._database.bounded_read(project) as tx:
                 states = await load_states(tx, snapshot_ids, question.repository_id)
                 if not states:
                     raise ProjectNotFound(

@@ -83,7 +83,9 @@ async def start_indexing(
             repository's context file is.
         Conflict: the project would share its schema with another.
         PermissionDenied: the caller may not name the path, or no schema can be created.
+        Overloaded: too many jobs are waiting.
     """
+    await app.jobs.require_room()
     root = await asyncio.to_thread(resolve_for, identity, app.settings, repo_path)
     await asyncio.to_thread(repository_at, app.settings, root)
     project, source = await app.resolver.resolve(project_id, identity, repository=root, create=True)

@@ -101,6 +101,7 @@ class Database:
         self._has_roles = target.project_roles
         self._roles: dict[str, str] = {}
         self._migrating: dict[str, asyncio.Lock] = {}
+        self.search_limit_s: float | None = None
 
     @classmethod
     async def open(cls, target: DatabaseTarget) -> Database:
@@ -119,6 +120,16 @@ class Database:
     ) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in a project's schema, as its role, committed at the end of the block."""
         return self._transaction("project", project.schema_name, readonly=readonly)
+
+    def bounded_read(self, project: Project) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that only reads, with the time limit of searches for each statement.
+
+        Raises:
+            TimeLimitExceeded: by every statement.
+        """
+        return self._transaction(
+            "project", project.schema_name, readonly=True, limit_s=self.search_limit_s
+        )
 
     def catalogue(self, *, readonly: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the catalogue, committed at the end of the block."""
@@ -233,7 +244,7 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(
-        self, scope: Scope, schema: str, *, readonly: bool
+        self, scope: Scope, schema: str, *, readonly: bool, limit_s: float | None = None
     ) -> AsyncIterator[Transaction]:
         if schema not in self._migrated:
             async with self._migrating.setdefault(schema, asyncio.Lock()):
@@ -241,7 +252,9 @@ class Database:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
         role = self._roles.get(schema)
-        transaction = self._bare(schema, vector_schema, readonly=readonly, role=role)
+        transaction = self._bare(
+            schema, vector_schema, readonly=readonly, role=role, limit_s=limit_s
+        )
         async with committed(transaction):
             yield transaction
 
@@ -275,6 +288,7 @@ class Database:
         *,
         readonly: bool = False,
         role: str | None = None,
+        limit_s: float | None = None,
     ) -> Transaction:
         quoted = [sql.Identifier(name).as_string(None) for name in (schema, vector_schema)]
         return Transaction(
@@ -284,6 +298,7 @@ class Database:
             readonly=readonly,
             advice=self._advice,
             role=role,
+            limit_s=limit_s,
         )
 
     async def _find_vector(self) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from codebase_mcp.errors import (
     DatabaseUnavailable,
     InternalError,
     PermissionDenied,
+    TimeLimitExceeded,
 )
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,12 @@ def translate(error: psycopg.Error, advice: Advice) -> CodebaseError:
         return DatabaseUnavailable(
             f"{UNAVAILABLE}: a connection pooler breaks prepared statements",
             hint="Add pgbouncer=true to the options of DATABASE_URL.",
+        )
+    if isinstance(error, errors.QueryCanceled):
+        return TimeLimitExceeded(
+            "The database stopped a statement that took too long",
+            hint="Narrow the search by a repository, a directory or a language; or try again when"
+            " the server has less to do. CODEBASE_MCP_SEARCH_TIMEOUT is the limit.",
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return PermissionDenied(

@@ -303,7 +303,7 @@ def settings_of_this_system() -> str:
 
 def shared_memory() -> str:
     """Where parallel workers meet: in files, where the system has little shared memory."""
-    shared = Path("/dev/shm")
+    shared = Path("/dev/shm")  # nosec B108, as only its size is asked for
     if not shared.exists():
         return "mmap" if sys.platform == "linux" else "posix"
     status = os.statvfs(shared)

@@ -41,7 +41,8 @@ PORT = 5432
 
 # The log is evidence for a fault, not history: two such pieces are kept.
 _LOG_BYTES = 1 << 20
-_TEMPORARY = "/tmp/codebase-mcp-"
+# Random digits follow. The folder is new and its owner's alone.
+_TEMPORARY = "/tmp/codebase-mcp-"  # nosec B108
 _READY_POLL_S = 0.01
 _FAST_SHUTDOWN_S = 60.0
 _ORPHAN_WAIT_S = 30.0

@@ -37,11 +37,9 @@ _SETTINGS = """
 SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
        pg_catalog.set_config('TimeZone', 'UTC', true)
 """
-_SETTINGS_WITH_ROLE = """
-SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
-       pg_catalog.set_config('TimeZone', 'UTC', true),
-       pg_catalog.set_config('role', %(role)s, true)
-"""
+# Added for a transaction that runs as a role, as SET LOCAL ROLE does, or with a time limit.
+_ROLE = ", pg_catalog.set_config('role', %(role)s, true)"
+_LIMIT = ", pg_catalog.set_config('statement_timeout', %(limit_ms)s, true)"
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 _TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
 _COMMIT: Statement = ("COMMIT", {})
@@ -78,13 +76,20 @@ class Transaction:
         readonly: bool,
         advice: Advice,
         role: str | None = None,
+        limit_s: float | None = None,
     ) -> None:
-        """``role`` is the database role that it runs as; without one, that of the connection."""
+        """``role`` is the database role that it runs as; without one, that of the connection.
+
+        ``limit_s`` is how long each statement may take.
+        """
         self._pool = pool
         self._schema = schema
-        settings: Statement = (_SETTINGS, {"search_path": search_path})
-        if role is not None:  # as SET LOCAL ROLE does, in the same statement
-            settings = (_SETTINGS_WITH_ROLE, {"search_path": search_path, "role": role})
+        settings, values = _SETTINGS, {"search_path": search_path}
+        if role is not None:
+            settings, values = settings + _ROLE, {**values, "role": role}
+        if limit_s is not None:
+            limit_ms = str(max(1, round(limit_s * 1000)))  # 0 would be no limit
+            settings, values = settings + _LIMIT, {**values, "limit_ms": limit_ms}
         # A reader sees one snapshot throughout, also while an index is being replaced. A writer
         # sees what others committed while it waited for a lock.
         begin: LiteralString = (
@@ -93,7 +98,7 @@ class Transaction:
             else "BEGIN ISOLATION LEVEL READ COMMITTED"
         )
         self._has_role = role is not None
-        self._opening: list[Statement] = [(begin, {}), settings]
+        self._opening: list[Statement] = [(begin, {}), (settings, values)]
         self._advice = advice
         self._connection: Connection | None = None
 

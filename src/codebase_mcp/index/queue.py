@@ -21,7 +21,7 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.notifications import NotificationListener, count_listeners
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.errors import CodebaseError, IndexingFailed
+from codebase_mcp.errors import CodebaseError, IndexingFailed, Overloaded
 from codebase_mcp.index.identity import repository_id_of
 
 _SQL = load_queries("codebase_mcp.index", "queue.sql")
@@ -35,6 +35,10 @@ _PRESENCE = "job worker"
 HEARTBEAT_S = 5.0
 DEAD_AFTER_S = 15.0
 POLL_S = 3.0
+
+# There is one for each repository, so this is far more than a server has.
+MAX_WAITING = 1000
+_RETRY_AFTER_S = 60
 
 # A job that has killed this many workers has failed.
 MAX_CRASHES = 3
@@ -102,6 +106,22 @@ class JobQueue:
         self.database = database
         self.workers_here = 0
         self.start_worker: Callable[[], Awaitable[bool]] | None = None
+
+    async def require_room(self) -> None:
+        """See that the queue can take one more job; it may be exceeded by a few at once.
+
+        Raises:
+            Overloaded: too many are waiting.
+        """
+        async with self.database.catalogue(readonly=True) as tx:
+            row = await tx.fetch_one(_SQL["count_waiting"], queue=QUEUE, most=MAX_WAITING)
+        assert row is not None
+        if row[0] >= MAX_WAITING:
+            raise Overloaded(
+                f"The server is overloaded: {MAX_WAITING} index jobs are waiting",
+                hint="Nothing was queued; call again when some have ended.",
+                retry_after_s=_RETRY_AFTER_S,
+            )
 
     async def enqueue(
         self,

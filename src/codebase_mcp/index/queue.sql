@@ -50,6 +50,17 @@ FROM procrastinate_jobs
 WHERE id = ANY(%(ids)s::bigint[])
   AND status = 'doing'
 
+-- name: count_waiting
+-- How many jobs wait, counted up to a number.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM procrastinate_jobs
+    WHERE queue_name = %(queue)s
+      AND status = 'todo'
+    LIMIT %(most)s
+) AS waiting
+
 -- name: forget
 -- Delete jobs, except those that still run.
 DELETE FROM procrastinate_jobs

@@ -9,7 +9,6 @@ a copy of.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.text.tokens import ALL_CHUNKS
@@ -319,15 +318,13 @@ class MemoryIndex:
 
 
 def _passes(filters: FileFilters, files: Iterable[IndexedFile]) -> Iterator[bool]:
-    directory = (
-        re.compile(directory_pattern(filters.directory), re.DOTALL) if filters.directory else None
-    )
+    is_below = directory_matcher(filters.directory) if filters.directory else None
     for file in files:
         yield (
             (filters.repository_id is None or file.repository_id == filters.repository_id)
             and (not filters.extensions or file.extension in filters.extensions)
             and (not filters.languages or file.language in filters.languages)
-            and (directory is None or directory.search(file.path) is not None)
+            and (is_below is None or is_below(file.path))
         )
 
 

@@ -21,7 +21,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.directories import directory_matcher, directory_pattern
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
@@ -100,7 +100,7 @@ class Misses:
         corrected = replace_words(question, answer.respelt)
         asked = content_words(parse_query(corrected))
         filtered = better = None
-        async with self._database.transaction(project, readonly=True) as tx:
+        async with self._database.bounded_read(project) as tx:
             words, total = await _word_uses(tx, asked, answer.snapshots)
             if filters.narrow:
                 filtered = await _filtered(tx, filters)
@@ -153,7 +153,7 @@ class Misses:
 
     async def _read(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> Vocabulary:
         bound = _bound(snapshots)
-        async with self._database.transaction(project, readonly=True) as tx:
+        async with self._database.bounded_read(project) as tx:
             [[(names,)], [(paths,)]] = await tx.fetch_many(
                 [
                     (_SQL["names"], bound | {"most": MOST_NAMES}),
@@ -237,10 +237,7 @@ def _passes(hit: Hit, filters: FileFilters) -> bool:
         filters.repository_id in (None, hit.repository_id)
         and (filters.extensions is None or extension in filters.extensions)
         and (filters.languages is None or hit.language in filters.languages)
-        and (
-            filters.directory is None
-            or re.search(directory_pattern(filters.directory), hit.file_path) is not None
-        )
+        and (filters.directory is None or directory_matcher(filters.directory)(hit.file_path))
     )
 
 

@@ -275,7 +275,7 @@ class Searcher:
         if secondary is not None:
             vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
         while True:
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self._database.bounded_read(project) as tx:
                 with step("scope"):
                     scope = await load_scope(
                         tx,

@@ -52,6 +52,7 @@ class Settings:
     db_pool_size: int
     db_max_overflow: int
     project_roles: str
+    search_timeout_s: float
     idle_minutes: float
     embedding_provider: str | None
     embedding_model: str | None
@@ -91,6 +92,8 @@ class Settings:
     jwt_algorithm: str
     jwt_scope_prefix: str
     jwt_projects_claim: str | None
+    requests_per_minute: int | None
+    calls: int
     project: str | None
     ignore_patterns: tuple[str, ...]
     include_submodules: bool

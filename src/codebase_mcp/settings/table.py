@@ -48,6 +48,7 @@ TOOLSETS = (
 
 DEFAULT_REPLY_CHARS = 2_000
 MAX_REPLY_CHARS = 4_000
+DEFAULT_CALLS = 8
 
 
 def _project_id(text: str) -> str:
@@ -167,6 +168,14 @@ SETTINGS = (
         lambda: "auto",
         one_of("auto", "off"),
         "Give each project a database role of its own: auto (where it may be created) or off.",
+        section="Database",
+    ),
+    Setting(
+        "search_timeout_s",
+        "CODEBASE_MCP_SEARCH_TIMEOUT",
+        lambda: 30.0,
+        above_zero("seconds", 3600),
+        "Seconds that a statement of a search may take.",
         section="Database",
     ),
     Setting(
@@ -408,6 +417,24 @@ SETTINGS = (
         section="Server",
     ),
     *ACCESS,
+    Setting(
+        "requests_per_minute",
+        "CODEBASE_MCP_REQUESTS_PER_MINUTE",
+        lambda: None,
+        whole_number(0, 1_000_000),
+        "Requests over HTTP that a caller may make in a minute, if its key does not say it; 0 is"
+        " any number.",
+        section="Server",
+        default_words="600; any number for the user who runs the server",
+    ),
+    Setting(
+        "calls",
+        "CODEBASE_MCP_CALLS",
+        lambda: DEFAULT_CALLS,
+        whole_number(1, 1000),
+        "Calls that run at once in a process; 16 times as many wait, further ones are refused.",
+        section="Server",
+    ),
     Setting(
         "project",
         "CODEBASE_MCP_PROJECT",

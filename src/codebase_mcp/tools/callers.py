@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from mcp.server.auth.provider import AccessToken
 
 _IDENTITY = "codebase_mcp.identity"
-# For a request that no door has let in.
 _NOTHING = Identity(access=Access(frozenset(), (), reads_as_server=False))
 
 
 def identity_in(request: Any) -> Identity:
     """The caller of an HTTP request, as the door has found out."""
-    identity: Identity = getattr(request, "scope", {}).get(_IDENTITY, _NOTHING)
+    return identity_of(getattr(request, "scope", {}))
+
+
+def identity_of(scope: Mapping[str, Any]) -> Identity:
+    """The caller, by a request's scope; one that no door has let in may do nothing."""
+    identity: Identity = scope.get(_IDENTITY, _NOTHING)
     return identity
 
 

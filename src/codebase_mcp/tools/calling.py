@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.background.audit import AuditedCall
@@ -15,6 +16,7 @@ from codebase_mcp.tools.arguments import aliases_in, check_arguments
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
+from codebase_mcp.tools.running import CallQueue
 from codebase_mcp.tools.scopes import require_scope
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
@@ -61,8 +63,11 @@ async def reply_of(
     *,
     form: ReplyForm = JSON,
     audit: AuditLog | None = None,
+    queue: CallQueue | None = None,
 ) -> Reply:
-    """Check the arguments of a tool and call it; it is entered into the audit log.
+    """Check the arguments of a tool and call it, after those before it in the queue.
+
+    The call is entered into the audit log.
 
     Raises:
         CodebaseError: what the contract names.
@@ -80,7 +85,8 @@ async def reply_of(
             require_scope(spec, identity.access, call.operation)
             given = frozenset(arguments)
             caller = Caller(await open_app(), report_progress, given, identity, *form)
-            reply = await spec.run(caller, parsed)
+            async with nullcontext() if queue is None else queue.place():
+                reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):
                 reply.secrets_masked = list(dict.fromkeys(kinds))
             return reply

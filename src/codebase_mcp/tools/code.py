@@ -301,6 +301,7 @@ CODE = Toolset(
             run=index_repository,
             reply=IndexReply,
             annotations=Hints(repeats=True),
+            is_index_run=True,
         ),
         ToolSpec(
             name="search_code",

@@ -1,19 +1,75 @@
-"""Which calls are under way, and how do they come to an end when the server does?"""
+"""Which calls are under way, which wait, and how do they end when the server does?"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
 
-from codebase_mcp.errors import ShuttingDown
+from codebase_mcp.errors import Overloaded, ShuttingDown
 
 Content = TypeVar("Content")
 
 # A cancelled call closes its transaction first. One that hangs longer is abandoned.
 _CANCEL_S = 0.5
+# A search takes some hundredths of a second, so this is the work of a few seconds.
+_WAITING_PER_PLACE = 16
+# Clients and proxies give up after 30 or 60 seconds, and then call again.
+_WAIT_S = 15.0
+_RETRY_AFTER_S = 2
+
+
+class CallQueue:
+    """Lets some calls run at once and some others wait, in order; further ones are refused.
+
+    Without the limit each of a thousand calls would get a thousandth of the processor, and all of
+    them would time out.
+    """
+
+    def __init__(self, name: str, places: int, *, wait_s: float | None = _WAIT_S) -> None:
+        self._name = name
+        self._places = asyncio.Semaphore(places)
+        self._most_waiting = places * _WAITING_PER_PLACE
+        self._wait_s = wait_s
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """One of the places, while the block runs.
+
+        Raises:
+            Overloaded: too many others wait, or none has ended in time.
+        """
+        if self.is_full:
+            raise self.overloaded()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise self.overloaded() from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a further call would be refused."""
+        return self._waiting >= self._most_waiting
+
+    def overloaded(self) -> Overloaded:
+        """The error for a call that is refused."""
+        return Overloaded(
+            f"The server is overloaded: {self._waiting} {self._name} are waiting",
+            hint=f"Nothing was done; call again in {_RETRY_AFTER_S} seconds or later.",
+            retry_after_s=_RETRY_AFTER_S,
+        )
 
 
 class RunningCalls:

@@ -27,6 +27,7 @@ from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
+from codebase_mcp.settings.table import DEFAULT_CALLS
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, unknown_tool
@@ -34,7 +35,7 @@ from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unexpected
-from codebase_mcp.tools.running import RunningCalls
+from codebase_mcp.tools.running import CallQueue, RunningCalls
 from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ class AppHolder:
         self.calls = RunningCalls()
         self.audit: AuditLog | None = None
         self._settings = settings
+        places = DEFAULT_CALLS if settings is None else settings.calls
+        self.queue = CallQueue("calls", places)
+        self._index_runs = CallQueue("index runs", max(1, places // 2), wait_s=None)
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
         access = FULL_ACCESS.reading() if settings and settings.read_only else FULL_ACCESS
@@ -186,7 +190,14 @@ class AppHolder:
             else ReplyForm(replies, self._settings.reply_chars)
         )
         call = reply_of(
-            spec, arguments, self.get, identity, report_progress, form=form, audit=self.audit
+            spec,
+            arguments,
+            self.get,
+            identity,
+            report_progress,
+            form=form,
+            audit=self.audit,
+            queue=self._index_runs if spec.is_index_run else self.queue,
         )
         try:
             return await self.calls.run(call)

@@ -76,6 +76,8 @@ class ToolSpec:
     run: Callable[[Caller, Any], Awaitable[Reply]]
     reply: type[Reply]
     annotations: Hints
+    is_index_run: bool = False
+    """Whether a call runs for as long as a repository takes; such calls have their own queue."""
     collection_maxima: Mapping[str, int] = field(default_factory=dict)
     """Upper limits for callers that name a collection, where they may ask for more."""
     scope: Scope | None = None

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound, ShuttingDown
+from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound, Overloaded
 
 STATUSES = {
     "VALIDATION_ERROR": 400,
@@ -42,8 +42,10 @@ class Json(Response):
 def error_answer(error: CodebaseError, status: int | None = None) -> Json:
     """An error in the contract's shape, with its status."""
     if status is None:
-        status = UNAVAILABLE if isinstance(error, ShuttingDown) else STATUSES[error.code]
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == UNAVAILABLE else None
+        status = UNAVAILABLE if error.type == "Unavailable" else STATUSES[error.code]
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == UNAVAILABLE else {}
+    if isinstance(error, Overloaded):
+        headers["Retry-After"] = str(error.retry_after_s)
     return Json({"error": error.as_dict()}, status, headers)
 
 

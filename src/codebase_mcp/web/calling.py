@@ -76,10 +76,13 @@ async def read_object(request: Request) -> dict[str, Any]:
     if content_type != "application/json":
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")
     body = bytearray()
+    announced = request.headers.get("content-length", "0")  # a number, which the protocol checked
+    if int(announced) > MAX_BODY_BYTES:
+        raise _too_large()
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_BODY_BYTES:
-            raise Refused(413, f"The body must have at most {MAX_BODY_BYTES} bytes")
+            raise _too_large()
     try:
         parsed = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -90,6 +93,10 @@ async def read_object(request: Request) -> dict[str, Any]:
             hint="Without arguments send {}.",
         )
     return parsed
+
+
+def _too_large() -> Refused:
+    return Refused(413, f"The body must have at most {MAX_BODY_BYTES} bytes")
 
 
 async def until_hang_up(request: Request, call: asyncio.Task[dict[str, Any]]) -> dict[str, Any]:

@@ -32,12 +32,15 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, owner_of
 from codebase_mcp.web.answers import error_answer
 from codebase_mcp.web.peers import is_own_user
+from codebase_mcp.web.rate_limits import RateLimit
 from codebase_mcp.web.tokens import Tokens
 
 _log = logging.getLogger(__name__)
 
 # They tell orchestrators that the server works, and nothing else.
 OPEN = ("/health/live", "/health/ready")
+# Where requests count for the rate limit.
+LIMITED = ("/mcp", "/sse", "/messages", "/tools/")
 
 _WITHOUT_KEY = Access(reads_as_server=False)
 
@@ -143,9 +146,16 @@ class Door:
     """Lets in requests whose sender is known, and says who that is."""
 
     def __init__(
-        self, app: ASGIApp, callers: Callers, open_paths: frozenset[str], metadata_url: str | None
+        self,
+        app: ASGIApp,
+        callers: Callers,
+        rate_limit: RateLimit,
+        open_paths: frozenset[str],
+        metadata_url: str | None,
     ) -> None:
         self._app = app
+        self._limited = rate_limit.around(app)
+        self._rate_limit = rate_limit
         self._callers = callers
         self._open_paths = open_paths
         self._metadata = [f'resource_metadata="{metadata_url}"'] if metadata_url else []
@@ -166,7 +176,8 @@ class Door:
             if error.status == 401 or error.challenge:
                 facts = [part for part in (error.challenge, *self._metadata) if part]
                 answer.headers["WWW-Authenticate"] = f"Bearer {', '.join(facts)}".strip()
-            await answer(scope, receive, send)
+            # Wrong keys count for the address that they come from.
+            await self._rate_limit.around(answer)(scope, receive, send)
         except ShuttingDown as error:
             await error_answer(error)(scope, receive, send)
         except CodebaseError as error:  # its text may hold folders and addresses
@@ -176,7 +187,8 @@ class Door:
             )
             await error_answer(unknown)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            app = self._limited if path.startswith(LIMITED) else self._app
+            await app(scope, receive, send)
 
 
 def door_of(
@@ -187,6 +199,7 @@ def door_of(
     return Middleware(
         Door,
         callers=Callers(settings, tokens, database),
+        rate_limit=RateLimit(settings.requests_per_minute),
         open_paths=frozenset([*OPEN, *(route.path for route in routes)]),
         metadata_url=None if tokens is None else tokens.metadata_url,
     )

@@ -13,7 +13,8 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
 
-EVERY_ADDRESS = ("", "0.0.0.0", "::")
+# Compared with, not bound to.
+EVERY_ADDRESS = ("", "0.0.0.0", "::")  # nosec B104
 
 
 def guard_of(settings: Settings) -> Middleware:

@@ -19,6 +19,7 @@ from functools import cache
 from fastmcp import FastMCP
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -40,6 +41,7 @@ from codebase_mcp.web.door import door_of
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
+from codebase_mcp.web.overload import LoadShedding
 from codebase_mcp.web.tokens import Tokens
 
 
@@ -103,7 +105,11 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
 
     return Starlette(
         routes=routes,
-        middleware=[guard_of(settings), door_of(settings, tokens, database)],
+        middleware=[
+            guard_of(settings),
+            Middleware(LoadShedding, holder.queue),
+            door_of(settings, tokens, database),
+        ],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,
     )

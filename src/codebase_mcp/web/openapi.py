@@ -23,8 +23,9 @@ _FAILURES = {
     "413": "The body is too large",
     "415": "The content type is not application/json",
     "421": "As plain text: the Host is not an allowed one",
+    "429": "RUNTIME_ERROR: too many requests in a minute; try again",
     "500": "INDEXING_ERROR or RUNTIME_ERROR",
-    "503": "DATABASE_ERROR or EMBEDDING_ERROR, or the server is shutting down: try again",
+    "503": "DATABASE_ERROR or EMBEDDING_ERROR; or the server is overloaded, or shutting down",
 }
 _ALSO_TEXT = ("403", "421")
 _TEXT: Schema = {"text/plain": {"schema": {"type": "string"}}}
@@ -93,7 +94,7 @@ def _failure(status: str) -> Schema:
     if status in _ALSO_TEXT:
         content |= _TEXT
     failure: Schema = {"description": _FAILURES[status], "content": content}
-    if status == "503":
+    if status in ("429", "503"):
         wait = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
         failure["headers"] = {"Retry-After": wait}
     return failure

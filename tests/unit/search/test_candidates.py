@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.search.directories import directory_bounds, directory_pattern
+from codebase_mcp.search.directories import directory_bounds, directory_matcher, directory_pattern
 
 _LETTERS = "ab/%_.\\\ud7ff\U0010ffff"
 
@@ -34,7 +34,9 @@ def is_within(path: str, directory: str) -> bool:
 
 @given(st.text("*" + _LETTERS, min_size=1, max_size=6), st.text(_LETTERS, max_size=8))
 def test_no_path_of_a_directory_lies_outside_its_bounds(directory: str, path: str) -> None:
-    if re.search(directory_pattern(directory), path):
+    is_below = re.search(directory_pattern(directory), path, re.DOTALL) is not None
+    assert directory_matcher(directory)(path) == is_below
+    if is_below:
         assert is_within(path, directory)
     assert is_within(directory.replace("*", "x").strip("/"), directory)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.directories import directory_pattern
+from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence
 from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import parse_query
@@ -116,9 +115,9 @@ def test_further_chunks_add_ever_less() -> None:
 def test_a_directory_matches_whole_segments(
     directory: str, inside: list[str], outside: list[str]
 ) -> None:
-    pattern = re.compile(directory_pattern(directory))
-    assert all(pattern.search(path) for path in inside)
-    assert not any(pattern.search(path) for path in outside)
+    is_below = directory_matcher(directory)
+    assert all(is_below(path) for path in inside)
+    assert not any(is_below(path) for path in outside)
 
 
 def test_rare_terms_pick_the_candidates_and_common_ones_only_together() -> None:
