@@ -31,6 +31,7 @@ from codebase_mcp.app.reports import (
     ProjectFacts,
     SearchReport,
 )
+from codebase_mcp.app.usage import usage_of_first
 from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
@@ -376,10 +377,11 @@ class App:
 
                 async with self.database.transaction(project, readonly=True) as tx:
                     notes = await notes_on(tx, answer.hits)
+            usage = await usage_of_first(self.database, project, answer)
             changes = await self.history.last_changes(project, answer) if with_history else ()
         latency_ms = (time.perf_counter() - started) * 1000
         return SearchReport(
-            answer, project, source, truth, latency_ms, tuple(notes), help_, names, changes
+            answer, project, source, truth, latency_ms, tuple(notes), help_, names, changes, usage
         )
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:

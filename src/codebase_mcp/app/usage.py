@@ -1,0 +1,34 @@
+"""Where is the first result of a search used? It costs the search a few statements."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.search.search import Answer
+from codebase_mcp.symbols.definition import PROSE_KINDS
+from codebase_mcp.symbols.usage import Usage, usage_of
+
+# A first result that scores less is seldom what was looked for.
+LEAST_SCORE = 0.25
+
+
+async def usage_of_first(database: Database, project: Project, answer: Answer) -> Usage | None:
+    """Where the first hit of an answer is used; None where nothing is certain.
+
+    A search never fails for it.
+    """
+    hit = next(iter(answer.hits), None)
+    if hit is None or hit.symbol is None or hit.kind in PROSE_KINDS:
+        return None
+    view = hit.repository_id, hit.view
+    snapshot = next((s.id for s in answer.snapshots if (s.repository_id, s.view) == view), None)
+    if snapshot is None or hit.similarity_score < LEAST_SCORE:
+        return None
+    lines = hit.start_line, hit.end_line
+    with suppress(CodebaseError):
+        async with database.transaction(project, readonly=True) as tx:
+            return await usage_of(tx, snapshot, hit.file_path, hit.symbol, lines)
+    return None
