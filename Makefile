@@ -104,5 +104,13 @@ $(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
 bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi and tsc (TREES="DIR..." ARGS="--misses FILE")
 	$(BIN)/python benchmarks/references.py --tools $(REFERENCES) $(ARGS) $(TREES)
 
+.PHONY: bench-symbols bench-impact
+
+bench-symbols: $(VENV)/dev ## Measure how long answers about names take (TREE=dir ARGS="--names 200")
+	$(BIN)/python benchmarks/symbol_times.py $(ARGS) "$(TREE)"
+
+bench-impact: $(VENV)/dev ## Measure whether impact names a file that was left out (REPOS="dir...")
+	$(BIN)/python benchmarks/impact.py $(ARGS) $(REPOS)
+
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
