@@ -126,6 +126,13 @@ audit: $(VENV)/dev $(AUDIT)/bin/bandit ## Look for weak code, and for known hole
 	$(BIN)/pip freeze --exclude-editable > $(AUDIT)/installed.txt
 	$(AUDIT)/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement $(AUDIT)/installed.txt \
 		|| { cat $(AUDIT)/installed.txt; echo "Not audited, or findings above: these versions are installed"; }
+.PHONY: bench-symbols bench-impact
+
+bench-symbols: $(VENV)/dev ## Measure how long answers about names take (TREE=dir ARGS="--names 200")
+	$(BIN)/python benchmarks/symbol_times.py $(ARGS) "$(TREE)"
+
+bench-impact: $(VENV)/dev ## Measure whether impact names a file that was left out (REPOS="dir...")
+	$(BIN)/python benchmarks/impact.py $(ARGS) $(REPOS)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) $(AUDIT) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

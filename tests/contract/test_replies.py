@@ -314,6 +314,8 @@ async def test_a_search_is_answered_by_the_definition_with_its_lines(
         await read("index_repository", repo_path=str(root))
         text = await read("search_code", query="authenticate user with password")
         assert re.match(r"1\. src/auth\.py:5-10  0\.\d\d  authenticate\n 5  def authenticate", text)
+        test = "test_authenticate_refuses_an_empty_password"
+        assert text.count(f"\n   called from: tests/test_auth.py:5 {test}\n") == 1
         assert '"' not in text.split("\n")[0]
         task = await read("create_task", title="Salt hashes", anchors=[{"file": "src/auth.py"}])
         assert task

@@ -48,6 +48,36 @@ async def test_a_result_has_the_documented_fields(call: Any, indexed: str) -> No
     assert index["indexed_at"] is not None
 
 
+async def test_the_first_result_says_where_it_is_used(
+    call: Any, app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = make_repo({
+        "pay.py": "def charge(card):\n    return card.charge()\n",
+        "back.py": "def refund(card):\n    pass\n",
+        "shop.py": "from pay import charge\n\n\ndef sell(card):\n    return charge(card)\n",
+        "tests/test_pay.py": "from pay import charge\n\n\ndef test_it():\n    charge(1)\n",
+    })  # fmt: skip
+    await app.index(root, project_id)
+    reply = await call.ok("search_code", query="charge", project_id=project_id)
+    [first, *others] = reply["results"]
+    assert first["usage"] == {
+        "how": "called",
+        "places": [{"file_path": "shop.py", "line": 5, "symbol": "sell"}],
+        "more": 0,
+        "in_tests": 1,
+        "is_all": True,
+    }
+    assert others
+    assert not any("usage" in one for one in others)
+    reply = await call.ok("search_code", query="refund", project_id=project_id)
+    assert reply["results"][0]["symbol"] == "refund"
+    assert "usage" not in reply["results"][0]
+    one = {"query": "charge", "project_id": project_id, "limit": 1, "context_lines": 0}
+    size = len(json.dumps(await call.ok("search_code", **one), separators=(",", ":")))
+    small = await call.ok("search_code", **one, max_chars=size - 30)
+    assert "usage" not in small["results"][0]
+
+
 async def test_scores_lie_between_0_and_1_and_never_rise(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query="parse json", project_id=indexed)
     scores = [result["similarity_score"] for result in reply["results"]]

@@ -131,10 +131,9 @@ async def test_the_impact_of_a_branch_names_what_usually_changes_too(
     for reason in reply["reasons"]:
         left *= 1 - reason["points"]
     assert reply["score"] == pytest.approx(1 - left, abs=0.005)
-    first, second, third = reply["look_at_first"]
-    assert (first["path"], first["symbol"]) == ("other.py", "x")
-    assert (second["path"], second["symbol"]) == ("tests/test_cart.py", None)
-    assert (third["symbol"], third["line"]) == ("total", 1)
+    places = [(one["path"], one["symbol"]) for one in reply["look_at_first"]]
+    assert places[0] == ("tests/test_cart.py", None)
+    assert places.index(("other.py", "x")) < places.index(("src/cart.py", "total"))
     assert reply["history_commits"] == 6
 
 
@@ -181,7 +180,7 @@ async def test_agents_get_a_text(
     lines = text_of(result).splitlines()
     assert lines[0].startswith("impact 0.")
     assert "look first at:" in lines
-    assert "2. tests/test_cart.py: a test that changed in 4 of the 5 commits" in text_of(result)
+    assert "1. tests/test_cart.py: changed in 4 of the 5 commits" in text_of(result)
 
 
 def text_of(result: Any) -> str:

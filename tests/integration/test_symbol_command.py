@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.git import git
 from tests.integration.conftest import Shell
 
+from codebase_mcp.app import views
 from codebase_mcp.app.app import App
-from codebase_mcp.errors import InvalidInput, NotFound
+from codebase_mcp.app.symbols import SymbolReport
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound
+from codebase_mcp.replies.symbols import symbol_text
 from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.usage import UsingPlace
+from codebase_mcp.tools.symbol_reply import symbol_reply
 
 PAY = "def charge(card):\n    return card\n"
 SHOP = "from pay import charge\n\n\ndef sell(card):\n    return charge(card)\n"
@@ -53,6 +61,53 @@ async def test_each_state_has_its_own_uses(app: App, project_id: str, repository
         await uses("debit", None)
     with pytest.raises(InvalidInput):
         await uses("charge", "main feature")
+    for name, ref in (("charge", None), ("charge", "main"), ("debit", "feature")):
+        usage = (await app.search(name, project_id, ref=ref)).usage
+        assert usage is not None
+        assert usage.places == (UsingPlace("shop.py", 5, "sell"),)
+
+
+@pytest.mark.anyio
+async def test_a_state_that_is_being_indexed_is_called_so(
+    app: App, project_id: str, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.index(repository, project_id)
+    may_run = asyncio.Event()
+    run = app.views._run
+
+    async def run_later(project: Project, meant: Any) -> Any:
+        await may_run.wait()
+        return await run(project, meant)
+
+    async def ask(name: str) -> SymbolReport:
+        question = SymbolQuestion("references", name=name, ref="feature")
+        return await app.symbols.ask(question, project_id)
+
+    monkeypatch.setattr(app.views, "_run", run_later)
+    with monkeypatch.context() as patch:
+        patch.setattr(views, "BUDGET_S", 0.0)
+        with pytest.raises(IndexingFailed, match="feature is still being indexed"):
+            await ask("debit")
+    may_run.set()
+    report = await ask("debit")
+    assert (len(report.states), report.notice) == (1, "")
+
+    # As a run leaves it that has not come to the end.
+    may_run.clear()
+    async with app.enter(project_id) as here:
+        await here.tx.execute("UPDATE snapshot SET files_pending = 1 WHERE view <> 'worktree'")
+    app.views.forget()
+    with monkeypatch.context() as patch:
+        patch.setattr(views, "BUDGET_S", 0.0)
+        notice = "feature is still being indexed: some files are missing."
+        report = await ask("debit")
+        assert report.notice == notice
+        assert symbol_text(report, 1_000).startswith(f"{notice}\n3 uses of debit")
+        assert symbol_reply(report, None).notice == notice
+        with pytest.raises(NotFound) as raised:
+            await ask("charge")
+        assert (raised.value.hint or "").startswith(notice)
+    may_run.set()
 
 
 @pytest.mark.anyio

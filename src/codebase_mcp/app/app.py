@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from codebase_mcp.app.extras import notes_of, usage_of_first
 from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.process_wide import apply_to_process
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
-    from codebase_mcp.records.notes import Note
     from codebase_mcp.records.page import Page, Paging
     from codebase_mcp.search.misses import Misses
 
@@ -370,16 +370,12 @@ class App:
             if with_help and is_weak(answer.hits):
                 coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)
                 help_ = await self._misses.help(project, query, request.filters, answer, coverage)
-            notes: list[tuple[Note, ...]] = []
-            if with_notes:
-                from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
-
-                async with self.database.bounded_read(project) as tx:
-                    notes = await notes_on(tx, answer.hits)
+            notes = await notes_of(self.database, project, answer) if with_notes else ()
+            usage = await usage_of_first(self.database, project, answer)
             changes = await self.history.last_changes(project, answer) if with_history else ()
         latency_ms = (time.perf_counter() - started) * 1000
         return SearchReport(
-            answer, project, source, truth, latency_ms, tuple(notes), help_, names, changes
+            answer, project, source, truth, latency_ms, tuple(notes), help_, names, changes, usage
         )
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.history import FoundCommit, LastChange
     from codebase_mcp.search.search import Answer
     from codebase_mcp.settings.repository import RepositorySettings
+    from codebase_mcp.symbols.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class SearchReport:
 
     ``notes`` are what is known about each hit, ``last_changes`` the commits that last changed its
     lines, ``help`` says why the answer is weak; if that was asked for. ``refs`` maps commits that
-    were searched to the refs that led to them.
+    were searched to the refs that led to them. ``usage`` says where the first hit is used.
     """
 
     answer: Answer
@@ -56,6 +57,7 @@ class SearchReport:
     help: Help | None = None
     refs: Mapping[str, str] = field(default_factory=dict)
     last_changes: tuple[LastChange | None, ...] = ()
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

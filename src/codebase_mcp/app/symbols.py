@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.app.freshness import Freshness
-from codebase_mcp.app.views import Views
+from codebase_mcp.app.views import ChosenViews, Views
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import InvalidInput, ProjectNotFound
+from codebase_mcp.errors import (
+    IndexingFailed,
+    InvalidInput,
+    NotFound,
+    ProjectNotFound,
+    SnapshotDropped,
+)
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Resolver
@@ -19,7 +26,7 @@ from codebase_mcp.symbols.storage import RepositoryState, load_states
 
 @dataclass(frozen=True, slots=True)
 class SymbolReport:
-    """The answer to a question, and where it comes from."""
+    """The answer to a question, and where it comes from; ``notice`` says what limits it."""
 
     question: SymbolQuestion
     facts: SymbolFacts
@@ -27,6 +34,7 @@ class SymbolReport:
     project_source: str
     states: tuple[RepositoryState, ...]
     latency_ms: float
+    notice: str = ""
 
 
 class Symbols:
@@ -50,6 +58,7 @@ class Symbols:
 
         Raises:
             NotFound: nothing has such a name or path; the hint names the nearest.
+            IndexingFailed: what the ref means is still being indexed, or cannot be.
             InvalidInput: the ref names several states, or none.
             ProjectNotFound: unknown, or never indexed.
             DatabaseUnavailable: the index cannot be read.
@@ -57,20 +66,28 @@ class Symbols:
         started = time.perf_counter()
         project, source = await self._resolver.resolve(project_id, identity)
         async with self._resolver.raise_not_found_if_dropped(project, source):
-            snapshot_ids = await self._snapshots(project, question)
+            chosen = await self._chosen(project, question)
+            ids = None if chosen is None else chosen.snapshot_ids
             async with self._database.bounded_read(project) as tx:
-                states = await load_states(tx, snapshot_ids, question.repository_id)
+                states = await load_states(tx, ids, question.repository_id)
+                if ids is not None and len(states) < len(ids):
+                    self._views.forget()
+                    raise SnapshotDropped
                 if not states:
                     raise ProjectNotFound(
                         "Nothing is indexed in the project", hint="Call index_repository first."
                     )
-                facts = await answer(tx, question, [one.snapshot_id for one in states])
+                notice = _notice(question, chosen, states)
+                try:
+                    facts = await answer(tx, question, [one.snapshot_id for one in states])
+                except NotFound as error:
+                    if notice:
+                        error.hint = " ".join(filter(None, [notice, error.hint]))
+                    raise
         latency_ms = (time.perf_counter() - started) * 1000
-        return SymbolReport(question, facts, project, source, tuple(states), latency_ms)
+        return SymbolReport(question, facts, project, source, tuple(states), latency_ms, notice)
 
-    async def _snapshots(
-        self, project: Project, question: SymbolQuestion
-    ) -> tuple[int, ...] | None:
+    async def _chosen(self, project: Project, question: SymbolQuestion) -> ChosenViews | None:
         """The states that are asked about, one for each repository; None for the files on disk."""
         ref = question.ref
         if ref is None or ref == WORKTREE:
@@ -78,7 +95,21 @@ class Symbols:
             return None
         if " " not in ref and ".." not in ref:
             chosen = await self._views.choose(project, ref, question.repository_id)
+            if not chosen.snapshot_ids:
+                raise IndexingFailed(
+                    f"{ref} is still being indexed", hint="Ask again in some seconds."
+                )
             if not chosen.ranges:
-                return chosen.snapshot_ids
+                return chosen
         rule = "one branch, tag or commit"
         raise InvalidInput.of("ref", ref, f"{ref!r} names several states", rule=rule)
+
+
+def _notice(
+    question: SymbolQuestion, chosen: ChosenViews | None, states: Sequence[RepositoryState]
+) -> str:
+    """That some files are missing, as an index run is going on."""
+    is_missing = chosen is not None and len(chosen.snapshot_ids) < len(chosen.names)
+    if is_missing or any(one.files_pending for one in states):
+        return f"{question.ref or 'The project'} is still being indexed: some files are missing."
+    return ""

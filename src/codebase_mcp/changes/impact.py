@@ -19,6 +19,13 @@ from codebase_mcp.changes.compare import (
     compare,
     find_differences,
 )
+from codebase_mcp.changes.likely import (
+    Candidate,
+    LikelyFile,
+    folders_of,
+    likely_files,
+    same_names,
+)
 from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
 from codebase_mcp.changes.users import PRODUCT, User, users_of
 from codebase_mcp.database.connection import Transaction
@@ -38,6 +45,9 @@ MAX_COMMIT_PATHS = 50
 _MAX_PATHS = 500
 _MAX_COMMITS = 2_000
 _MAX_PAIRS = 200
+_MAX_CANDIDATES = 5_000
+# So many of the files that change most often are candidates, whatever changed.
+_BUSIEST = 30
 # Two files that changed together once, or seldom, did so by chance.
 MIN_SUPPORT = 2
 MIN_CONFIDENCE = 0.1
@@ -200,13 +210,24 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
     [snapshots] = await tx.fetch_all(_SQL["snapshots"], repository_id=repository_id)
     users = await users_of(tx, snapshots[0], files)
     reasons = tuple(find_reasons(files, companions, busiest, users))
+    rows = await tx.fetch_all(
+        _SQL["candidates"],
+        **parameters,
+        max_paths=MAX_COMMIT_PATHS,
+        max_commits=_MAX_COMMITS,
+        busiest=_BUSIEST,
+        folders=folders_of(paths),
+        names=same_names(paths),
+        max_candidates=_MAX_CANDIDATES,
+    )
+    likely = likely_files(paths, [Candidate(*row) for row in rows], users)
     return Impact(
         change,
         round(1 - prod(1 - reason.points for reason in reasons), 2),
         reasons,
         companions,
         tuple(users),
-        tuple(_places(files, companions, users)),
+        tuple(_places(files, likely)),
         busiest.commits,
     )
 
@@ -293,44 +314,24 @@ def _count(
     return sum(len(listed(one.symbols)) for one in files if one.symbols is not None)
 
 
-def _places(
-    files: Sequence[Difference], companions: Sequence[Companion], users: Sequence[User]
-) -> list[Place]:
-    """Where to look first.
-
-    What uses removed names, then what uses what changed, what was removed, what usually follows,
-    and the longest that changed.
-    """
+def _places(files: Sequence[Difference], likely: Sequence[LikelyFile]) -> list[Place]:
+    """Where to look first: files that were left alone, then what was removed, then the longest
+    definitions that changed."""
     symbols = [one.symbols for one in files if one.kind in PRODUCT and one.symbols is not None]
     removed = [one for changes in symbols for one in changes.removed]
     changed = [one for changes in symbols for one in changes.changed]
     changed.sort(key=lambda one: one.start_line - one.end_line)
-    in_code = [one for one in users if not one.is_test]
     places = [
         Place(
             one.path,
-            one.enclosing,
-            one.line,
-            f"uses {one.symbol}, {'which is gone' if one.is_removed else 'which changed'}"
-            f" ({one.confidence:.2f} {one.reason})",
+            one.user.enclosing if one.user else None,
+            one.user.line if one.user else None,
+            one.why,
         )
-        for one in in_code[: MAX_PLACES // 2]
+        for one in likely[:MAX_PLACES]
     ]
     places += [
-        Place(one.path, one.name, None, "removed: look for what still uses it")
-        for one in removed[: MAX_PLACES // 3]
+        Place(one.path, one.name, None, "removed: look for what still uses it") for one in removed
     ]
-    places += [
-        Place(
-            one.path,
-            None,
-            None,
-            f"{'a test that changed' if one.is_test else 'changed'} in {one.support} of the "
-            f"{one.commits} commits that touched {one.changed_file}",
-        )
-        for one in companions[: max(MAX_PLACES // 2 - len(in_code), 2)]
-    ]
-    room = MAX_PLACES - len(places)
-    return places + [
-        Place(one.path, one.name, one.start_line, "changed") for one in changed[: max(room, 0)]
-    ]
+    places += [Place(one.path, one.name, one.start_line, "changed") for one in changed]
+    return places[:MAX_PLACES]

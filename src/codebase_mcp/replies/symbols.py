@@ -32,7 +32,8 @@ _TAIL_CHARS = 80
 
 def symbol_text(report: SymbolReport, max_chars: int) -> str:
     """The text of an answer, of at most ``max_chars`` characters."""
-    lines = list(_Text(report).lines())
+    notice = [printable_line(report.notice)] if report.notice else []
+    lines = [*notice, *_Text(report).lines()]
     room = max_chars
     for place, line in enumerate(lines):
         room -= len(line) + 1

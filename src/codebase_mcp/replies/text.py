@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.hits import Hit
+    from codebase_mcp.symbols.usage import Usage
 
 # A result that scores less is shown without code: readers found such code of no use.
 MIN_CODE_SCORE = 0.25
@@ -37,6 +38,9 @@ MAX_NAMED = 5
 
 # A further place that scores less is left out, as is one without a name.
 MIN_PLACE_SCORE = 0.05
+
+# Where a result is used is told in about this many characters: by two places, or by one.
+_MAX_USAGE_CHARS = 120
 
 # How much is shown of the author and the subject of a commit.
 _MAX_CHANGE_CHARS = 90
@@ -122,6 +126,8 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
         path = printable_line(root + hit.file_path + _at(report, hit))
         notes = report.notes[number - 1] if report.notes else ()
         details = _details(hit, share, notes)
+        if number == 1 and report.usage is not None:
+            details = (_usage(report.usage), *details)
         if report.last_changes and (change := report.last_changes[number - 1]):
             details = (*details, _last_change(change))
         blocks.append(Block(number, hit, path, _code(hit, share), details))
@@ -182,6 +188,21 @@ def _details(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
         state = f" ({note.state})" if note.state != "current" else ""
         lines.append(f"   {note.record_kind} {note.id}: {printable_line(note.title)}{state}")
     return tuple(lines)
+
+
+def _usage(usage: Usage) -> str:
+    """Where a result is used: ``called from: cart.py:41 checkout, api.py:8 (+3, 2 in tests)``."""
+    places = [printable_line(f"{one.path}:{one.line}{_name(one.symbol)}") for one in usage.places]
+    while len(places) > 1 and len(", ".join(places)) > _MAX_USAGE_CHARS:
+        places.pop()
+    more = usage.more + len(usage.places) - len(places)
+    others = [f"+{more}"] if more else []
+    others += [f"{usage.in_tests} in tests"] if usage.in_tests else []
+    rest = ", ".join(others)
+    if not usage.is_all:
+        rest = f"{rest} or more" if rest else "perhaps others"
+    rest = f" ({rest})" if rest else ""
+    return f"   {'called from' if usage.is_called else 'used in'}: {', '.join(places)}{rest}"
 
 
 def _last_change(change: LastChange) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from codebase_mcp.model import Symbol
+from codebase_mcp.model import ReferenceKind, Symbol
 from codebase_mcp.search.references import Use
 
 # Kinds of definitions that other files do not use by name.
@@ -13,6 +13,8 @@ TYPE_KINDS = frozenset(
     {"class", "struct", "interface", "trait", "enum", "type", "extension", "module"}
 )
 CALLABLE_KINDS = TYPE_KINDS | {"function", "method", "macro"}
+
+CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
 
 DefinitionKey = tuple[int, str, int, str]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use, enclosing_definitions, references_of
+from codebase_mcp.search.references import Use, references_of
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
 from codebase_mcp.symbols.languages import language_of
@@ -197,17 +197,6 @@ async def at_place(
     return found, used
 
 
-async def definition_at(tx: Transaction, place: Place, snapshot_id: int) -> Definition | None:
-    """The innermost definition at a place of a state."""
-    files = [one for one in await load_files(tx, place.path, [snapshot_id])
-             if one.path == place.path]  # fmt: skip
-    for file in files:
-        found = await enclosing_definitions(tx, [(file.blob_id, place.line)])
-        for symbol in found.values():
-            return definition_of(file, symbol)
-    return None
-
-
 def definition_of(file: File | Use, symbol: Symbol) -> Definition:
     """A definition of a file."""
     return Definition(
@@ -246,10 +235,24 @@ async def resolve_names(
     if most_uses is not None:
         counts = Counter(name for name, use in uses if use.kind in kinds)
         uses = [(name, use) for name, use in uses if counts[name] <= most_uses]
-    uses += await _under_other_names(tx, uses, snapshot_ids)
-    kinds = {*kinds, ReferenceKind.IMPORT}  # without these no name can be followed
-    uses = [(name, use) for name, use in uses if use.kind in kinds]
-    return definitions, await _resolved(tx, uses, snapshot_ids, definitions)
+    return definitions, await resolve_loaded(tx, definitions, uses, snapshot_ids, kinds)
+
+
+async def resolve_loaded(
+    tx: Transaction,
+    definitions: Sequence[Definition],
+    uses: Sequence[NamedUse],
+    snapshot_ids: Sequence[int],
+    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
+) -> list[tuple[str, ResolvedUse]]:
+    """What those uses that are of some kinds may mean, also under other names.
+
+    The definitions are all of their names; a name is followed through the imports among the uses.
+    """
+    found = [*uses, *await _under_other_names(tx, uses, snapshot_ids)]
+    needed = {*kinds, ReferenceKind.IMPORT}
+    found = [(name, use) for name, use in found if use.kind in needed]
+    return await _resolved(tx, found, snapshot_ids, definitions, kinds)
 
 
 async def resolve_uses(
@@ -284,8 +287,9 @@ async def _resolved(
     uses: Sequence[NamedUse],
     snapshot_ids: Sequence[int],
     definitions: Sequence[Definition] | None,
+    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
 ) -> list[tuple[str, ResolvedUse]]:
-    """What each use may mean among some definitions, or all of the names."""
+    """What each use of some kinds may mean among some definitions, or all of the names."""
     lines = {(use.blob_id, use.line) for _, use in uses}
     surroundings, around = await load_surroundings(tx, lines, _wanted(uses, definitions or ()))
     imported = {
@@ -309,6 +313,7 @@ async def _resolved(
     return [
         (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
         for name, use in uses
+        if use.kind in kinds
     ]
 
 

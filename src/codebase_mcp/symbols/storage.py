@@ -34,12 +34,13 @@ Line = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class RepositoryState:
-    """A state of a repository that is asked about."""
+    """A state of a repository that is asked about; ``files_pending`` are not indexed yet."""
 
     snapshot_id: int
     repository_id: UUID
     name: str
     root: str
+    files_pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,19 @@ async def common_names(tx: Transaction, names: Collection[str], most: int) -> se
 
 
 async def load_names(
-    tx: Transaction, names: Collection[str], snapshot_ids: Sequence[int]
+    tx: Transaction,
+    names: Collection[str],
+    snapshot_ids: Sequence[int],
+    *,
+    most_definitions: int = _MAX_DEFINITIONS,
+    most_files: int = _MAX_USING_FILES,
 ) -> tuple[list[Definition], list[NamedUse]]:
     """The definitions of some names, in any case, and where these names are used, as written."""
     definitions, uses = await tx.fetch_many(
-        [_definitions(names, snapshot_ids), _named_uses(names, snapshot_ids)]
+        [
+            _definitions(names, snapshot_ids, most_definitions),
+            _named_uses(names, snapshot_ids, most=most_files),
+        ]
     )
     return [Definition(*row) for row in definitions], _uses(uses)
 
@@ -107,11 +116,13 @@ async def load_uses(
     return _uses(rows)
 
 
-def _definitions(names: Collection[str], snapshot_ids: Sequence[int]) -> Statement:
+def _definitions(
+    names: Collection[str], snapshot_ids: Sequence[int], most: int = _MAX_DEFINITIONS
+) -> Statement:
     return _SQL["definitions"], {
         "folded": list({fold(name) for name in names}),
         "snapshots": list(snapshot_ids),
-        "most": _MAX_DEFINITIONS,
+        "most": most,
     }
 
 
@@ -121,13 +132,14 @@ def _named_uses(
     blob_ids: Collection[int] | None = None,
     *,
     only_imports: bool = False,
+    most: int = _MAX_USING_FILES,
 ) -> Statement:
     return _SQL["uses"], {
         "only_imports": only_imports,
         "names": list(names),
         "snapshots": list(snapshot_ids),
         "blobs": None if blob_ids is None else list(blob_ids),
-        "most": _MAX_USING_FILES,
+        "most": most,
     }
 
 

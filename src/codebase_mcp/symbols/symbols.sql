@@ -1,6 +1,16 @@
+-- fragment: its_files
+-- The files of the states that hold text t. OFFSET 0 makes the planner look them up by the text: it
+-- would read all files of a view.
+CROSS JOIN LATERAL (
+    SELECT v.snapshot_id, v.path, v.blob_id, v.language, v.kind
+    FROM view_file AS v
+    WHERE v.blob_id = t.blob_id AND v.snapshot_id = ANY(%(snapshots)s::bigint[])
+    OFFSET 0
+) AS f
+
 -- name: snapshots
 -- The repositories of some snapshots, or of the active ones.
-SELECT s.id, r.id, r.name, r.root
+SELECT s.id, r.id, r.name, r.root, s.files_pending
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id
 WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
@@ -9,12 +19,11 @@ ORDER BY r.root, s.id;
 
 -- name: definitions
 -- The definitions of some names, without regard to case.
-SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, s.name, s.qualified, s.kind,
-       s.start_line, s.end_line, s.depth
-FROM symbol AS s
-JOIN view_file AS f ON f.blob_id = s.blob_id
-WHERE s.folded = ANY(%(folded)s::text[])
-  AND f.snapshot_id = ANY(%(snapshots)s::bigint[])
+SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, t.name, t.qualified, t.kind,
+       t.start_line, t.end_line, t.depth
+FROM symbol AS t
+{its_files}
+WHERE t.folded = ANY(%(folded)s::text[])
 LIMIT %(most)s;
 
 -- name: common_names
@@ -30,11 +39,10 @@ WHERE (
 -- Where some names are used.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, asked.name, found.uses
 FROM unnest(%(names)s::text[]) AS asked (name)
-JOIN blob_reference AS r ON r.names @> ARRAY[asked.name]
-CROSS JOIN LATERAL (SELECT r.uses[array_position(r.names, asked.name)] AS uses) AS found
-JOIN view_file AS f ON f.blob_id = r.blob_id
-WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
-  AND (%(blobs)s::bigint[] IS NULL OR r.blob_id = ANY(%(blobs)s))
+JOIN blob_reference AS t ON t.names @> ARRAY[asked.name]
+CROSS JOIN LATERAL (SELECT t.uses[array_position(t.names, asked.name)] AS uses OFFSET 0) AS found
+{its_files}
+WHERE (%(blobs)s::bigint[] IS NULL OR t.blob_id = ANY(%(blobs)s))
   AND (NOT %(only_imports)s OR found.uses LIKE 'i%%' OR found.uses LIKE E'%%\ni%%')
 LIMIT %(most)s;
 

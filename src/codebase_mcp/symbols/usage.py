@@ -1,54 +1,127 @@
-"""How much is the definition at this place used, and where first? For what shows places."""
+"""Where is a definition used for certain? A few places, for a search that shows the definition.
+
+The cost is bounded: of a common name some files are looked at, and of a very common one none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.calls import CALLS
-from codebase_mcp.symbols.definition import Definition
-from codebase_mcp.symbols.lookup import Place, definition_at
-from codebase_mcp.symbols.references import FoundUse, in_order, uses_of
+from codebase_mcp.symbols.definition import CALLS, Definition
+from codebase_mcp.symbols.lookup import name_parts, resolve_loaded
+from codebase_mcp.symbols.references import FoundUse, in_order, meaning
 from codebase_mcp.symbols.resolve import SURE
+from codebase_mcp.symbols.storage import load_names
+
+# Of names that more definitions have, few uses are certain.
+MAX_DEFINITIONS = 20
+# Of names that more files use, this many files are looked at. Half of the names that are defined in
+# the standard library and some hundred packages are used in one file, 90 % in at most six.
+MAX_FILES = 20
+PLACES = 2
 
 _KINDS = frozenset(ReferenceKind) - {ReferenceKind.IMPORT}
 
 
 @dataclass(frozen=True, slots=True)
+class UsingPlace:
+    """A line that uses a definition, and the definition around that line."""
+
+    path: str
+    line: int
+    symbol: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
-    """The resolved uses of a definition: of code and of tests, and the first one to look at."""
+    """The first places that use a definition, those in code if there are any.
 
-    definition: Definition
-    in_code: int
-    in_tests: int
-    first: FoundUse | None
-
-    def line(self) -> str:
-        """It in a line, such as ``called from Shop.sell (shop.py:9) and 3 more; 2 in tests``."""
-        if self.first is None:
-            return ""
-        around = self.first.resolved.enclosing
-        where = f"{self.first.path}:{self.first.line}"
-        where = f"{around.qualified} ({where})" if around else where
-        verb = "called from" if self.first.kind in CALLS else "used in"
-        more = self.in_code - 1 if self.in_code else 0
-        parts = [f"{verb} {where}" + (f" and {more} more" if more > 0 else "")]
-        if self.in_tests and not self.first.is_test:
-            parts.append(f"{self.in_tests} in tests")
-        return "; ".join(parts)
-
-
-async def usage_at(tx: Transaction, snapshot_id: int, place: Place) -> Usage | None:
-    """The usage of the innermost definition at a place of a state; None if none is there.
-
-    Only uses that are resolved count, and imports do not.
+    ``more`` places are like them, ``in_tests`` are in tests if these are not. Several uses within
+    one definition are one place. Without ``is_all`` other files may use it too.
     """
-    definition = await definition_at(tx, place, snapshot_id)
-    if definition is None:
+
+    is_called: bool
+    places: tuple[UsingPlace, ...]
+    more: int
+    in_tests: int
+    is_all: bool
+
+
+async def usage_of(
+    tx: Transaction, snapshot_id: int, path: str, qualified: str, lines: tuple[int, int]
+) -> Usage | None:
+    """The usage of the definition of this name that lies at some lines of a file.
+
+    Only certain uses count, calls if there are any. None: nothing is certain.
+    """
+    definitions, uses = await load_names(
+        tx,
+        name_parts(qualified)[-1:],
+        [snapshot_id],
+        most_definitions=MAX_DEFINITIONS + 1,
+        most_files=MAX_FILES + 1,
+    )
+    target = _defined_at(definitions, path, qualified, lines)
+    if target is None or not uses or len(definitions) > MAX_DEFINITIONS:
         return None
-    found = (await uses_of(tx, [definition], [snapshot_id], _KINDS))[definition.key]
-    sure = in_order([one for one in found if one.confidence >= SURE])
-    calls = [one for one in sure if one.kind in CALLS]
-    in_code = sum(not one.is_test for one in sure)
-    return Usage(definition, in_code, len(sure) - in_code, next(iter([*calls, *sure]), None))
+    resolved = await resolve_loaded(tx, definitions, uses, [snapshot_id], _KINDS)
+    certain = [
+        one
+        for one in meaning({target.key}, resolved)
+        if one.confidence >= SURE and not _is_within(one, target)
+    ]
+    calls = [one for one in certain if one.kind in CALLS]
+    places = _places(in_order(calls or certain))
+    in_code = [place for place, is_test in places if not is_test]
+    shown = in_code or [place for place, _ in places]
+    if not shown:
+        return None
+    return Usage(
+        bool(calls),
+        tuple(shown[:PLACES]),
+        max(len(shown) - PLACES, 0),
+        len(places) - len(shown),
+        len({use.path for _, use in uses}) <= MAX_FILES,
+    )
+
+
+def _defined_at(
+    definitions: Iterable[Definition], path: str, qualified: str, lines: tuple[int, int]
+) -> Definition | None:
+    first, last = lines
+    found = [
+        one
+        for one in definitions
+        if (one.path, one.qualified) == (path, qualified)
+        and one.start_line <= last
+        and one.end_line >= first
+    ]
+    # Of several with one name, such as overloads, the one that begins there.
+    return min(found, key=lambda one: (one.start_line < first, one.start_line), default=None)
+
+
+def _is_within(one: FoundUse, target: Definition) -> bool:
+    """Whether the definition uses itself."""
+    return one.path == target.path and target.start_line <= one.line <= target.end_line
+
+
+def _places(uses: Sequence[FoundUse]) -> list[tuple[UsingPlace, bool]]:
+    """The definitions that some uses are in, each once, and whether it is a test.
+
+    The first of each file come first.
+    """
+    found: dict[tuple[str, str | None], tuple[UsingPlace, bool]] = {}
+    for one in uses:
+        around = one.resolved.enclosing
+        name = around.qualified if around else None
+        found.setdefault((one.path, name), (UsingPlace(one.path, one.line, name), one.is_test))
+    seen: set[str] = set()
+    first: list[tuple[UsingPlace, bool]] = []
+    others: list[tuple[UsingPlace, bool]] = []
+    for place, is_test in found.values():
+        (others if place.path in seen else first).append((place, is_test))
+        seen.add(place.path)
+    return [*first, *others]

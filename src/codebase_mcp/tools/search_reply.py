@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.app.freshness import IndexFreshness
     from codebase_mcp.search.hits import Hit
+    from codebase_mcp.symbols.usage import Usage
 
 
 class OtherPlace(BaseModel):
@@ -44,6 +45,24 @@ class LastChange(BaseModel):
     author: str
     date: str | None
     subject: str
+
+
+class UsingPlace(BaseModel):
+    """A line that uses a result, and the definition around it."""
+
+    file_path: str
+    line: int
+    symbol: str | None
+
+
+class UsageReply(BaseModel):
+    """The first places that use a result for certain; several uses in a definition are one."""
+
+    how: Literal["called", "used"]
+    places: list[UsingPlace]
+    more: int = Field(description="Further places like these.")
+    in_tests: int = Field(description="Places in tests, where those given are in code.")
+    is_all: bool = Field(description="False: the name is so common that there may be others.")
 
 
 class CodeResult(BaseModel):
@@ -75,6 +94,9 @@ class CodeResult(BaseModel):
     signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
     last_change: LastChange | None = Field(default=None, description="With with_history.")
+    usage: UsageReply | None = Field(
+        default=None, description="Of the first result: where it is used, as far as is certain."
+    )
 
 
 class BriefResult(BaseModel):
@@ -170,6 +192,8 @@ def full_reply(report: SearchReport) -> SearchReply:
         reply.total_is_lower_bound = True
     if answer.secondary_model is not None:
         reply.second_tier = answer.secondary_model
+    if report.usage is not None and isinstance(first := results[0], CodeResult):
+        first.usage = _usage(report.usage)
     return _with_more(reply, report)
 
 
@@ -240,7 +264,7 @@ def _cuts(reply: SearchReply) -> Iterator[None]:
         results.pop()
         yield
     for result in list(results):
-        for extra in ("more_in_file", "also_at", "signals", "notes", "last_change"):
+        for extra in ("more_in_file", "also_at", "signals", "notes", "last_change", "usage"):
             result.model_fields_set.discard(extra)
         yield
         lines = result.content.splitlines(keepends=True)
@@ -298,6 +322,18 @@ def _result(hit: Hit) -> CodeResult:
     if hit.signals:
         result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
     return result
+
+
+def _usage(usage: Usage) -> UsageReply:
+    return UsageReply(
+        how="called" if usage.is_called else "used",
+        places=[
+            UsingPlace(file_path=one.path, line=one.line, symbol=one.symbol) for one in usage.places
+        ],
+        more=usage.more,
+        in_tests=usage.in_tests,
+        is_all=usage.is_all,
+    )
 
 
 def _index_state(truth: IndexFreshness) -> IndexState:

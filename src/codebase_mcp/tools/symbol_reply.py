@@ -104,6 +104,7 @@ class SymbolReply(ProjectReply):
     unresolved: int = Field(default=0, description="Names called there and not found here.")
     not_followed: int = Field(default=0, description="Definitions of a tree not expanded.")
     latency_ms: float = 0.0
+    notice: str = Field(default="", description="Present when some files are not indexed yet.")
 
     _text: str = PrivateAttr("")
 
@@ -126,6 +127,8 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
 
     def reply(count: int) -> SymbolReply:
         fields: dict[str, Any] = {**counts, name: shown[:count]}
+        if report.notice:
+            fields["notice"] = report.notice
         return SymbolReply(
             operation=report.question.operation,
             total=len(entries),

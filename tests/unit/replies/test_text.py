@@ -16,6 +16,7 @@ from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.help import Help
 from codebase_mcp.search.hits import Hit, LineRange, Location
 from codebase_mcp.search.search import Answer
+from codebase_mcp.symbols.usage import Usage, UsingPlace
 
 REPOSITORY = uuid.uuid4()
 BODY = "".join(f"    step_{n} = run(step_{n - 1})\n" for n in range(1, 40))
@@ -166,3 +167,29 @@ def test_the_same_text_elsewhere_is_named() -> None:
 def test_what_would_steer_a_terminal_is_escaped() -> None:
     hit = make_hit("src/a\x1b[2J.py", 0.9, content="x = '\x1b[31m'\n")
     assert "\x1b" not in search_text(report_of(hit))
+
+
+@pytest.mark.parametrize(
+    ("usage", "line"),
+    [
+        (
+            Usage(True, (UsingPlace("cart.py", 41, "checkout"), UsingPlace("api.py", 8, None)),
+                  3, 2, True),
+            "   called from: cart.py:41 checkout, api.py:8 (+3, 2 in tests)",
+        ),
+        (
+            Usage(False, (UsingPlace("a\nb.py", 1, "x"),), 0, 0, True),
+            "   used in: a\\x0ab.py:1 x",
+        ),
+        (
+            Usage(True, (UsingPlace("a" * 70, 1, "x"), UsingPlace("b" * 70, 2, "y")), 17, 0, False),
+            f"   called from: {'a' * 70}:1 x (+18 or more)",
+        ),
+    ],
+    ids=["two places", "a name with a line break", "long paths, a common name"],
+)  # fmt: skip
+def test_where_the_first_result_is_used_is_one_line(usage: Usage, line: str) -> None:
+    report = report_of(make_hit("src/a.py", 0.9), make_hit("src/b.py", 0.8), usage=usage)
+    first, second = blocks(search_text(report))
+    assert [one for one in first if "called" in one or "used" in one] == [line]
+    assert not any("called" in one for one in second)
