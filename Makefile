@@ -104,5 +104,26 @@ $(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
 bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi and tsc (TREES="DIR..." ARGS="--misses FILE")
 	$(BIN)/python benchmarks/references.py --tools $(REFERENCES) $(ARGS) $(TREES)
 
+.PHONY: dist try-dist pages
+dist: $(VENV)/dev ## Build the sdist, and of it the wheel, into dist/
+	rm -rf dist build/sdist && mkdir -p build/sdist
+	$(BIN)/python -m hatchling build --directory $(CURDIR)/dist --target sdist
+	tar -xzf dist/*.tar.gz -C build/sdist --strip-components=1
+	cd build/sdist && $(CURDIR)/$(BIN)/python -m hatchling build --directory $(CURDIR)/dist --target wheel
+
+try-dist: dist ## Install the wheel with its dependencies into an empty environment, and check it there
+	rm -rf build/try && $(PYTHON) -m venv build/try
+	build/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build/try && bin/codebase-mcp --version && CODEBASE_MCP_DATA_DIR=$(CURDIR)/build/try/data bin/codebase-mcp doctor
+
+pages: $(VENV)/dev ## Write the generated pages anew
+	$(BIN)/python -m tests.unit.test_settings_reference
+	$(BIN)/python -m tests.unit.cli.test_command_reference
+	$(BIN)/python -m tests.unit.cli.test_man_page
+	$(BIN)/python -m tests.unit.cli.test_setup_documents
+	$(BIN)/python -m tests.contract.test_schema_generation
+	$(BIN)/python -m tests.contract.test_compatibility
+	$(BIN)/python -m tests.unit.test_readme
+
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
