@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -98,6 +99,21 @@ def test_the_image_is_built_of_files_that_reach_the_builder() -> None:
     needed = [metadata["readme"], *metadata["license-files"], "src", "pyproject.toml"]
     assert {f"!{name}" for name in needed} <= set(ignored)
     assert "otel" in metadata["optional-dependencies"]
+
+
+def test_the_image_has_the_rules_for_secrets_compiled() -> None:
+    [written] = [value for value in values("RUN") if "KF_RULE_CACHE_DIR" in value]
+    folder = re.search(r"KF_RULE_CACHE_DIR=(\S+)", written).group(1)  # type: ignore[union-attr]
+    [copied] = [value.split() for value in values("COPY") if folder in value.split()]
+    environment = dict(re.findall(r"(\w+)=(\S+)", " ".join(values("ENV"))))
+    assert copied[-1] == environment["KF_RULE_CACHE_DIR"]
+    # Kingfisher compiles them again if they belong to another user.
+    assert f"--chown={values('USER')[-1]}" in copied
+    program = re.search(r'-c\s+"([^"]+)"', written).group(1)  # type: ignore[union-attr]
+    # Where they are compiled already, this takes half a second.
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    kept = Path(os.environ["KF_RULE_CACHE_DIR"])
+    assert any(kept.iterdir())
 
 
 def test_the_image_serves_http_to_names_that_are_allowed() -> None:
