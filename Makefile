@@ -6,6 +6,7 @@ SEMBLE := .venv-semble
 REFERENCES := .venv-references
 REPO ?= .
 WORKERS ?= 2
+IMAGE ?= codebase-mcp:latest
 # As the command does for itself; tests and benchmarks use the product as a library.
 export OPENBLAS_NUM_THREADS ?= 1
 
@@ -115,6 +116,35 @@ try-dist: dist ## Install the wheel with its dependencies into an empty environm
 	rm -rf build/try && $(PYTHON) -m venv build/try
 	build/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	cd build/try && bin/codebase-mcp --version && CODEBASE_MCP_DATA_DIR=$(CURDIR)/build/try/data bin/codebase-mcp doctor
+
+.PHONY: lint-workflows check-release image try-image push-image join-images
+lint-workflows: $(VENV)/dev ## Check what the hosting service reads: workflows, issue forms
+	$(BIN)/python -m pytest tests/unit/test_hosting.py tests/protocol/test_workflows.py
+
+check-release: $(VENV)/dev ## Check that everything says the version of a tag (TAG=v0.1.0)
+	@grep -qx 'version = "$(TAG:v%=%)"' pyproject.toml || { echo "pyproject.toml has another version than $(TAG)"; exit 1; }
+	@grep -q '^## $(TAG:v%=%)' CHANGELOG.md || { echo "CHANGELOG.md has no entry for $(TAG)"; exit 1; }
+	$(BIN)/python -m pytest tests/unit/test_deployment.py
+
+image: ## Build the container image (IMAGE=name:tag)
+	docker build --tag $(IMAGE) .
+
+try-image: image ## Start the image and wait until it is healthy
+	docker run --detach --init --name codebase-mcp-try $(IMAGE)
+	timeout 120 sh -c 'until [ "$$(docker inspect --format {{.State.Health.Status}} codebase-mcp-try)" = healthy ]; do sleep 2; done' \
+		|| { docker logs codebase-mcp-try; docker rm --force codebase-mcp-try; exit 1; }
+	docker rm --force codebase-mcp-try
+
+push-image: docker-login
+	docker push $(IMAGE)
+
+join-images: docker-login
+	docker buildx imagetools create --tag $(IMAGE) $(IMAGE)-amd64 $(IMAGE)-arm64
+	docker buildx imagetools inspect --format 'digest={{.Manifest.Digest}}' $(IMAGE) >> $(DIGEST_FILE)
+
+.PHONY: docker-login
+docker-login:
+	@printenv REGISTRY_TOKEN | docker login --username x --password-stdin $(firstword $(subst /, ,$(IMAGE)))
 
 pages: $(VENV)/dev ## Write the generated pages anew
 	$(BIN)/python -m tests.unit.test_settings_reference
