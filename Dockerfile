@@ -2,8 +2,12 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE THIRD_PARTY_NOTICES.md ./
+COPY docs/codebase-mcp.1 ./docs/
 COPY src ./src
 RUN python -m venv /app && /app/bin/pip install --no-cache-dir '.[otel]'
+# Compiling the rules for secrets takes some five seconds, which no container should spend again.
+RUN KF_RULE_CACHE_DIR=/secret-rules /app/bin/python -c \
+    "from codebase_mcp.secrets.detect import load_rules; load_rules()"
 
 FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="codebase-mcp" \
@@ -19,9 +23,12 @@ RUN apt-get update \
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /data codebase \
     && install --directory --owner=codebase --group=codebase --mode=0700 /data
 COPY --from=build /app /app
+# Kingfisher reads only rules that belong to its user.
+COPY --from=build --chown=10001:10001 /secret-rules /app/secret-rules
 
 ENV PATH=/app/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
+    KF_RULE_CACHE_DIR=/app/secret-rules \
     CODEBASE_MCP_DATA_DIR=/data \
     CODEBASE_MCP_TRANSPORT=http \
     CODEBASE_MCP_HOST=0.0.0.0 \

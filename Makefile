@@ -7,6 +7,7 @@ REFERENCES := .venv-references
 AUDIT := .venv-audit
 REPO ?= .
 WORKERS ?= 2
+IMAGE ?= codebase-mcp:latest
 # As the command does for itself; tests and benchmarks use the product as a library.
 export OPENBLAS_NUM_THREADS ?= 1
 
@@ -133,6 +134,55 @@ bench-symbols: $(VENV)/dev ## Measure how long answers about names take (TREE=di
 
 bench-impact: $(VENV)/dev ## Measure whether impact names a file that was left out (REPOS="dir...")
 	$(BIN)/python benchmarks/impact.py $(ARGS) $(REPOS)
+.PHONY: dist try-dist pages
+dist: $(VENV)/dev ## Build the sdist, and of it the wheel, into dist/
+	rm -rf dist build/sdist && mkdir -p build/sdist
+	$(BIN)/python -m hatchling build --directory $(CURDIR)/dist --target sdist
+	tar -xzf dist/*.tar.gz -C build/sdist --strip-components=1
+	cd build/sdist && $(CURDIR)/$(BIN)/python -m hatchling build --directory $(CURDIR)/dist --target wheel
+
+try-dist: dist ## Install the wheel with its dependencies into an empty environment, and check it there
+	rm -rf build/try && $(PYTHON) -m venv build/try
+	build/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build/try && bin/codebase-mcp --version && CODEBASE_MCP_DATA_DIR=$(CURDIR)/build/try/data bin/codebase-mcp doctor
+
+.PHONY: lint-workflows check-release image try-image push-image join-images
+lint-workflows: $(VENV)/dev ## Check what the hosting service reads: workflows, issue forms
+	$(BIN)/python -m pytest tests/unit/test_hosting.py tests/protocol/test_workflows.py
+
+check-release: $(VENV)/dev ## Check that everything says the version of a tag (TAG=v0.1.0)
+	@grep -qx 'version = "$(TAG:v%=%)"' pyproject.toml || { echo "pyproject.toml has another version than $(TAG)"; exit 1; }
+	@grep -q '^## $(TAG:v%=%)' CHANGELOG.md || { echo "CHANGELOG.md has no entry for $(TAG)"; exit 1; }
+	$(BIN)/python -m pytest tests/unit/test_deployment.py
+
+image: ## Build the container image (IMAGE=name:tag)
+	docker build --tag $(IMAGE) .
+
+try-image: image ## Start the image and wait until it is healthy
+	docker run --detach --init --name codebase-mcp-try $(IMAGE)
+	timeout 120 sh -c 'until [ "$$(docker inspect --format {{.State.Health.Status}} codebase-mcp-try)" = healthy ]; do sleep 2; done' \
+		|| { docker logs codebase-mcp-try; docker rm --force codebase-mcp-try; exit 1; }
+	docker rm --force codebase-mcp-try
+
+push-image: docker-login
+	docker push $(IMAGE)
+
+join-images: docker-login
+	docker buildx imagetools create --tag $(IMAGE) $(IMAGE)-amd64 $(IMAGE)-arm64
+	docker buildx imagetools inspect --format 'digest={{.Manifest.Digest}}' $(IMAGE) >> $(DIGEST_FILE)
+
+.PHONY: docker-login
+docker-login:
+	@printenv REGISTRY_TOKEN | docker login --username x --password-stdin $(firstword $(subst /, ,$(IMAGE)))
+
+pages: $(VENV)/dev ## Write the generated pages anew
+	$(BIN)/python -m tests.unit.test_settings_reference
+	$(BIN)/python -m tests.unit.cli.test_command_reference
+	$(BIN)/python -m tests.unit.cli.test_man_page
+	$(BIN)/python -m tests.unit.cli.test_setup_documents
+	$(BIN)/python -m tests.contract.test_schema_generation
+	$(BIN)/python -m tests.contract.test_compatibility
+	$(BIN)/python -m tests.unit.test_readme
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) $(AUDIT) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

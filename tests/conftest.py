@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -26,6 +27,9 @@ from codebase_mcp.settings.loading import Settings
 def pytest_configure() -> None:
     """Hear Ctrl-C, as all that the tests start will; a job in a shell's background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # No example fails because the machine is slow. The rest stays as it is, so with CI=true too.
+    hypothesis.settings.register_profile("any speed", hypothesis.settings(), deadline=None)
+    hypothesis.settings.load_profile("any speed")
     # Compiling the rules for secrets takes five seconds: once, not for each data folder of a test.
     os.environ.setdefault("KF_RULE_CACHE_DIR", str(Path.home() / ".cache" / "kingfisher"))
 

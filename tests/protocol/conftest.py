@@ -28,7 +28,7 @@ FIXTURES = (sys.executable, "-m", "tests.protocol.fixture_server")
 
 @pytest.fixture(scope="session")
 def programs() -> None:
-    """The conformance suite and the Inspector, installed."""
+    """The npm packages, installed."""
     try:
         node.install()
     except node.NodeUnavailable as error:

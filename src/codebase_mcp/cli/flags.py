@@ -31,14 +31,14 @@ class SettingsParser(argparse.ArgumentParser):
         self._is_complete = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        self._complete()
+        self.add_settings()
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; it may name a file that a shell put in the place of ``*``."""
         super().error(printable(message))
 
-    def _complete(self) -> None:
+    def add_settings(self) -> None:
         """Add the flags, once."""
         if self._is_complete:
             return

@@ -99,7 +99,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         + SEE_ALSO,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the versions and exit")
     parser.set_defaults(command=SERVE.call, json=False)
     # The description lists them, by group.
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", help=argparse.SUPPRESS)
@@ -110,12 +110,12 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Shows the version, which is looked up when it is asked for."""
+    """Shows the versions, which are looked up when they are asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415 - reads the package's description
+        from codebase_mcp.cli.version import lines  # noqa: PLC0415 - reads migrations and model
 
-        say(version("codebase-mcp"))
+        say(lines())
         parser.exit()
 
 

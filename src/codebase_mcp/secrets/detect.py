@@ -125,7 +125,8 @@ def _by_provider(data: bytes) -> Iterator[Span]:
 
 
 @cache
-def _load() -> Scanner:
+def load_rules() -> Scanner:
+    """Kingfisher with its rules; the first call on a machine compiles and keeps them."""
     from kingfisher_sdk import Scanner  # noqa: PLC0415 - loads a native library
 
     with rules_folder.in_environment():
@@ -134,7 +135,7 @@ def _load() -> Scanner:
 
 def _scanner() -> Scanner:
     with _LOADING:
-        return _load()
+        return load_rules()
 
 
 def _by_name(data: bytes) -> Iterator[Span]:

@@ -242,7 +242,7 @@ def test_paths_that_are_not_writable_files_are_refused(
         path.write_text("{}")
         path.chmod(0o444)
     assert setup("claude-code", "--yes") == 1
-    said = {"read-only": "is read-only", "folder": "is not a file", "loop": "loop"}[kind]
+    said = {"read-only": "is read-only", "folder": "is not a file", "loop": "link"}[kind]
     assert said in capsys.readouterr().err.lower()
     assert not (home / ".claude").exists()
 

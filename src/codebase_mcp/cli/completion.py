@@ -1,0 +1,54 @@
+"""What can follow in this command line? A script for a shell, made from the table of commands."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import shtab
+
+from codebase_mcp.cli.commands import all_commands
+from codebase_mcp.cli.flags import SettingsParser
+from codebase_mcp.cli.output import say
+from codebase_mcp.settings.loading import Settings
+
+_FILES = {"file", "output", "save", "reference"}
+_DIRECTORIES = {"directory", "path", "paths", "place", "repositories"}
+
+
+async def completion(options: argparse.Namespace, _: Settings) -> int:
+    """Print the script for a shell."""
+    say(script(options.shell).rstrip())
+    return 0
+
+
+def script(shell: str) -> str:
+    """The completion of commands, their actions and options, and paths."""
+    parser = SettingsParser(prog="codebase-mcp")
+    parser.add_argument("--version", action="store_true", help="show program, schema and model")
+    commands = parser.add_subparsers(metavar="COMMAND", help="a command")
+    for command in all_commands():
+        command.add_to(commands)
+    for one in _parsers(parser):
+        if one.shows_settings:
+            one.add_settings()
+        for action in one._actions:  # shtab reads them there too
+            _complete_paths(action)
+    return shtab.complete(parser, shell)
+
+
+def _parsers(parser: SettingsParser) -> Iterator[SettingsParser]:
+    """A parser and those of its commands and their actions."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _parsers(below)
+
+
+def _complete_paths(action: argparse.Action) -> None:
+    """Let a shell complete an option's value as a path, if it is one."""
+    if action.dest in _FILES or action.metavar == "FILE":
+        action.complete = shtab.FILE  # type: ignore[attr-defined]
+    elif action.dest in _DIRECTORIES or action.metavar == "PATH":
+        action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
