@@ -351,3 +351,9 @@ def test_a_flag_that_has_no_effect_is_a_warning() -> None:
     assert Settings.load({}, sse="false").warnings == ()
     [warning] = Settings.load({"DIRECT_DATABASE_URL": "postgres://h"}).warnings
     assert "DATABASE_URL" in warning
+
+
+def test_a_provider_of_tokens_is_only_used_whole() -> None:
+    [said] = wrong({"CODEBASE_MCP_JWT_ISSUER": "https://id.example"})
+    assert said["field"] == "CODEBASE_MCP_JWT_ISSUER"
+    assert "CODEBASE_MCP_JWT_AUDIENCE and CODEBASE_MCP_JWT_JWKS_URL" in said["constraint"]

@@ -14,7 +14,7 @@ from codebase_mcp.cli import tool_commands
 from codebase_mcp.cli.flags import command_first, flags_in
 from codebase_mcp.cli.main import build_parser, run
 from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.settings.loading import SETTINGS, Setting
+from codebase_mcp.settings.loading import SETTINGS, Setting, Settings
 from codebase_mcp.tools.arguments import ALIASES
 from codebase_mcp.tools.catalog import all_tools
 
@@ -211,3 +211,11 @@ def test_everything_wrong_is_said_before_anything_starts(
         f"{alone / FILE_NAME}: git.depth",
     ]
     assert not data.exists()
+
+
+def test_a_flag_that_lists_may_be_repeated() -> None:
+    options = build_parser().parse_args(
+        ["serve", "--allow-ip", "10.0.0.0/8,::1", "--allow-ip", "192.0.2.7"]
+    )
+    settings = Settings.load({}, **flags_in(options))
+    assert settings.allow_ip == ("10.0.0.0/8", "::1/128", "192.0.2.7/32")

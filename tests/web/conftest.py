@@ -49,7 +49,8 @@ async def running(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
         while not server.started:
             await asyncio.wait([served], timeout=0.01)
             assert not served.done(), "the app could not be started"
-        async with httpx2.AsyncClient(base_url=address_of("127.0.0.1", sockets)) as client:
+        address = address_of("127.0.0.1", sockets)
+        async with httpx2.AsyncClient(base_url=address, timeout=None) as client:
             yield client
     finally:
         server.should_exit = True

@@ -53,8 +53,8 @@ async def _listen(settings: Settings, shutdown: Shutdown) -> None:
     require_keys(settings, has_key=await may_have_key(settings))
     sockets = bind(settings.host, settings.port)
     address = address_of(settings.host, sockets)
-    announce(f"codebase-mcp {version(NAME)} serves {address}/mcp")
-    announce(callers_in_words(settings))
+    callers = callers_in_words(settings)
+    announce(f"codebase-mcp {version(NAME)} serves {address}/mcp ({callers})")
     if settings.http_workers > 1:
         from codebase_mcp.web.workers import serve_with_workers  # noqa: PLC0415
 
