@@ -272,6 +272,7 @@ async def test_an_index_of_observations_is_restored_with_them(
     kept: AnchoredProject, other_id: str
 ) -> None:
     async with kept.app.enter(kept.project_id) as here:
+        await here.tx.become_owner()
         await here.tx.run_script(
             "CREATE INDEX observation_vector_near ON observation_vector USING ivfflat"
             " ((dense::halfvec(256)) halfvec_ip_ops) WITH (lists = 1)"

@@ -9,6 +9,7 @@ import struct
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,13 @@ from .conftest import postmaster_of
 pytestmark = pytest.mark.anyio
 
 T = TypeVar("T")
+
+
+@pytest.fixture
+def embedded(embedded: Embedded) -> Embedded:
+    """The run's server without roles of projects, which may not use tables that a test makes."""
+    return replace(embedded, project_roles=False)
+
 
 LOCK_HOLDER = """
 import asyncio, datetime, sys
@@ -307,7 +315,7 @@ async def test_nothing_set_for_a_transaction_outlives_it(
 async def test_a_killed_embedded_server_is_started_again_by_the_next_transaction(
     anyio_backend: str, open_folder: Path
 ) -> None:
-    target = Embedded(open_folder / "data", idle_minutes=0.001)
+    target = Embedded(open_folder / "data", idle_minutes=0.001, project_roles=False)
     database = await Database.open(target)
     try:
         project = await ensure_project(database, None)

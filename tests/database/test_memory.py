@@ -283,6 +283,7 @@ async def test_more_than_can_be_compared_are_found_by_the_vector_index(
         ],
     )
     async with database.transaction(project) as tx:
+        await tx.become_owner()
         await tx.run_script("ANALYZE observation, observation_vector")
         assert (await memory.look_after(tx, model)).index
     await asyncio.gather(*(tend(database, project, model) for _ in range(3)))

@@ -156,6 +156,7 @@ async def held_open(
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with database.transaction(project, readonly=True) as tx:
+                    await tx.become_owner()
                     row = await tx.fetch_one(WAITING, profile_id=profile.id)
                 if row == (1,):
                     break
@@ -216,6 +217,7 @@ async def test_what_a_killed_build_left_is_dropped_by_the_next(
     profile = await make_profile(database, project)
     async with held_open(database, project, profile) as task:
         async with database.transaction(project) as tx:
+            await tx.become_owner()
             await tx.fetch_all(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE"
                 f" 'CREATE INDEX CONCURRENTLY chunk_vector_near_{profile.id}_%%'"  # type: ignore[arg-type]
@@ -268,6 +270,7 @@ async def test_a_change_is_followed_by_a_build_in_the_background(
     await indexes.wait_idle()
     async with database.transaction(project) as tx:
         [name] = await near_indexes(tx, profile)
+        await tx.become_owner()
         await tx.execute(f"DROP INDEX {name}")  # type: ignore[arg-type]
     indexes.schedule(project, {"first"})
     await indexes.wait_idle()

@@ -61,6 +61,7 @@ async def test_a_dropped_project_leaves_nothing_and_can_be_made_again(database: 
     name = f"gone-{uuid.uuid4().hex[:12]}"
     project = await ensure_project(database, name)
     async with database.transaction(project) as transaction:
+        await transaction.become_owner()
         await transaction.execute("CREATE TABLE note (id integer)")
     await drop_project(database, project)
     with pytest.raises(ProjectNotFound):

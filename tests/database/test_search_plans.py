@@ -24,6 +24,7 @@ async def test_who_holds_a_rare_word_is_looked_up_not_searched_for_in_all_chunks
 ) -> None:
     async with database.transaction(project) as tx:
         await tx.run_script(CHUNKS)
+        await tx.become_owner()
         await tx.run_script("ANALYZE chunk")
         generic = _SEARCH["holders"].replace("%(term)s", "$1").replace("%(all_snapshots)s", "$2")
         await tx.run_script("SET LOCAL plan_cache_mode = force_generic_plan")

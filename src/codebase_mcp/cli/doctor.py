@@ -101,7 +101,8 @@ async def _database(app: App) -> str:
     facts = await app.database.check()
     kind = f"embedded, in {facts.data_dir}" if facts.embedded else "from DATABASE_URL"
     user = f", runs as {facts.runs_as}" if facts.runs_as else ""
-    return f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}, {kind}{user}"
+    server = f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}"
+    return f"{server}, {kind}{user}, {await app.database.describe_roles()}"
 
 
 async def _model(app: App) -> str:

@@ -8,6 +8,7 @@ locks that outlive a transaction need a session of their own.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,12 +21,13 @@ from codebase_mcp.database.external import External, ExternalServer
 from codebase_mcp.database.faults import Advice, translated
 from codebase_mcp.database.locks import Hold, SessionLocks, TryLocks
 from codebase_mcp.database.migrate import Scope, migrate
-from codebase_mcp.database.naming import Project
+from codebase_mcp.database.naming import Project, schema_of
 from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.roles import ProjectRole, find_role, make_role
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.database.transaction import Transaction, committed, lock_key
-from codebase_mcp.errors import DatabaseUnavailable, PermissionDenied
+from codebase_mcp.errors import DatabaseUnavailable, InternalError, PermissionDenied
 
 __all__ = [
     "Database",
@@ -39,6 +41,7 @@ __all__ = [
     "Transaction",
 ]
 
+_log = logging.getLogger(__name__)
 _QUERIES = load_queries("codebase_mcp.database", "connection.sql")
 _OLDEST_VECTOR = (0, 8)
 _EMBEDDED_CONNECTIONS = 10
@@ -95,6 +98,8 @@ class Database:
         self._vector: tuple[str, str] | None = None
         self._inspecting = asyncio.Lock()
         self._migrated: set[str] = set()
+        self._has_roles = target.project_roles
+        self._roles: dict[str, str] = {}
         self._migrating: dict[str, asyncio.Lock] = {}
 
     @classmethod
@@ -112,7 +117,7 @@ class Database:
     def transaction(
         self, project: Project, *, readonly: bool = False
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction in a project's schema, committed at the end of the block."""
+        """A transaction in a project's schema, as its role, committed at the end of the block."""
         return self._transaction("project", project.schema_name, readonly=readonly)
 
     def catalogue(self, *, readonly: bool = False) -> AbstractAsyncContextManager[Transaction]:
@@ -159,6 +164,14 @@ class Database:
     def pool_facts(self) -> PoolFacts:
         """How many connections of the pool are in use and idle, and how many callers wait."""
         return self._pool.facts()
+
+    async def describe_roles(self) -> str:
+        """Whether projects have database roles of their own, in words."""
+        if not self._has_roles:
+            return "no role per project, as CODEBASE_MCP_PROJECT_ROLES is off"
+        async with self.catalogue(readonly=True) as transaction:
+            schema = schema_of(None)
+            return (await find_role(transaction, schema, await self.vector_schema())).in_words()
 
     async def vacuum(self, project: Project, tables: Iterable[str]) -> None:
         """Remove deleted rows from the pages of some tables; searches continue meanwhile."""
@@ -216,6 +229,7 @@ class Database:
     def forget(self, schema: str) -> None:
         """Forget that a schema is up to date, as it was dropped."""
         self._migrated.discard(schema)
+        self._roles.pop(schema, None)
 
     @asynccontextmanager
     async def _transaction(
@@ -226,7 +240,8 @@ class Database:
                 if schema not in self._migrated:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
-        transaction = self._bare(schema, vector_schema, readonly=readonly)
+        role = self._roles.get(schema)
+        transaction = self._bare(schema, vector_schema, readonly=readonly, role=role)
         async with committed(transaction):
             yield transaction
 
@@ -234,11 +249,32 @@ class Database:
         vector_schema, _ = await self._find_vector()
         async with committed(self._bare(schema, vector_schema)) as transaction:
             count = await migrate(transaction, scope, schema)
+            role = None
+            if scope == "project" and self._has_roles:
+                role = await find_role(transaction, schema, vector_schema)
+        if role is not None:
+            await self._use_role(role)
         self._migrated.add(schema)
         return count
 
+    async def _use_role(self, role: ProjectRole) -> None:
+        """Run transactions as this role, made or completed if that is needed and allowed."""
+        if role.is_worth_making:
+            try:
+                async with committed(self._bare(role.schema, role.vector_schema)) as transaction:
+                    role = await make_role(transaction, role.schema, role.vector_schema)
+            except (PermissionDenied, InternalError) as error:
+                _log.warning("%s has no role of its own: %s", role.schema, error.message)
+        if role.is_usable:
+            self._roles[role.schema] = role.name
+
     def _bare(
-        self, schema: str, vector_schema: str = "public", *, readonly: bool = False
+        self,
+        schema: str,
+        vector_schema: str = "public",
+        *,
+        readonly: bool = False,
+        role: str | None = None,
     ) -> Transaction:
         quoted = [sql.Identifier(name).as_string(None) for name in (schema, vector_schema)]
         return Transaction(
@@ -247,6 +283,7 @@ class Database:
             search_path=", ".join(quoted),
             readonly=readonly,
             advice=self._advice,
+            role=role,
         )
 
     async def _find_vector(self) -> tuple[str, str]:

@@ -34,7 +34,8 @@ class External:
     At most ``pool_size + overflow`` connections are open at once. ``?pgbouncer=true`` in the URL
     says that it is a pooler in transaction mode: prepared statements are not used then, and
     ``direct_url`` bypasses it for session locks. ``wait_s`` is how long a call waits for a server
-    that was reachable before.
+    that was reachable before. With ``project_roles`` each project has a database role, if ours may
+    make roles.
     """
 
     url: str = field(repr=False)
@@ -42,6 +43,7 @@ class External:
     overflow: int = 10
     direct_url: str | None = field(default=None, repr=False)
     wait_s: float = 5.0
+    project_roles: bool = True
 
 
 class ExternalServer:

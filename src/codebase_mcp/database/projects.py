@@ -16,6 +16,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import for_schema
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.roles import drop_role
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import Conflict, PermissionDenied, ProjectNotFound
 
@@ -132,6 +133,7 @@ async def drop_project(db: Database, project: Project) -> None:
     async with db.catalogue() as transaction:
         statement = for_schema("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
         await transaction.run_script(statement)
+        await drop_role(transaction, project.schema_name, await db.vector_schema())
         await transaction.execute(_QUERIES["remove_project"], schema_name=project.schema_name)
     db.forget(project.schema_name)
 

@@ -29,6 +29,7 @@ from codebase_mcp.database.migrate import (
 from codebase_mcp.database.naming import Project, index_lock, schema_of
 from codebase_mcp.database.projects import canonical, may_not_create, read
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.roles import renew_grants
 from codebase_mcp.errors import Conflict, DatabaseUnavailable, InternalError, PermissionDenied
 
 _SQL = load_queries("codebase_mcp.database", "backup.sql")
@@ -80,6 +81,7 @@ async def restore_backup(
             facts = await loading.load()
             await loading.replace_schema(schema, replace=replace)
             await loading.rename_repositories(schema, identify)
+            await renew_grants(tx, schema, await db.vector_schema())
             await join_cluster(tx, schema)
             await _enter(loading, db.catalogue_schema, target, manifest)
         except PermissionDenied as error:

@@ -76,6 +76,7 @@ class Embedded:
 
     data_dir: Path
     idle_minutes: float = 5.0
+    project_roles: bool = True
 
 
 class EmbeddedServer:

@@ -37,6 +37,11 @@ _SETTINGS = """
 SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
        pg_catalog.set_config('TimeZone', 'UTC', true)
 """
+_SETTINGS_WITH_ROLE = """
+SELECT pg_catalog.set_config('search_path', %(search_path)s, true),
+       pg_catalog.set_config('TimeZone', 'UTC', true),
+       pg_catalog.set_config('role', %(role)s, true)
+"""
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 _TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
 _COMMIT: Statement = ("COMMIT", {})
@@ -72,17 +77,23 @@ class Transaction:
         search_path: str,
         readonly: bool,
         advice: Advice,
+        role: str | None = None,
     ) -> None:
+        """``role`` is the database role that it runs as; without one, that of the connection."""
         self._pool = pool
         self._schema = schema
-        self._search_path = search_path
+        settings: Statement = (_SETTINGS, {"search_path": search_path})
+        if role is not None:  # as SET LOCAL ROLE does, in the same statement
+            settings = (_SETTINGS_WITH_ROLE, {"search_path": search_path, "role": role})
         # A reader sees one snapshot throughout, also while an index is being replaced. A writer
         # sees what others committed while it waited for a lock.
-        self._begin: LiteralString = (
+        begin: LiteralString = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
             if readonly
             else "BEGIN ISOLATION LEVEL READ COMMITTED"
         )
+        self._has_role = role is not None
+        self._opening: list[Statement] = [(begin, {}), settings]
         self._advice = advice
         self._connection: Connection | None = None
 
@@ -154,6 +165,14 @@ class Transaction:
         """Run a script of several statements without parameters, such as a migration."""
         with translated(self._advice):
             await (await self._begun()).execute(script)
+
+    async def become_owner(self) -> None:
+        """Run the rest as the connection's role, which owns the tables.
+
+        Only the owner may build and drop indexes and gather statistics.
+        """
+        if self._has_role:
+            await self.execute("SET LOCAL role TO DEFAULT")
 
     async def lock(self, key: str, /) -> None:
         """Wait for the lock of this name in this schema; it is held until the transaction ends."""
@@ -229,10 +248,7 @@ class Transaction:
 
         That is safe, as nothing of an uncommitted transaction remains.
         """
-        opening: list[Statement] = [
-            (self._begin, {}),
-            (_SETTINGS, {"search_path": self._search_path}),
-        ]
+        opening = self._opening
         with step("connection"):
             self._connection, is_new = await self._pool.acquire()
         try:

@@ -50,6 +50,7 @@ async def maintain_vector_index(tx: Transaction, dimension: int, vectors: int) -
     """
     if not await wants_vector_index(tx, dimension, vectors):
         return False
+    await tx.become_owner()
     await tx.execute(_SQL["work_memory"])
     lists = wanted_lists(vectors)
     await tx.execute(write_numbers(_SQL["build"], dimension=dimension, lists=lists))

@@ -343,6 +343,7 @@ async def finish_partial_run(
 
 async def flush_and_analyze(tx: Transaction) -> None:
     """After many new rows: flush the word index and update the planner's statistics."""
+    await tx.become_owner()
     await tx.lock(WRITE_LOCK)
     await tx.fetch_all(_SQL["flush_terms"])
     await tx.execute(_SQL["analyze"])

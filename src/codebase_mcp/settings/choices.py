@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 def database_target(settings: Settings) -> DatabaseTarget:
     """The PostgreSQL of the configured URL, or the embedded one."""
+    has_roles = settings.project_roles == "auto"
     if settings.database_url is None:
-        return Embedded(settings.data_dir, idle_minutes=settings.idle_minutes)
+        return Embedded(settings.data_dir, settings.idle_minutes, project_roles=has_roles)
     return External(
         settings.database_url,
         pool_size=settings.db_pool_size,
         overflow=settings.db_max_overflow,
         direct_url=settings.direct_database_url,
+        project_roles=has_roles,
     )
 
 

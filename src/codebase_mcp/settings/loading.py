@@ -50,6 +50,7 @@ class Settings:
     direct_database_url: str | None
     db_pool_size: int
     db_max_overflow: int
+    project_roles: str
     idle_minutes: float
     embedding_provider: str | None
     embedding_model: str | None
@@ -69,6 +70,8 @@ class Settings:
     transport: str
     host: str
     port: int
+    audit: bool
+    audit_days: int
     sse: bool
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]

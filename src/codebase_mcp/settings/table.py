@@ -197,6 +197,14 @@ SETTINGS = (
         section="Database",
     ),
     Setting(
+        "project_roles",
+        "CODEBASE_MCP_PROJECT_ROLES",
+        lambda: "auto",
+        one_of("auto", "off"),
+        "A database role per project: auto, where ours may create roles, or off.",
+        section="Database",
+    ),
+    Setting(
         "idle_minutes",
         "CODEBASE_MCP_IDLE_MINUTES",
         lambda: 5.0,
@@ -359,6 +367,22 @@ SETTINGS = (
         lambda: 3000,
         whole_number(0, 65535),
         "Port to bind to; 0 takes any free one.",
+        section="Server",
+    ),
+    Setting(
+        "audit",
+        "CODEBASE_MCP_AUDIT",
+        lambda: True,
+        YES_OR_NO,
+        "Keep an audit log of calls over HTTP: who, tool, project, when, outcome.",
+        section="Server",
+    ),
+    Setting(
+        "audit_days",
+        "CODEBASE_MCP_AUDIT_DAYS",
+        lambda: 90,
+        whole_number(1, 3650),
+        "Days that its entries are kept.",
         section="Server",
     ),
     Setting(
