@@ -37,6 +37,12 @@ def _purge_options(parser: SettingsParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
+def _audit_options(parser: SettingsParser) -> None:
+    parser.add_argument("--since", default="7d", metavar="SPAN", help="as 90m, 12h, 7d, 2w (7d)")
+    parser.add_argument("--owner", help="only of this owner, as it is listed")
+    parser.add_argument("--limit", default="1000", metavar="N", help="the newest N entries (1000)")
+
+
 DATABASE_COMMANDS = (
     Command(
         "migrate",
@@ -62,5 +68,12 @@ DATABASE_COMMANDS = (
         "Erase a file, a repository or a project at once, and count what is left",
         "purge:purge",
         _purge_options,
+    ),
+    Command(
+        "audit",
+        "Show who called what over HTTP, when, and how it ended",
+        "audit:audit",
+        _audit_options,
+        project="only of this project",
     ),
 )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
 Scope = Literal["read", "write", "admin"]
+Peer = Literal["socket", "loopback", "private", "public"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,45 @@ class Identity:
     ``owner`` is None if the server cannot distinguish callers. ``directory`` is the caller's
     working directory; None over HTTP, where callers must not use the server's files. ``is_shared``
     means that other processes may serve the same owner, so its state is kept in the database.
+    ``key_id`` and ``peer``, the kind of its address, are for the audit log.
     """
 
     owner: str | None = None
     directory: Path | None = None
     is_shared: bool = False
     access: Access = FULL_ACCESS
+    key_id: str | None = None
+    peer: Peer | None = None
 
 
 ANONYMOUS = Identity()
+
+_meant: ContextVar[list[str] | None] = ContextVar("meant", default=None)
+
+
+@contextmanager
+def noting_projects(projects: list[str]) -> Iterator[None]:
+    """Add to the list which projects the calls in the block mean, whether they exist or not."""
+    token = _meant.set(projects)
+    try:
+        yield
+    finally:
+        _meant.reset(token)
+
+
+def note_project(project_id: str) -> None:
+    """A call means this project."""
+    projects = _meant.get()
+    if projects is not None:
+        projects.append(project_id)
+
+
+def peer_of(host: str | None) -> Peer:
+    """The kind of a caller's address; one without an address came through a Unix socket."""
+    if not host:
+        return "socket"
+    address = ip_address(host.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return "loopback"
+    return "private" if address.is_private else "public"

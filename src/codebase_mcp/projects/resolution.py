@@ -38,7 +38,7 @@ from codebase_mcp.errors import (
 )
 from codebase_mcp.projects.active import ActiveProjects
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFile, ContextFiles, path_text
-from codebase_mcp.projects.identity import Access, Identity
+from codebase_mcp.projects.identity import Access, Identity, note_project
 from codebase_mcp.projects.trust import Trust, enter_trust
 from codebase_mcp.telemetry.calls import looked_up
 
@@ -119,6 +119,7 @@ class Resolver:
                 not create this one.
         """
         choice = await self.choose(project_id, identity, repository)
+        note_project(choice.project_id or DEFAULT_ID)
         require_seen(choice, identity, create=create)
         # Before a run that may take long, check that the project still exists.
         project = await self._open(choice, create=create, recheck=create)
@@ -162,6 +163,7 @@ class Resolver:
             ProjectNotFound: the caller sees no such project.
             PermissionDenied: the server cannot distinguish this caller from others.
         """
+        note_project(project_id)
         self._active.require_owner(identity)
         require_seen(ProjectChoice(canonical(project_id), "explicit"), identity)
         project = await find_project(self._database, project_id)
@@ -181,6 +183,7 @@ class Resolver:
             PermissionDenied: the caller may not create it, or the database role no schema.
         """
         choice = ProjectChoice(canonical(project_id), "explicit")
+        note_project(project_id)
         require_seen(choice, identity, create=True)
         project = await create_project(self._database, project_id, name, description)
         await self._confirm(project, identity)

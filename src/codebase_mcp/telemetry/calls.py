@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from codebase_mcp.errors import CodebaseError
@@ -17,8 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def tool_call(tool: str) -> Iterator[None]:
-    """Count, time and log a tool call, as part of the request's span."""
+def tool_call(
+    tool: str, report: Callable[[str, float], None] = lambda outcome, seconds: None
+) -> Iterator[None]:
+    """Count, time and log a tool call, as part of the request's span; reports how it ended."""
     started = time.perf_counter()
     outcome = "ok"
     metrics.TOOL_CALLS_IN_PROGRESS.add()
@@ -33,7 +35,9 @@ def tool_call(tool: str) -> Iterator[None]:
         tracing.fail(error)
         raise
     finally:
-        _count(tool, outcome, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        _count(tool, outcome, seconds)
+        report(outcome, seconds)
 
 
 def _request_span(tool: str) -> AbstractContextManager[None]:

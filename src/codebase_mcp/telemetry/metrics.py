@@ -22,6 +22,10 @@ TOOL_CALL_DURATION = Histogram(
 )
 TOOL_CALLS_IN_PROGRESS = Gauge("tool_calls_in_progress", "Calls that are being answered.")
 
+AUDIT_ENTRIES_DROPPED = Counter(
+    "audit_entries_dropped_total", "Calls that are missing in the audit log."
+)
+
 SEARCH_STEP_DURATION = Histogram(
     "search_step_duration_seconds", "Time that a step of searching code takes.", ("step",)
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codebase_mcp.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.projects.identity import noting_projects
 from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
@@ -17,6 +19,7 @@ from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
+    from codebase_mcp.background.audit import AuditLog
     from codebase_mcp.projects.identity import Identity
 
 AppFactory = Callable[[], Awaitable["App"]]
@@ -56,19 +59,22 @@ async def reply_of(
     report_progress: ReportProgress,
     *,
     form: ReplyForm = JSON,
+    audit: AuditLog | None = None,
 ) -> Reply:
-    """Check the arguments of a tool and call it.
+    """Check the arguments of a tool and call it; it is entered into the audit log.
 
     Raises:
         CodebaseError: what the contract names.
     """
-    with tool_call(spec.name):
+    call = AuditedCall(spec.name, identity, audit)
+    with noting_projects(call.projects), tool_call(spec.name, call.end):
         try:
             checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
             kinds: tuple[str, ...] = ()
             if issubclass(spec.reply, RecordReply):
                 checked, kinds = mask_values(checked)
             parsed = spec.arguments.model_validate(checked)
+            call.operation = getattr(parsed, "operation", None)
             given = frozenset(arguments)
             caller = Caller(await open_app(), report_progress, given, identity, *form)
             reply = await spec.run(caller, parsed)

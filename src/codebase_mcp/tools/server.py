@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fastmcp.server.auth import AccessToken, AuthProvider
 
     from codebase_mcp.app.app import App
+    from codebase_mcp.background.audit import AuditLog
     from codebase_mcp.settings.loading import Settings
 
 NAME = "codebase-mcp"
@@ -111,6 +112,7 @@ class AppHolder:
         settings: Settings | None = None,
     ) -> None:
         self.calls = RunningCalls()
+        self.audit: AuditLog | None = None
         self._settings = settings
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
@@ -184,7 +186,9 @@ class AppHolder:
             if self._settings is None
             else ReplyForm(replies, self._settings.reply_chars)
         )
-        call = reply_of(spec, arguments, self.get, identity, report_progress, form=form)
+        call = reply_of(
+            spec, arguments, self.get, identity, report_progress, form=form, audit=self.audit
+        )
         try:
             return await self.calls.run(call)
         except CodebaseError as error:

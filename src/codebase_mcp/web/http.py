@@ -26,6 +26,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from codebase_mcp import telemetry
+from codebase_mcp.background.audit import AuditLog
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
@@ -57,6 +58,8 @@ def make_asgi_app(
 
 def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Starlette:
     """The ASGI app with the endpoints of an MCP server and all others."""
+    if settings.audit:
+        holder.audit = AuditLog(settings.audit_days)
     # The guard of the whole app checks requests before this one.
     mcp_app = server.http_app(
         path="/mcp", stateless_http=not holder.keeps_sessions, host_origin_protection=False
@@ -87,6 +90,8 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             stack.push_async_callback(health.close)
             early = warm_start(holder.get, settings, over_http=True)
             await stack.enter_async_context(early)
+            if holder.audit is not None:
+                await stack.enter_async_context(holder.audit.writing(holder.get))
             yield
 
     return Starlette(
