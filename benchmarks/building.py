@@ -109,6 +109,7 @@ async def drop_vector_indexes(app: App) -> None:
     """Make an index run find none."""
     async with app.enter() as here:
         for (name,) in await here.tx.fetch_all(_VECTOR_INDEXES):
+            await here.tx.become_owner()
             await here.tx.run_script(f"DROP INDEX {name}")
 
 

@@ -167,6 +167,7 @@ async def compare_with_fresh(app: App, folder: Path, root: Path, rounds: int, wh
 async def size(app: App) -> int:
     """The bytes of all tables of the project with their indexes."""
     async with app.enter(PROJECT) as here:
+        await here.tx.become_owner()
         await here.tx.fetch_all("SELECT gin_clean_pending_list('chunk_terms')")
         row = await here.tx.fetch_one(
             "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"

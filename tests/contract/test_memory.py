@@ -373,6 +373,7 @@ async def test_storing_many_observations_builds_the_vector_index(
     model = model_of(await app.models.configured())
     async with app.enter(project) as here:
         await here.tx.execute(MANY, count=EXACT_VECTORS, model=model)
+        await here.tx.become_owner()
         await here.tx.run_script("ANALYZE observation_vector")
     item = await memory.store(POSTGRES)
     async with app.enter(project) as here:

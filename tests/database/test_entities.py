@@ -74,6 +74,7 @@ class Shelf:
 
     async def rows(self, query: str, **params: object) -> list[tuple[Any, ...]]:
         async with self._database.transaction(self._project) as tx:
+            await tx.become_owner()
             return await tx.fetch_all(query, **params)  # type: ignore[arg-type]
 
 

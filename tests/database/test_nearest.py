@@ -156,6 +156,7 @@ async def held_open(
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with database.transaction(project, readonly=True) as tx:
+                    await tx.become_owner()
                     row = await tx.fetch_one(WAITING, profile_id=profile.id)
                 if row == (1,):
                     break

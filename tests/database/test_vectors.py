@@ -228,4 +228,5 @@ async def test_vectors_of_before_belong_to_the_model_that_made_them(database: Da
         assert sources == [(None, "static", 1.0), ("other", "static", 1.0)]
         assert await tx.fetch_one("SELECT to_regclass('chunk_vector_near')") == (None,)
         await fill(tx, "longer", 5, 10)
+        await tx.become_owner()
         await tx.execute(f"DROP SCHEMA {project.schema_name} CASCADE")  # type: ignore[arg-type]

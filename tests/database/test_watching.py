@@ -62,7 +62,7 @@ async def test_try_locks_share_one_connection(database: Database, project: Proje
     async with database.try_locks() as ours:
         for number in range(50):
             assert await ours.acquire(project, f"watch {number}")
-        async with database.transaction(project, readonly=True) as tx:
+        async with database.catalogue(readonly=True) as tx:
             found = [row[0] for row in await tx.fetch_all(pids)]
             [row] = await tx.fetch_all(count.replace("%s", "%(pids)s"), pids=found)
     assert row[0] == 1

@@ -100,6 +100,7 @@ async def drop_near_indexes(tx: Transaction, profile_ids: Sequence[int]) -> None
     for name, _ in await tx.fetch_all(_SQL["indexes"]):
         index = NearIndex.from_name(name)
         if index is not None and index.profile_id in profile_ids:
+            await tx.become_owner()
             await tx.execute(index.write_into(_SQL["drop_at_once"]))
 
 
