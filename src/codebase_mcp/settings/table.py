@@ -433,8 +433,7 @@ SETTINGS = (
         "CODEBASE_MCP_CALLS",
         lambda: DEFAULT_CALLS,
         whole_number(1, 1000),
-        "Calls that a process works on at once, and half as many of index_repository; 16 times as"
-        " many wait, further ones are refused.",
+        "Calls that a process works on at once; 16 times as many wait, further ones are refused.",
         section="Server",
     ),
     Setting(
