@@ -127,10 +127,10 @@ def test_requests_are_described_as_over_mcp_and_errors_by_their_shape() -> None:
     assert body["required"] == ["query"]
     assert {"type": "null"} in body["properties"]["project_id"]["anyOf"]
     assert set(operation["responses"]) == {
-        "200", "400", "401", "403", "404", "409", "413", "415", "421", "500", "503",
+        "200", "400", "401", "403", "404", "409", "413", "415", "421", "429", "500", "503",
     }  # fmt: skip
-    unavailable = document["components"]["responses"]["503"]
-    assert "Retry-After" in unavailable["headers"]
+    for status in ("429", "503"):
+        assert "Retry-After" in document["components"]["responses"][status]["headers"]
     shape = document["components"]["schemas"]["ErrorShape"]
     assert set(shape["required"]) == {"code", "type", "message"}
 

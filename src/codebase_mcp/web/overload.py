@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from codebase_mcp.tools.reply import failure
 from codebase_mcp.web.answers import UNAVAILABLE, Json, error_answer
@@ -63,12 +63,12 @@ def _result(error: CodebaseError) -> dict[str, Any]:
 async def _call_id(request: Request) -> Any:
     """The id of a request that calls a tool over MCP; None if it is another one."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MAX_READ_BYTES:
-            return None
     try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _MAX_READ_BYTES:
+                return None
         message = json.loads(body)
         return message["id"] if message["method"] == "tools/call" else None
-    except (ValueError, RecursionError, TypeError, KeyError):
+    except (ClientDisconnect, ValueError, RecursionError, TypeError, KeyError):
         return None
