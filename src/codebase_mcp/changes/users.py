@@ -9,9 +9,9 @@ from codebase_mcp.changes.compare import Difference
 from codebase_mcp.changes.symbols import ChangedSymbol
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import FileKind, ReferenceKind, Symbol
+from codebase_mcp.symbols.candidates import BY_NAME
 from codebase_mcp.symbols.lookup import resolve_names
 from codebase_mcp.symbols.references import meaning
-from codebase_mcp.symbols.resolve import BY_NAME
 
 # How many definitions are looked up, and how many uses of one name.
 MAX_SYMBOLS = 100

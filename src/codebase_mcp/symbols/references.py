@@ -9,9 +9,9 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.candidates import BY_NAME
 from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
-from codebase_mcp.symbols.resolve import BY_NAME
 
 # A use that is less sure than this is counted, but not shown.
 LEAST = 0.02

@@ -14,6 +14,7 @@ from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.search.references import Use
+from codebase_mcp.symbols.candidates import BY_NAME, Candidates, in_order, is_member, shared, weak
 from codebase_mcp.symbols.definition import (
     CALLABLE_KINDS,
     PROSE_KINDS,
@@ -37,7 +38,6 @@ NAMED_TYPE = 0.8
 PACKAGE = 0.6
 TYPE_IN_FILE = 0.6
 LIKE_ITS_TYPE = 0.6
-BY_NAME = 0.5
 NOT_VISIBLE = 0.01
 
 # How many files an import is followed through, as packages hand names on.
@@ -105,16 +105,17 @@ class Resolver:
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
         self._around = around or {}
+        self._groups: dict[tuple[object, ...], Candidates] = {}
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
         """What a use of a name may mean, best first."""
         scope = around[-1] if around else None
         key = use.snapshot_id, use.path, name, use.kind, use.receiver, use.module, scope
         if key not in self._known:
-            self._known[key] = tuple(self._candidates(name, use, around))
+            self._known[key] = self._candidates(name, use, around)
         return ResolvedUse(use, around, self._known[key])
 
-    def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> list[Candidate]:
+    def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> tuple[Candidate, ...]:
         here = self._surroundings.get(use.blob_id, Surroundings())
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
@@ -123,26 +124,34 @@ class Resolver:
             if (one.alias or one.name) == name and self._is_seen(one, use, around)
         )  # fmt: skip
         place = _Place(use, around, here, rules, imported)
-        meant = {one.name for one in imported if one.name != "*"} or {name}
-        candidates = [
-            one
-            for meaning in meant
-            for one in self._named.get((use.snapshot_id, meaning), ())
-            if language_of(one.language).family == rules.family
-            and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
-        ]
-        found = self._ranked(place, _fitting(use.kind, candidates))
-        found.sort(key=lambda one: (-one.confidence, one.definition.is_test, one.definition.path))
-        return found
+        meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
+        found = self._ranked(place, self._group(use, meant, rules))
+        return found if isinstance(found, tuple) else in_order(found)
+
+    def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
+        """The definitions of some names that can be used in this way in this language."""
+        key = use.snapshot_id, names, rules.family, rules.has_types_apart, use.kind
+        group = self._groups.get(key)
+        if group is None:
+            candidates = [
+                one
+                for name in names
+                for one in self._named.get((use.snapshot_id, name), ())
+                if language_of(one.language).family == rules.family
+                and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
+            ]
+            group = self._groups[key] = Candidates(_fitting(use.kind, candidates))
+        return group
 
     def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
         """Whether an import is not within a function that a use is outside of."""
         inside = self._around.get((use.blob_id, imported.line), ())
         return all(one in around for one in inside if one.kind in ("function", "method"))
 
-    def _ranked(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    def _ranked(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+        """Those that a rule finds; a tuple is in order already."""
         if not candidates:
-            return []
+            return ()
         if place.use.kind is _IMPORT:
             return self._by_import(
                 place.use, place.use.module, candidates, place.rules
@@ -177,7 +186,7 @@ class Resolver:
                     ]
         return []
 
-    def _of_receiver(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    def _of_receiver(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
         """A member: of the own class, of a module or class that is named, or by its name."""
         receiver = place.use.receiver
         if receiver in SELF:
@@ -187,19 +196,18 @@ class Resolver:
         if named := self._of_named(place, candidates):
             return named
         if imports := list(place.local(receiver)):
-            members = [one for one in candidates if one.container and not one.is_type]
             source = imports[0].module or receiver
-            return _weak(members, NOT_VISIBLE, f"{receiver} is imported from {source}")
+            return weak(candidates.members, NOT_VISIBLE, f"{receiver} is imported from {source}")
         return _by_name(place, candidates)
 
-    def _of_named(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    def _of_named(self, place: _Place, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""
         receiver, use = place.use.receiver, place.use
         found = []
         imports = list(place.local(receiver))
         for reference in imports:
             found += self._of_module(place, reference, candidates)
-            members = [one for one in candidates if one.holder == reference.name]
+            members = candidates.held.get(reference.name, [])
             for one in self._by_import(use, reference.module, members, place.rules, reference.name):
                 reason = f"method of {reference.name}, {one.reason}"
                 found.append(Candidate(one.definition, one.confidence, reason))
@@ -207,42 +215,39 @@ class Resolver:
             return found
         if package := self._of_package(place, candidates):
             return package
-        members = [one for one in candidates if one.holder == receiver]
+        members = candidates.held.get(receiver, [])
         if own := [one for one in members if place.contains(one)]:
-            return _shared(own, SCOPE, f"member of {receiver} in the same file")
+            return shared(own, SCOPE, f"member of {receiver} in the same file")
         if members and place.rules.reach is not Reach.FILE:
             near = _in_directory(place, members)
-            return _shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
+            return shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
         if place.rules.modules is Modules.CRATE:
-            top = [one for one in candidates if not one.container]
-            inside = [one for one in top if parts_of(one.path, place.rules)[-1:] == (receiver,)]
-            return _shared(inside, NAMED_TYPE, f"in a module named {receiver}")
+            inside = candidates.top_by_module.get((receiver,), [])
+            return shared(inside, NAMED_TYPE, f"in a module named {receiver}")
         return []
 
-    def _of_package(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    def _of_package(self, place: _Place, candidates: Candidates) -> list[Candidate]:
         """Definitions of a package that the file knows by one of its modules: "import a.b"."""
         receiver = place.use.receiver
         if place.rules.modules is not Modules.DOTTED:
             return []
         if not any(one.module == receiver for one in place.here.imports):
             return []
-        top = [one for one in candidates if not one.container]
-        found = self._by_import(place.use, receiver, top, place.rules)
+        found = self._by_import(place.use, receiver, candidates.top, place.rules)
         reason = f"perhaps of the package {receiver}"
         return [Candidate(one.definition, min(one.confidence, PACKAGE), reason) for one in found]
 
     def _of_module(
-        self, place: _Place, reference: Reference, candidates: Sequence[Definition]
+        self, place: _Place, reference: Reference, candidates: Candidates
     ) -> list[Candidate]:
         """Definitions at the top of the module that an import names."""
         if reference.name == "*":
             module = reference.module
         else:
             module = joined(reference.module, reference.name, place.use.language)
-        top = [one for one in candidates if not one.container]
-        found = self._by_import(place.use, module, top, place.rules)
+        found = self._by_import(place.use, module, candidates.top, place.rules)
         if not found and reference.module and place.rules.modules is Modules.RELATIVE:
-            found = self._by_import(place.use, reference.module, top, place.rules)
+            found = self._by_import(place.use, reference.module, candidates.top, place.rules)
         return found
 
     def _by_import(
@@ -260,11 +265,11 @@ class Resolver:
             return _by_package(use, module, candidates)
         fits = [(module_fits(use.language, use.path, module, one.path), one) for one in candidates]
         if exact := [one for fit, one in fits if fit is Fit.FILE]:
-            return _shared(exact, IMPORTED, f"imported from {module}")
+            return shared(exact, IMPORTED, f"imported from {module}")
         if handed := self._handed_on(use, module, candidates, name):
-            return _shared(handed, HANDED_ON, f"imported from {module}, which hands it on")
+            return shared(handed, HANDED_ON, f"imported from {module}, which hands it on")
         below = [one for fit, one in fits if fit is Fit.PACKAGE]
-        return _shared(below, PACKAGE, f"perhaps imported from {module}")
+        return shared(below, PACKAGE, f"perhaps imported from {module}")
 
     def _handed_on(
         self, use: Use, module: str, candidates: Sequence[Definition], name: str
@@ -318,13 +323,13 @@ def _in_scope(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
             continue
         is_member = kinds.get(scope) in TYPE_KINDS or inside[0].kind == "method"
         if not is_member:
-            return _shared(inside, SCOPE, "same file")
+            return shared(inside, SCOPE, "same file")
         if place.rules.has_implicit_self or place.around[-1].qualified == scope:
-            return _shared(inside, SCOPE, "method of the enclosing class")
+            return shared(inside, SCOPE, "method of the enclosing class")
     if top := [one for one in own if not one.container]:
-        return _shared(top, SCOPE, "same file")
+        return shared(top, SCOPE, "same file")
     if types := [one for one in own if one.is_type]:
-        return _shared(types, NAMED_TYPE, "same file")
+        return shared(types, NAMED_TYPE, "same file")
     if place.rules.has_implicit_self:
         return _of_bases(place, candidates)
     return []
@@ -334,14 +339,14 @@ def _in_reach(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
     """Those that the language lets a file see which does not import them."""
     reach = place.rules.reach
     if reach is Reach.FILE:
-        return _weak(candidates, NOT_VISIBLE, "not imported in this file")
+        return weak(candidates, NOT_VISIBLE, "not imported in this file")
     if neighbours := _in_directory(place, candidates):
-        return _shared(neighbours, NEIGHBOUR, "same package")
+        return shared(neighbours, NEIGHBOUR, "same package")
     if included := _included(place, candidates):
         return included
     if reach is Reach.DIRECTORY:
-        return _weak(candidates, NOT_VISIBLE, "of another package, not imported in this file")
-    return _weak(candidates, SURE if len(candidates) == 1 else BY_NAME, "")
+        return weak(candidates, NOT_VISIBLE, "of another package, not imported in this file")
+    return weak(candidates, SURE if len(candidates) == 1 else BY_NAME, "")
 
 
 def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
@@ -350,7 +355,7 @@ def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
     while scope:
         inside = [one for one in candidates if place.contains(one) and one.container == scope]
         if inside:
-            return _shared(inside, SCOPE, "method of the enclosing class")
+            return shared(inside, SCOPE, "method of the enclosing class")
         scope = scope.rpartition(".")[0]
     if found := _of_bases(place, candidates):
         return found
@@ -358,8 +363,8 @@ def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
     classes = {one.qualified.rpartition(".")[0] for one in place.around}
     parts = [one for one in members if one.container in classes]  # one type in several files
     if parts:
-        return _shared(parts, NAMED_TYPE, "method of a class of this name")
-    return _weak(members, BY_NAME, "perhaps inherited")
+        return shared(parts, NAMED_TYPE, "method of a class of this name")
+    return weak(members, BY_NAME, "perhaps inherited")
 
 
 def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
@@ -375,7 +380,7 @@ def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
         members = [one for one in candidates if one.holder == base]
         if members:
             near = [one for one in members if place.contains(one)] or members
-            return _shared(near, BASE, f"method of the base class {base}")
+            return shared(near, BASE, f"method of the base class {base}")
     return []
 
 
@@ -397,7 +402,7 @@ def _included(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
             if module_fits(place.use.language, place.use.path, module, one.path) is Fit.FILE
         ]
         if found:
-            return _shared(found, IMPORTED, f"{module} is included")
+            return shared(found, IMPORTED, f"{module} is included")
     return []
 
 
@@ -411,52 +416,30 @@ def _by_package(use: Use, module: str, candidates: Sequence[Definition]) -> list
         ]
         if found:
             sure = IMPORTED if wanted is Fit.FILE else NAMED_TYPE
-            return _shared(found, sure, f"imported from {module}")
+            return shared(found, sure, f"imported from {module}")
     if len(candidates) == 1 and language_of(use.language).reach is Reach.PROJECT:
         return [Candidate(candidates[0], NAMED_TYPE, f"only definition, imported from {module}")]
     return []
 
 
-def _by_name(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _by_name(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """Members of an object whose type is not known."""
-    members = [one for one in candidates if one.container and not one.is_type]
     receiver = fold(place.use.receiver.strip("_$@"))
-    like = [one for one in members if receiver and fold(one.holder) == receiver]
-    if like:
-        return _shared(like, LIKE_ITS_TYPE, "the object is named like its class")
+    if like := candidates.members_by_folded_holder.get(receiver, []) if receiver else []:
+        return shared(like, LIKE_ITS_TYPE, "the object is named like its class")
     modules = _of_module_named(place, candidates)
-    if not members:
-        return modules or _weak(candidates, NOT_VISIBLE, "the object is not known")
+    if not candidates.members:
+        return modules or weak(candidates, NOT_VISIBLE, "the object is not known")
     known = {one.alias or one.name for one in place.here.imports}
-    typed = [one for one in members if one.holder in known]
-    if typed and len({one.container for one in typed}) == 1 and len(members) > 1:
-        return _shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
-    return [*_weak(members, BY_NAME, ""), *modules]
+    typed = [one for name in known for one in candidates.held.get(name, ()) if is_member(one)]
+    if typed and len({one.container for one in typed}) == 1 and len(candidates.members) > 1:
+        return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
+    return [*candidates.by_name_alone, *modules] if modules else candidates.by_name_alone
 
 
-def _of_module_named(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _of_module_named(place: _Place, candidates: Candidates) -> list[Candidate]:
     """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
     if place.rules.modules is not Modules.DOTTED:
         return []
-    named = (place.use.receiver,)
-    top = [one for one in candidates if not one.container]
-    inside = [one for one in top if parts_of(one.path, place.rules)[-1:] == named]
-    return _shared(inside, BY_NAME, "the object is named like the module")
-
-
-def _shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
-    """Definitions that a rule cannot tell apart; overloads of one name in one file can be one."""
-    places = len({(one.path, one.qualified) for one in found})
-    if places > 1:
-        reason = f"{reason}, one of {places} there"
-    return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
-
-
-def _weak(found: Sequence[Definition], confidence: float, why: str) -> list[Candidate]:
-    """Definitions that only the name speaks for."""
-    places = len({(one.path, one.qualified) for one in found})
-    count = "only definition" if places == 1 else f"one of {places} definitions"
-    reason = f"{count} of this name" + (f", {why}" if why else "")
-    return [
-        Candidate(one, max(round(confidence / max(places, 1), 2), 0.01), reason) for one in found
-    ]
+    inside = candidates.top_by_module.get((place.use.receiver,), [])
+    return shared(inside, BY_NAME, "the object is named like the module")

@@ -1,0 +1,95 @@
+"""The definitions that a use of a name may mean, and how sure each is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from codebase_mcp.symbols.definition import Candidate, Definition
+from codebase_mcp.symbols.imports import parts_of
+from codebase_mcp.symbols.languages import language_of
+from codebase_mcp.text.tokens import fold
+
+Key = TypeVar("Key", bound=Hashable)
+
+# How sure a member is that only its name speaks for.
+BY_NAME = 0.5
+
+
+class Candidates(tuple[Definition, ...]):
+    """The definitions that uses of a name in one way may mean, with what many uses ask of them.
+
+    A common name has thousands of uses and hundreds of definitions, so whatever does not depend on
+    the place of a use is worked out once.
+    """
+
+    @cached_property
+    def members(self) -> list[Definition]:
+        """Those in a class."""
+        return [one for one in self if is_member(one)]
+
+    @cached_property
+    def top(self) -> list[Definition]:
+        """Those at the top of a file."""
+        return [one for one in self if not one.container]
+
+    @cached_property
+    def held(self) -> Mapping[str, list[Definition]]:
+        """Those in each class, or in whatever else holds them."""
+        return _grouped(self, lambda one: one.holder)
+
+    @cached_property
+    def members_by_folded_holder(self) -> Mapping[str, list[Definition]]:
+        """Members by the name of their class in lower case."""
+        return _grouped(self.members, lambda one: fold(one.holder))
+
+    @cached_property
+    def top_by_module(self) -> Mapping[tuple[str, ...], list[Definition]]:
+        """Those at the top, by the last part of their module's name."""
+        return _grouped(self.top, lambda one: parts_of(one.path, language_of(one.language))[-1:])
+
+    @cached_property
+    def by_name_alone(self) -> tuple[Candidate, ...]:
+        """The members, of an object of which nothing is known."""
+        return in_order(weak(self.members, BY_NAME, ""))
+
+
+def _grouped(
+    definitions: Iterable[Definition], key: Callable[[Definition], Key]
+) -> Mapping[Key, list[Definition]]:
+    found: defaultdict[Key, list[Definition]] = defaultdict(list)
+    for one in definitions:
+        found[key(one)].append(one)
+    return found
+
+
+def in_order(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The likeliest first, product before tests."""
+    return tuple(
+        sorted(found, key=lambda c: (-c.confidence, c.definition.is_test, c.definition.path))
+    )
+
+
+def is_member(one: Definition) -> bool:
+    """Whether it is in a class and is not a class."""
+    return bool(one.container) and not one.is_type
+
+
+def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
+    """Definitions that a rule cannot tell apart; overloads of one name in one file can be one."""
+    places = len({(one.path, one.qualified) for one in found})
+    if places > 1:
+        reason = f"{reason}, one of {places} there"
+    return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
+
+
+def weak(found: Sequence[Definition], confidence: float, why: str) -> list[Candidate]:
+    """Definitions that only the name speaks for."""
+    places = len({(one.path, one.qualified) for one in found})
+    count = "only definition" if places == 1 else f"one of {places} definitions"
+    reason = f"{count} of this name" + (f", {why}" if why else "")
+    return [
+        Candidate(one, max(round(confidence / max(places, 1), 2), 0.01), reason) for one in found
+    ]
