@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -37,6 +39,7 @@ class Seen(HTMLParser):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.words: list[str] = []
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -44,6 +47,7 @@ class Seen(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        self.words.append(data.strip())
 
     def links(self) -> list[str]:
         """Every address in the page."""
@@ -156,11 +160,72 @@ async def test_names_and_code_are_never_markup(
     assert "lib/" in folder.text
     inside = seen(await http.get(folder.link("path=src")))
     assert "onerror=alert(1)" in inside.text
-    for path in ["/search", "/file", "/symbol", "/index"]:
+    for path, _ in GET:
         reflected = dict.fromkeys(("q", "path", "name", "repository", "project", "ref"), SCRIPT)
         seen(await http.get(path, params=reflected), 400)
     missing = {"project": project_id, "repository": repository, "path": SCRIPT}
     assert SCRIPT in seen(await http.get("/file", params=missing), 404).text
+
+
+async def test_records_changes_and_health_are_shown_as_they_are(
+    http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = make_repo(SAMPLE)
+    commit_all(root, f"First {SCRIPT}")
+    (root / "src/auth.py").write_text("def authenticate(user, secret):\n    return False\n")
+    (root / "src/new.py").write_text("def fresh():\n    return 1\n")
+    commit_all(root, "Second")
+    repository = await indexed(http, root, project_id)
+    in_project = {"project": project_id}
+
+    async def keep(tool: str, **arguments: object) -> dict[str, Any]:
+        call = {"project_id": project_id, **arguments}
+        reply: dict[str, Any] = (await http.post(f"/tools/{tool}", json=call)).json()
+        assert "error" not in reply, reply
+        return reply
+
+    await keep("create_task", title=f"Task {SCRIPT}", notes=SCRIPT)
+    content = f"Chose bcrypt over sha256 {SCRIPT}"
+    await keep("memory", operation="store", observation_type="Decision", content=content)
+    above = await keep("create_work_item", item_type="project", title=f"Above {SCRIPT}")
+    below = {"title": "Below", "parent_id": above["id"], "description": SCRIPT}
+    await keep("create_work_item", item_type="session", **below)
+    await keep("register_entity_type", type_name="service", schema={"type": "object"})
+    entity = {"name": f"E {SCRIPT}", "data": {f"key {SCRIPT}": [SCRIPT]}, "tags": [SCRIPT]}
+    await keep("create_entity", entity_type="service", **entity)
+
+    tasks = seen(await http.get("/tasks", params=in_project))
+    assert f"Task {SCRIPT}" in tasks.text
+    assert content in seen(await http.get("/memory", params=in_project)).text
+    asked = seen(await http.get("/memory", params=in_project | {"q": "password hashing bcrypt"}))
+    assert content in asked.text
+    other = seen(await http.get("/memory", params=in_project | {"type": "Insight"}))
+    assert content not in other.text
+    seen(await http.get("/memory", params=in_project | {"type": SCRIPT}), 400)
+    work = seen(await http.get("/work", params=in_project))
+    assert work.text.index(f"Above {SCRIPT}") < work.text.index("Below")
+    assert ("li", {"class": "depth1"}) in work.tags
+    entities = seen(await http.get("/entities", params=in_project))
+    assert {f"E {SCRIPT}", f"key {SCRIPT}", f'["{SCRIPT}"]'} <= set(entities.words)
+
+    seen(await http.get("/changes", params=in_project))
+    asked = {"a": "HEAD~1", "b": "HEAD", "repository": repository}
+    changes = seen(await http.get("/changes", params=in_project | asked))
+    assert "1 commit ahead of HEAD~1 and 0 behind" in changes.text
+    assert {"authenticate", "logout", "fresh"} <= set(changes.words)
+    one = seen(await http.get("/changes", params=in_project | {"commit": "HEAD"}))
+    assert "tests/test_auth.py" in one.text
+    wrong = in_project | {"commit": SCRIPT}
+    assert SCRIPT in seen(await http.get("/changes", params=wrong), 400).text
+    health = seen(await http.get("/status", params=in_project))
+    assert {"healthy", "create_task"} <= set(health.words)
+
+
+def commit_all(root: Path, message: str) -> None:
+    """Commit all files of a tree."""
+    author = ["-c", "user.name=T", "-c", "user.email=t@example.com"]
+    for command in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", message]):
+        subprocess.run(["git", "-C", str(root), *command], check=True)
 
 
 async def test_only_forms_of_our_own_pages_are_accepted(http: httpx2.AsyncClient) -> None:

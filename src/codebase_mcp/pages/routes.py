@@ -21,6 +21,12 @@ GET: tuple[tuple[str, str], ...] = (
     ("/symbol", "symbols:symbol"),
     ("/index", "indexes:index"),
     ("/index/events", "indexes:events"),
+    ("/tasks", "records:tasks"),
+    ("/memory", "records:memory"),
+    ("/work", "records:work"),
+    ("/entities", "records:entities"),
+    ("/changes", "changes:changes"),
+    ("/status", "status:status"),
 )
 POST: tuple[tuple[str, str], ...] = (
     ("/index/start", "indexes:start"),

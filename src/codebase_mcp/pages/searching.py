@@ -73,23 +73,25 @@ async def home(site: Site, request: Request) -> Response:
 async def search(site: Site, request: Request) -> Response:
     """The answer to a question, as a whole page."""
     projects = await projects_of(site, request)
-    found = await _answer(site, request, projects)
+    found = await _answer(site, request, projects.chosen)
     return site.page(request, "search.html", **_frame(projects), found=found)
 
 
 async def results(site: Site, request: Request) -> Response:
     """The answer alone, for a page that asks while its user types."""
-    projects = await projects_of(site, request)
-    found = await _answer(site, request, projects)
-    html = site.fragment(request, "results.html", projects=projects, found=found)
+    chosen = request.query_params.get("project", "").strip()
+    chosen = chosen or (await projects_of(site, request)).chosen
+    found = await _answer(site, request, chosen)
+    html = site.fragment(request, "results.html", chosen=chosen, found=found)
     return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
 
 def _frame(projects: Projects) -> dict[str, Any]:
-    return {"projects": projects, "kinds": [kind.value for kind in FileKind]}
+    kinds = [kind.value for kind in FileKind]
+    return {"projects": projects, "chosen": projects.chosen, "kinds": kinds}
 
 
-async def _answer(site: Site, request: Request, projects: Projects) -> dict[str, Any] | None:
+async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] | None:
     """What the results template shows; None without a question."""
     params = request.query_params
     if not params.get("q", "").strip():
@@ -103,7 +105,7 @@ async def _answer(site: Site, request: Request, projects: Projects) -> dict[str,
     report: SearchReport = await site.run(
         app.search(
             query,
-            projects.chosen,
+            chosen,
             asked,
             ref=check_ref(ref, "ref") if ref else None,
             identity=identity_of(request),
@@ -122,6 +124,7 @@ async def _answer(site: Site, request: Request, projects: Projects) -> dict[str,
         "text": text,
         "tokens": round(len(text) / CHARS_PER_TOKEN),
         "worktree": WORKTREE,
+        "several": len({one.repository_id for one in report.answer.snapshots}) > 1,
         "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
     }
 

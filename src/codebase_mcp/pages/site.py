@@ -74,7 +74,14 @@ DONE = {
 }
 
 
-PAGES = (("/", "Search"), ("/index", "Index"))
+# The pages that every page leads to, each with those that belong to it.
+PAGES = (
+    ("/", "Search", ("/search", "/file", "/symbol")),
+    ("/index", "Index", ()),
+    ("/changes", "Changes", ()),
+    ("/tasks", "Records", ("/memory", "/work", "/entities")),
+    ("/status", "Health", ()),
+)
 
 
 class _Params(dict[str, str]):

@@ -30,6 +30,7 @@ def environment() -> Environment:
         "size": size,
         "count": lambda number: f"{number:,}".replace(",", "\u202f"),
         "clip": clip,
+        "tail": tail,
     }
     return made
 
@@ -65,6 +66,12 @@ def clip(text: Any, most: int) -> str:
     """The beginning of a text, on one line."""
     line = printable_line(" ".join(str(text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def tail(text: str, most: int) -> str:
+    """The end of a path."""
+    line = printable_line(text)
+    return line if len(line) <= most else "…" + line[1 - most :]
 
 
 def _time(at: datetime | str | None) -> datetime | None:

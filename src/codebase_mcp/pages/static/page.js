@@ -153,4 +153,4 @@ function followRuns(place) {
 reveal();
 if ($("#progress")?.dataset.events) followRuns($("#progress"));
 if ($(".file[data-symbol]")) offerNames($(".file[data-symbol]"));
-if ($("form.search")) searchAsYouType($("form.search"));
+if ($("form[data-results]")) searchAsYouType($("form[data-results]"));
