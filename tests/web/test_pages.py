@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from tests.conftest import SAMPLE
+from tests.web.conftest import serving
 
 from codebase_mcp.pages.routes import GET, POST
 from codebase_mcp.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
+from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -185,8 +187,15 @@ async def test_records_changes_and_health_are_shown_as_they_are(
         return reply
 
     await keep("create_task", title=f"Task {SCRIPT}", notes=SCRIPT)
+    await keep("session", operation="start", session_id=f"Day {SCRIPT}")
     content = f"Chose bcrypt over sha256 {SCRIPT}"
-    await keep("memory", operation="store", observation_type="Decision", content=content)
+    await keep(
+        "memory",
+        operation="store",
+        observation_type="Decision",
+        content=content,
+        session_id=f"Day {SCRIPT}",
+    )
     above = await keep("create_work_item", item_type="project", title=f"Above {SCRIPT}")
     below = {"title": "Below", "parent_id": above["id"], "description": SCRIPT}
     await keep("create_work_item", item_type="session", **below)
@@ -196,7 +205,9 @@ async def test_records_changes_and_health_are_shown_as_they_are(
 
     tasks = seen(await http.get("/tasks", params=in_project))
     assert f"Task {SCRIPT}" in tasks.text
-    assert content in seen(await http.get("/memory", params=in_project)).text
+    memory = seen(await http.get("/memory", params=in_project))
+    assert content in memory.text
+    assert "1 observation" in seen(await http.get(memory.link("session=Day"))).text
     asked = seen(await http.get("/memory", params=in_project | {"q": "password hashing bcrypt"}))
     assert content in asked.text
     other = seen(await http.get("/memory", params=in_project | {"type": "Insight"}))
@@ -254,6 +265,24 @@ async def test_only_forms_of_our_own_pages_are_accepted(http: httpx2.AsyncClient
     seen(large, 400)
     for path, _ in GET:
         assert (await http.get(path, headers={"Host": "evil.example"})).status_code == 421
+
+
+async def test_a_page_that_follows_runs_does_not_keep_the_server_from_ending(
+    settings: Settings, make_repo: MakeRepo, project_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(settings) as server:
+        async with httpx2.AsyncClient(base_url=server.address, timeout=60) as http:
+            await indexed(http, make_repo(), project_id)
+            ask = {"project": project_id}
+            async with http.stream("GET", "/index/events", params=ask) as events:
+                assert events.headers["content-type"].startswith("text/event-stream")
+                lines = events.aiter_lines()
+                assert await anext(lines) == ": alive"
+                server.shutdown.begin()
+                async for _ in lines:  # the response is completed, not broken off
+                    pass
+        await server.task
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_static_files_are_kept_and_nothing_else_is_served(http: httpx2.AsyncClient) -> None:

@@ -98,7 +98,8 @@ async def events(site: Site, request: Request) -> Response:
 
     async def stream() -> AsyncIterator[str]:
         last, was_running = "", False
-        while not await request.is_disconnected():
+        wait_s = 0.0
+        while not await _is_gone(request, wait_s):
             try:
                 progress = await _progress(app, projects.chosen, identity)
             except CodebaseError:
@@ -110,11 +111,22 @@ async def events(site: Site, request: Request) -> Response:
             if was_running and not running:
                 yield "event: done\ndata: 1\n\n"
             last, was_running = html, running
-            await asyncio.sleep(_RUNNING_S if running else _IDLE_S)
             yield ": alive\n\n"  # a client that is gone is noticed
+            wait_s = _RUNNING_S if running else _IDLE_S
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+
+
+async def _is_gone(request: Request, wait_s: float) -> bool:
+    """Whether the client disconnects, or the server ends, within this time."""
+    try:
+        async with asyncio.timeout(wait_s):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+    except TimeoutError:
+        return False
+    return True
 
 
 async def start(site: Site, request: Request) -> Response:

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site
+from codebase_mcp.pages.site import Site, identity_of
+from codebase_mcp.records.sessions import newest_sessions
 from codebase_mcp.records.vocabulary import ObservationType, TaskStatus
 
 TABS = (
@@ -22,6 +23,7 @@ TABS = (
 )
 _PER_PAGE = 50
 _MOST = 100
+_SESSIONS = 20
 # An entity's data as a line of its table.
 _COLUMNS = 5
 
@@ -59,9 +61,13 @@ async def memory(site: Site, request: Request) -> Response:
     days: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in found:
         days["" if question else one["created_at"][:10]].append(one)
+    app = await site.holder.get()
+    async with app.enter(projects.chosen, identity_of(request), readonly=True) as here:
+        sessions = await newest_sessions(here.tx, _SESSIONS)
     return site.page(
         request,
         "memory.html",
+        sessions=sessions,
         projects=projects,
         tabs=TABS,
         days=days,
