@@ -5,24 +5,28 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import httpx2
 import pytest
 from tests.conftest import SAMPLE
 from tests.web.conftest import serving
 
+from codebase_mcp.database.connection import Database
+from codebase_mcp.keys.keys import create_key
 from codebase_mcp.pages.routes import GET, POST
 from codebase_mcp.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
+from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
-OWN = "http://127.0.0.1:3000"
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE_NAME = "src/\"'><img src=x onerror=alert(1)>\u202egpj.py"
@@ -243,7 +247,7 @@ async def test_only_forms_of_our_own_pages_are_accepted(http: httpx2.AsyncClient
     page = seen(await http.get("/index"))
     token = next(found["value"] for _, found in page.tags if found.get("name") == "token")
     assert http.cookies[TOKEN_COOKIE] == token
-    ours = {"Origin": OWN}
+    ours = {"Origin": str(http.base_url).rstrip("/")}
     for path, _ in POST:
         for headers, form in [
             (ours, {}),
@@ -255,7 +259,7 @@ async def test_only_forms_of_our_own_pages_are_accepted(http: httpx2.AsyncClient
         ]:
             refused = await http.post(path, data=form, headers=headers)
             assert refused.status_code == 403, (path, headers, form)
-        assert (await http.get(path)).status_code == 405
+        assert path in dict(GET) or (await http.get(path)).status_code == 405
     # Accepted: what is wrong is what it says.
     wrong = await http.post(
         "/index/start", data={"token": token, "path": "/no/such/folder"}, headers=ours
@@ -265,6 +269,44 @@ async def test_only_forms_of_our_own_pages_are_accepted(http: httpx2.AsyncClient
     seen(large, 400)
     for path, _ in GET:
         assert (await http.get(path, headers={"Host": "evil.example"})).status_code == 421
+
+
+async def test_a_key_signs_in_to_pages_alone(settings: Settings, database: Database) -> None:
+    reading = Access(frozenset({"read"}), ("*",), reads_as_server=False)
+    _, key = await create_key(database, "alice", reading)
+    async with (
+        serving(replace(settings, require_keys=True)) as server,
+        httpx2.AsyncClient(base_url=server.address, timeout=60) as http,
+    ):
+        for path, _ in GET:
+            if path not in {"/sign-in", "/results", "/index/events"}:
+                refused = await http.get(path)
+                assert (refused.status_code, refused.headers["location"]) == (303, "/sign-in")
+        assert (await http.get("/results")).status_code == 401
+        page = seen(await http.get("/sign-in"))
+        assert (await http.get(page.link("page.css"))).status_code == 200
+        token = next(found["value"] for _, found in page.tags if found.get("name") == "token")
+        ours = {"Origin": server.address}
+        sent = {"token": token, "key": key}
+        assert (await http.post("/sign-in", data=sent)).status_code == 403
+        signed = await http.post("/sign-in", data=sent, headers=ours)
+        assert (signed.status_code, signed.headers["location"]) == (303, "/")
+        kept = signed.headers["set-cookie"].lower()
+        assert {"httponly", "samesite=strict"} <= set(kept.split("; "))
+        seen(await http.get("/"))
+        index = seen(await http.get("/index"))
+        assert "Index a repository" not in index.text  # the key only reads
+        form = {"token": token, "path": "/tmp", "project": "x"}
+        seen(await http.post("/index/start", data=form, headers=ours), 403)
+        form = {"token": token, "repository": str(uuid4())}
+        for path in ("/index/cancel", "/index/remove"):
+            seen(await http.post(path, data=form, headers=ours), 403)
+        # The cookie is nothing to the tools: only pages know who sent a form.
+        assert (await http.post("/tools/list_projects", json={})).status_code == 401
+        assert (await http.get("/metrics")).status_code == 401
+        out = await http.post("/sign-out", data={"token": token}, headers=ours)
+        assert out.headers["location"] == "/sign-in"
+        assert (await http.get("/")).status_code == 303
 
 
 async def test_a_page_that_follows_runs_does_not_keep_the_server_from_ending(

@@ -98,7 +98,7 @@ async def _refs(site: Site, request: Request, project: str, repository: str) -> 
         project, UUID(check_repository_id(repository, "repository")), identity_of(request)
     )
     try:
-        found = await site.run(asked)
+        found = await site.run(request, "vcs", asked)
         refs = await asyncio.to_thread(list_refs, found.git)
     except CodebaseError:  # not under git: comparing says so
         return []

@@ -77,7 +77,9 @@ async def index(site: Site, request: Request) -> Response:
     projects = await projects_of(site, request)
     app = await site.holder.get()
     try:
-        shown = await site.run(_shown(app, projects.chosen, identity_of(request)))
+        shown = await site.run(
+            request, "project", _shown(app, projects.chosen, identity_of(request))
+        )
         progress = await _progress(app, projects.chosen, identity_of(request))
     except ProjectNotFound:
         if request.query_params.get("project"):
@@ -146,9 +148,8 @@ async def cancel(site: Site, request: Request) -> Response:
     form = await form_of(request)
     repository = UUID(check_repository_id(form.get("repository", ""), "repository"))
     app = await site.holder.get()
-    project, _ = await app.resolver.resolve(form.get("project") or None, identity_of(request))
-    jobs = await app.jobs.jobs(project.schema_name, repository)
-    await app.jobs.cancel([job.id for job in jobs if job.is_pending])
+    asked = _cancel(app, form.get("project") or None, repository, identity_of(request))
+    await site.run(request, "index_codebase", asked)
     return redirect(request, "/index", project=form.get("project"), done="cancelled")
 
 
@@ -160,6 +161,12 @@ async def remove(site: Site, request: Request) -> Response:
     repository = check_repository_id(form.get("repository", ""), "repository")
     await site.call(request, "clear_index", collection=project, repository_id=repository)
     return redirect(request, "/index", project=project, done="removed")
+
+
+async def _cancel(app: App, project_id: str | None, repository: UUID, identity: Identity) -> None:
+    project, _ = await app.resolver.resolve(project_id, identity)
+    jobs = await app.jobs.jobs(project.schema_name, repository)
+    await app.jobs.cancel([job.id for job in jobs if job.is_pending])
 
 
 async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:

@@ -63,7 +63,7 @@ async def file(site: Site, request: Request) -> Response:
     app = await site.holder.get()
     question = SymbolQuestion("outline", path=path, ref=ref, repository_id=repository, limit=1)
     report: SymbolReport = await site.run(
-        app.symbols.ask(question, projects.chosen, identity_of(request))
+        request, "symbol", app.symbols.ask(question, projects.chosen, identity_of(request))
     )
     frame: dict[str, Any] = {
         "projects": projects,

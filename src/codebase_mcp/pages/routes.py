@@ -27,12 +27,16 @@ GET: tuple[tuple[str, str], ...] = (
     ("/entities", "records:entities"),
     ("/changes", "changes:changes"),
     ("/status", "status:status"),
+    ("/sign-in", "signing:form"),
 )
 POST: tuple[tuple[str, str], ...] = (
     ("/index/start", "indexes:start"),
     ("/index/cancel", "indexes:cancel"),
     ("/index/remove", "indexes:remove"),
+    ("/sign-in", "signing:sign_in"),
+    ("/sign-out", "signing:sign_out"),
 )
+PATHS = frozenset(path for path, _ in (*GET, *POST))
 
 Page = Callable[[Site, Request], Awaitable[Response]]
 

@@ -103,6 +103,8 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     asked = SearchRequest(_filters(request), limit=limit, explain=True, by_definition=True)
     app = await site.holder.get()
     report: SearchReport = await site.run(
+        request,
+        "search_code",
         app.search(
             query,
             chosen,
@@ -111,7 +113,7 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
             identity=identity_of(request),
             with_notes=True,
             with_help=True,
-        )
+        ),
     )
     shown = await asyncio.to_thread(_results, report)
     text = search_text(_as_agents_see_it(report), app.settings.reply_chars)

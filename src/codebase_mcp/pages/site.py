@@ -16,7 +16,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from codebase_mcp.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
+from codebase_mcp.projects.identity import noting_projects
+from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.names import tool_named
@@ -62,6 +65,11 @@ _STATIC = {
 
 # A form's token must equal this cookie, which other sites can neither read nor send.
 TOKEN_COOKIE = "codebase_mcp_token"
+# The key of who has signed in; it counts for pages alone.
+KEY_COOKIE = "codebase_mcp_key"
+SIGN_IN = "/sign-in"
+# What is needed to sign in.
+OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
 _MAX_FORM_BYTES = 1 << 16
 
 # What an action reports on the page that follows it; nothing else from a URL is shown as ours.
@@ -110,14 +118,16 @@ class Site:
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self.holder.call(tool_named(tool), given, identity_of(request), no_progress)
 
-    async def run(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """The outcome of a call of the product itself, which ends with the server.
+    async def run(self, request: Request, tool: str, call: Coroutine[Any, Any, Any]) -> Any:
+        """The outcome of a call of the product itself, counted and audited as one of a tool.
 
         Raises:
             CodebaseError: what the contract names.
         """
+        audited = AuditedCall(tool, identity_of(request), self.holder.audit)
         try:
-            return await self.holder.calls.run(call)
+            with noting_projects(audited.projects), tool_call(tool, audited.end):
+                return await self.holder.calls.run(call)
         except CodebaseError as error:
             raise redacted(error, {}, private_folders(self._settings)) from error
 
