@@ -8,6 +8,7 @@ AUDIT := .venv-audit
 REPO ?= .
 WORKERS ?= 2
 IMAGE ?= codebase-mcp:latest
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # As the command does for itself; tests and benchmarks use the product as a library.
 export OPENBLAS_NUM_THREADS ?= 1
 
@@ -24,7 +25,13 @@ $(BIN)/codebase-mcp: pyproject.toml
 
 $(VENV)/dev: $(BIN)/codebase-mcp requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@if [ "$$CI" = true ]; then $(MAKE) browser; elif [ "$$(id -u)" = 0 ]; then $(MAKE) browser || true; fi
 	@touch $@
+
+.PHONY: browser
+browser: ## Install Chromium for the tests of the page, unless a browser is there
+	@command -v chromium || command -v chromium-browser || command -v google-chrome \
+		|| { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet --no-install-recommends chromium; }
 
 install: $(BIN)/codebase-mcp ## Make .venv with the command codebase-mcp
 

@@ -42,6 +42,7 @@ FILTERS = [
     FileFilters(directory="*/migrations"),
     FileFilters(extensions=("py",)),
     FileFilters(languages=("sql",), directory="index"),
+    FileFilters(kinds=("code",), directory="search"),
     FileFilters(directory="nowhere"),
 ]
 

@@ -25,7 +25,7 @@ from codebase_mcp.database.naming import Project
 from codebase_mcp.database.projects import ensure_project
 from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.settings.loading import TOOLSETS, Settings
-from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.tools.server import AppHolder, Lifespan, server_of
 from codebase_mcp.web.http import asgi_app_of, make_asgi_app
 from codebase_mcp.web.listening import address_of, bind, serve_http
 from codebase_mcp.web.shutdown import DRAIN_S, Shutdown
@@ -75,9 +75,11 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(settings: Settings, drain_s: float = DRAIN_S) -> AsyncIterator[Served]:
+async def serving(
+    settings: Settings, drain_s: float = DRAIN_S, lifespan: Lifespan | None = None
+) -> AsyncIterator[Served]:
     """Serve on a port of this process, to real sockets; it ends with the block, if not before."""
-    shutdown, holder = Shutdown(drain_s), AppHolder.of(settings)
+    shutdown, holder = Shutdown(drain_s), AppHolder.of(settings, lifespan)
     sockets = bind(settings.host, settings.port)
     app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     address = address_of(settings.host, sockets)

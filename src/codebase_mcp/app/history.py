@@ -41,7 +41,6 @@ from codebase_mcp.source.git_directory import git_repository_at
 from codebase_mcp.source.history import find_tip
 
 if TYPE_CHECKING:
-    from codebase_mcp.search.hits import Hit
     from codebase_mcp.search.search import Answer
 
 # How many commits are read of a repository for which no number was ever named.
@@ -146,7 +145,8 @@ class History:
         for (repository_id, view), places in of_view.items():
             hits = [answer.hits[place] for place in places]
             revision = "HEAD" if view == WORKTREE else view
-            found = await asyncio.to_thread(_blamed, roots[repository_id], hits, revision)
+            pieces = [Lines(h.file_path, h.start_line, lines_of(h.content)) for h in hits]
+            found = await asyncio.to_thread(changes_of, roots[repository_id], pieces, revision)
             for place, change in zip(places, found, strict=True):
                 changes[place] = change
         missing = [place for place, change in enumerate(changes) if change is None]
@@ -206,11 +206,11 @@ def _unread(facts: HistoryFacts, error: CodebaseError) -> str:
     return f"The history of {facts.root} could not be read: {error.message}"
 
 
-def _blamed(root: Path, hits: Sequence[Hit], revision: str) -> list[LastChange | None]:
+def changes_of(root: Path, places: Sequence[Lines], revision: str) -> list[LastChange | None]:
+    """The commit that last changed each of some places; None where git cannot tell it in time."""
     repository = git_repository_at(root)
     if repository is None:
-        return [None] * len(hits)
-    places = [Lines(hit.file_path, hit.start_line, lines_of(hit.content)) for hit in hits]
+        return [None] * len(places)
     return [_last_change(found) for found in blame(repository, places, revision=revision)]
 
 

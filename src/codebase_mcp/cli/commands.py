@@ -113,6 +113,10 @@ def _symbol_options(parser: SettingsParser) -> None:
     )
 
 
+def _open_options(parser: SettingsParser) -> None:
+    parser.add_argument("query", nargs="*", help="a question to open the page with")
+
+
 def _branches_options(parser: SettingsParser) -> None:
     parser.add_argument("path", nargs="?", default=".", help="directory of the repository (.)")
 
@@ -246,6 +250,15 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
     "Server and setup": (
         SERVE,
         KEYS,
+        Command(
+            "open",
+            "Open the page in a browser",
+            "opening:open_page",
+            _open_options,
+            description="Open the page in a browser; serve it here if no server is running.",
+            project="project workspace to show",
+            json="",
+        ),
         Command(
             "setup",
             "Connect coding agents to this server",

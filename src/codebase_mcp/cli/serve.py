@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,15 @@ if TYPE_CHECKING:
 _AFTER_HANDSHAKE_S = 0.3
 
 
-async def serve(options: argparse.Namespace, settings: Settings) -> int:
+async def serve(
+    options: argparse.Namespace,
+    settings: Settings,
+    *,
+    when_bound: Callable[[str], Awaitable[None]] | None = None,
+) -> int:
     """Serve until the input closes or the process is stopped.
+
+    ``when_bound`` is told the address, as soon as connections to it wait for an answer.
 
     Raises:
         InvalidInput: the address cannot be bound, or the settings do not go together.
@@ -38,11 +46,15 @@ async def serve(options: argparse.Namespace, settings: Settings) -> int:
             async with warm_start(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
                 await serve_stdio(server_of(holder, settings.toolsets), holder, shutdown)
         else:
-            await _listen(settings, shutdown)
+            await _listen(settings, shutdown, when_bound)
     return 0
 
 
-async def _listen(settings: Settings, shutdown: Shutdown) -> None:
+async def _listen(
+    settings: Settings,
+    shutdown: Shutdown,
+    when_bound: Callable[[str], Awaitable[None]] | None,
+) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
     from codebase_mcp.web.door import require_keys  # noqa: PLC0415
     from codebase_mcp.web.guard import require_known_names  # noqa: PLC0415
@@ -55,12 +67,17 @@ async def _listen(settings: Settings, shutdown: Shutdown) -> None:
     address = address_of(settings.host, sockets)
     callers = callers_in_words(settings)
     announce(f"codebase-mcp {version(NAME)} serves {address}/mcp ({callers})")
-    if settings.http_workers > 1:
-        from codebase_mcp.web.workers import serve_with_workers  # noqa: PLC0415
+    told = None if when_bound is None else asyncio.ensure_future(when_bound(address))
+    try:
+        if settings.http_workers > 1:
+            from codebase_mcp.web.workers import serve_with_workers  # noqa: PLC0415
 
-        await serve_with_workers(settings, sockets, shutdown)
-    else:
-        await _serve_here(settings, sockets, shutdown)
+            await serve_with_workers(settings, sockets, shutdown)
+        else:
+            await _serve_here(settings, sockets, shutdown)
+    finally:
+        if told is not None:
+            told.cancel()
 
 
 async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutdown) -> None:

@@ -84,3 +84,30 @@ async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
     """Where the repositories of a project are, and when each was indexed."""
     rows = await tx.fetch_all(_SQL["roots"])
     return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryDetails:
+    """What else is known of a repository's index.
+
+    ``failures`` are files with the reason why they could not be indexed, ``sizes`` bytes by
+    language, the largest first.
+    """
+
+    failures: tuple[tuple[str, str], ...]
+    sizes: dict[str, int]
+
+
+async def load_details(tx: Transaction) -> dict[UUID, RepositoryDetails]:
+    """The details of each repository of a project."""
+    failures, sizes = await tx.fetch_many([(_SQL["failures"], {}), (_SQL["sizes"], {})])
+    by_repository: dict[UUID, dict[str, int]] = defaultdict(dict)
+    for repository_id, language, size in sizes:
+        by_repository[repository_id][language] = size
+    return {
+        repository_id: RepositoryDetails(
+            tuple((path, reason) for path, reason in json.loads(found)),
+            by_repository[repository_id],
+        )
+        for repository_id, found in failures
+    }

@@ -37,3 +37,18 @@ ORDER BY r.root;
 SELECT r.root, s.indexed_at
 FROM repository AS r
 JOIN snapshot AS s ON s.repository_id = r.id AND s.active;
+
+-- name: failures
+-- The files that could not be indexed, by repository, each with the reason.
+SELECT s.repository_id, s.failures::text
+FROM snapshot AS s
+WHERE s.active;
+
+-- name: sizes
+-- Bytes of each language, by repository.
+SELECT s.repository_id, f.language, sum(f.size)::bigint
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active
+GROUP BY s.repository_id, f.language
+ORDER BY sum(f.size) DESC, f.language;

@@ -53,6 +53,21 @@ async def notes_on(tx: Transaction, hits: Sequence[Hit]) -> list[tuple[Note, ...
     return [tuple(of_hit) for of_hit in notes]
 
 
+async def notes_in_file(
+    tx: Transaction, repository_id: UUID, path: str, *, limit: int = 50
+) -> list[Note]:
+    """The records about a file or any of its lines."""
+    rows = await tx.fetch_all(
+        _SQL["notes_on"],
+        limit=limit,
+        repositories=[repository_id],
+        files=[path],
+        starts=[1],
+        ends=[2**31 - 1],
+    )
+    return [Note(kind, id_, short_title(title), *rest) for _, kind, id_, title, *rest in rows]
+
+
 def short_title(text: str) -> str:
     """The beginning of a text on one line, cut after a word."""
     line = " ".join(text.split())

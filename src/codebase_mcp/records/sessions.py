@@ -97,6 +97,22 @@ async def find_session(tx: Transaction, session_id: str) -> Session:
     return Session(*row)
 
 
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A session in a list, with the number of its observations."""
+
+    id: str
+    started_at: datetime
+    ended_at: datetime | None
+    branch: str | None
+    observations: int
+
+
+async def newest_sessions(tx: Transaction, limit: int) -> list[ListedSession]:
+    """The sessions that began last, the newest first."""
+    return [ListedSession(*row) for row in await tx.fetch_all(_SQL["newest"], limit=limit)]
+
+
 async def session_for(tx: Transaction, session_id: str | None, owner: str | None) -> str | None:
     """The session that something belongs to: the one named, else the one its caller has open.
 

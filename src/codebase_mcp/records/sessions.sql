@@ -55,3 +55,11 @@ WHERE a.session_id = %(id)s
 GROUP BY a.id
 ORDER BY at DESC, a.name
 LIMIT %(limit)s;
+
+-- name: newest
+-- The sessions that began last, with the number of observations in each.
+SELECT s.id, s.started_at, s.ended_at, s.start_branch,
+       (SELECT count(*) FROM observation AS o WHERE o.session_id = s.id)
+FROM session AS s
+ORDER BY s.started_at DESC, s.id
+LIMIT %(limit)s;

@@ -14,12 +14,13 @@ class FileFilters:
     """What a file must be to be searched; None allows everything.
 
     ``directory`` is relative to the repository's root and may hold ``*`` and ``**``; extensions
-    and languages are in lower case, extensions without a dot.
+    and languages are in lower case, extensions without a dot; kinds are those of `FileKind`.
     """
 
     repository_id: UUID | None = None
     extensions: tuple[str, ...] | None = None
     languages: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
     directory: str | None = None
 
     @property
@@ -32,6 +33,7 @@ class FileFilters:
         return {
             "extensions": list(self.extensions) if self.extensions else None,
             "languages": list(self.languages) if self.languages else None,
+            "kinds": list(self.kinds) if self.kinds else None,
             "directory": directory_pattern(self.directory) if self.directory else None,
             **directory_bounds(self.directory),
         }

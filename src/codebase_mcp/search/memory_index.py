@@ -324,6 +324,7 @@ def _passes(filters: FileFilters, files: Iterable[IndexedFile]) -> Iterator[bool
             (filters.repository_id is None or file.repository_id == filters.repository_id)
             and (not filters.extensions or file.extension in filters.extensions)
             and (not filters.languages or file.language in filters.languages)
+            and (not filters.kinds or file.kind in filters.kinds)
             and (is_below is None or is_below(file.path))
         )
 

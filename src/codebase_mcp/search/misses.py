@@ -202,6 +202,7 @@ async def _filtered(tx: Transaction, filters: FileFilters) -> FilteredFiles:
         "repository_id": filters.repository_id,
         "extensions": list(filters.extensions) if filters.extensions else None,
         "languages": list(filters.languages) if filters.languages else None,
+        "kinds": list(filters.kinds) if filters.kinds else None,
         "directory": directory_pattern(filters.directory) if filters.directory else None,
     }
     [[files, *counts, passing]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
@@ -209,6 +210,7 @@ async def _filtered(tx: Transaction, filters: FileFilters) -> FilteredFiles:
         ("repositories", "repository_id", filters.repository_id),
         ("extensions", "extension", "|".join(filters.extensions or ())),
         ("languages", "language", "|".join(filters.languages or ())),
+        ("kinds", "kind", "|".join(filters.kinds or ())),
         ("directories", "directory", filters.directory),
     )
     empty = [
@@ -237,6 +239,7 @@ def _passes(hit: Hit, filters: FileFilters) -> bool:
         filters.repository_id in (None, hit.repository_id)
         and (filters.extensions is None or extension in filters.extensions)
         and (filters.languages is None or hit.language in filters.languages)
+        and (filters.kinds is None or hit.file_kind in filters.kinds)
         and (filters.directory is None or directory_matcher(filters.directory)(hit.file_path))
     )
 

@@ -20,9 +20,11 @@ SELECT count(*),
        count(*) FILTER (WHERE asked.repository),
        count(*) FILTER (WHERE asked.extension),
        count(*) FILTER (WHERE asked.language),
+       count(*) FILTER (WHERE asked.kind),
        count(*) FILTER (WHERE asked.directory),
        count(*) FILTER (
-           WHERE asked.repository AND asked.extension AND asked.language AND asked.directory
+           WHERE asked.repository AND asked.extension AND asked.language AND asked.kind
+               AND asked.directory
        )
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
@@ -30,6 +32,7 @@ CROSS JOIN LATERAL (
     SELECT %(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s AS repository,
            %(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s) AS extension,
            %(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s) AS language,
+           %(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s) AS kind,
            %(directory)s::text IS NULL OR f.path ~ %(directory)s AS directory
 ) AS asked
 WHERE s.active;
@@ -60,6 +63,16 @@ JOIN file AS f ON f.snapshot_id = s.id
 WHERE s.active
 GROUP BY f.language
 ORDER BY count(*) DESC, f.language
+LIMIT %(most)s;
+
+-- name: kinds
+-- The kinds of files, the most frequent first.
+SELECT f.kind
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+WHERE s.active
+GROUP BY f.kind
+ORDER BY count(*) DESC, f.kind
 LIMIT %(most)s;
 
 -- name: directories

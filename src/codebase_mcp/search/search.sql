@@ -3,6 +3,7 @@
 f.snapshot_id = ANY(%(snapshots)s::bigint[])
 AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
 AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+AND (%(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s))
 AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
 -- name: scope
@@ -27,6 +28,7 @@ WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s)
   AND (%(repository_id)s::uuid IS NULL OR s.repository_id = %(repository_id)s)
   AND (%(extensions)s::text[] IS NULL OR f.extension = ANY(%(extensions)s))
   AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
+  AND (%(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s))
   AND (%(first)s::text IS NULL OR f.path >= %(first)s AND f.path < %(beyond)s)
   AND (%(piece)s::text IS NULL OR f.path LIKE %(piece)s)
   AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)

@@ -15,6 +15,8 @@ from fastmcp.server.auth import AccessToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from codebase_mcp.database.connection import Database
@@ -26,6 +28,8 @@ from codebase_mcp.errors import (
     ShuttingDown,
 )
 from codebase_mcp.keys.keys import PREFIX, KeyRing
+from codebase_mcp.pages.routes import PATHS
+from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN
 from codebase_mcp.projects.identity import Access, Identity, peer_of
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
@@ -40,7 +44,11 @@ _log = logging.getLogger(__name__)
 # They tell orchestrators that the server works, and nothing else.
 OPEN = ("/health/live", "/health/ready")
 # Where requests count for the rate limit.
-LIMITED = ("/mcp", "/sse", "/messages", "/tools/")
+_SEARCHES = ("/search", "/results", "/file", "/symbol", "/changes")
+LIMITED = ("/mcp", "/sse", "/messages", "/tools/", *_SEARCHES)
+
+# Where a browser is asked to sign in; parts of pages are not among them.
+_WHOLE_PAGES = PATHS - {"/results", "/index/events"}
 
 _WITHOUT_KEY = Access(reads_as_server=False)
 
@@ -87,13 +95,15 @@ class Callers:
         mapped = getattr(address, "ipv4_mapped", None) or address
         return any(mapped in network for network in self._networks)
 
-    async def identify(self, scope: Scope) -> Identity:
+    async def identify(self, scope: Scope, *, is_page: bool = False) -> Identity:
         """The caller, with what it may do.
 
         Raises:
             NotAdmitted: the key is missing, wrong, expired or revoked, or allows nothing.
         """
         given = Headers(scope=scope).getlist("authorization")
+        if is_page and not given and (key := HTTPConnection(scope).cookies.get(KEY_COOKIE)):
+            given = [f"Bearer {key}"]
         if given:  # what is given is checked, also of a caller who needs nothing
             identity = await self._bearer(scope, given)
         else:
@@ -164,14 +174,20 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        path = ""
         try:
             self._callers.check_address(scope)
             path = scope["path"].removeprefix(scope.get("root_path", ""))
+            is_page = path in PATHS
             if path not in self._open_paths:
                 client = scope.get("client")
-                caller = await self._callers.identify(scope)
+                caller = await self._callers.identify(scope, is_page=is_page)
                 enter_identity(scope, replace(caller, peer=peer_of(client and client[0])))
         except NotAdmitted as error:
+            if error.status == 401 and scope["method"] == "GET" and path in _WHOLE_PAGES:
+                target = f"{scope.get('root_path', '')}{SIGN_IN}"
+                await RedirectResponse(target, 303)(scope, receive, send)
+                return
             answer = error_answer(error, error.status)
             if error.status == 401 or error.challenge:
                 facts = [part for part in (error.challenge, *self._metadata) if part]
@@ -200,7 +216,7 @@ def door_of(
         Door,
         callers=Callers(settings, tokens, database),
         rate_limit=RateLimit(settings.requests_per_minute),
-        open_paths=frozenset([*OPEN, *(route.path for route in routes)]),
+        open_paths=frozenset([*OPEN, *OPEN_PATHS, *(route.path for route in routes)]),
         metadata_url=None if tokens is None else tokens.metadata_url,
     )
 

@@ -5,6 +5,7 @@
     /tools/{name}             each tool, with JSON in and out
     /openapi.json             the description of /tools/
     /health, /health/live, /health/ready, /metrics
+    /, /search, /file, /index, …  pages for people
 
 Host and Origin headers are checked for all of them, then who calls (not for live and ready).
 """
@@ -29,13 +30,15 @@ from codebase_mcp.background.audit import AuditLog
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import ShuttingDown
+from codebase_mcp.pages.routes import page_routes
+from codebase_mcp.pages.site import Site
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.tools.toolset import ToolSpec
-from codebase_mcp.web.answers import Json, refuse
+from codebase_mcp.web.answers import Json, error_answer, refuse
 from codebase_mcp.web.calling import ToolEndpoint
 from codebase_mcp.web.door import door_of
 from codebase_mcp.web.guard import guard_of
@@ -75,6 +78,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     health = HealthEndpoints(holder, provider_of(settings))
     tokens = None if settings.jwt_issuer is None else Tokens(settings)
     endpoint = ToolEndpoint(holder, {spec.name: spec for spec in tools})
+    site = Site(holder, settings, lambda error: error_answer(error).status_code)
     routes += [
         Route("/tools/{name}", endpoint.answer, methods=["POST"]),
         _description(tools),
@@ -82,6 +86,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         Route("/health/live", health.live),
         Route("/health/ready", health.ready),
         Route("/metrics", _metrics),
+        *page_routes(site),
     ]
     if tokens is not None:
         routes += tokens.routes

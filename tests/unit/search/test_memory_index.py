@@ -67,6 +67,7 @@ def test_the_highest_come_first_and_of_equals_the_first(scores: list[int], most:
         (FileFilters(extensions=("py",)), ["src/a.py", "src2/c.py"]),
         (FileFilters(extensions=("py",), directory="src"), ["src/a.py"]),
         (FileFilters(languages=("go",)), ["src/sub/b.go"]),
+        (FileFilters(kinds=("test",)), ["src2/c.py"]),
         (FileFilters(repository_id=uuid4()), []),
     ],
 )
@@ -75,11 +76,11 @@ def test_filters_mean_what_they_mean_in_the_database(
 ) -> None:
     repository = uuid4()
     files = [
-        IndexedFile(1, repository, path, 0, language, "code", re.sub(r".*\.", "", path))
-        for path, language in [
-            ("src/a.py", "python"),
-            ("src/sub/b.go", "go"),
-            ("src2/c.py", "python"),
+        IndexedFile(1, repository, path, 0, language, kind, re.sub(r".*\.", "", path))
+        for path, language, kind in [
+            ("src/a.py", "python", "code"),
+            ("src/sub/b.go", "go", "code"),
+            ("src2/c.py", "python", "test"),
         ]
     ]
     found = zip(files, _passes(filters, files), strict=True)

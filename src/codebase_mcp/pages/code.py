@@ -1,0 +1,110 @@
+"""How is code shown? Line by line, coloured by Pygments, never as markup.
+
+Pygments' hundred kinds of tokens become ten classes, which the style sheet colours for light and
+dark. Invisible characters that change how code reads are shown as escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename
+from pygments.lexers.special import TextLexer
+from pygments.token import Token
+from pygments.util import ClassNotFound
+
+from codebase_mcp.printable import printable
+
+# Colouring takes about a second for a megabyte; larger texts are shown without colours.
+MAX_COLOURED_CHARS = 400_000
+# A longer line is cut: minified code has lines of megabytes.
+MAX_LINE_CHARS = 2_000
+
+_ALIASES = {
+    "batch": "batch", "jl": "julia", "just": "make", "jsonc": "json", "embedded_template": "erb",
+    "gotmpl": "go-html-template", "guile": "scheme", "heex": "html", "jenkinsfile": "groovy",
+    "latex": "tex", "objc": "objective-c", "proto": "protobuf", "pwsh": "powershell",
+    "solidity": "solidity", "vue": "html", "svelte": "html", "astro": "html", "dtd": "xml",
+    "gitignore": "text", "escript": "erlang", "wat": "wast",
+}  # fmt: skip
+
+# The classes of tokens, the most special first.
+_CLASSES = (
+    (Token.Comment, "c"),
+    (Token.Literal.String.Doc, "c"),
+    (Token.Literal.String, "s"),
+    (Token.Literal.Number, "m"),
+    (Token.Keyword, "k"),
+    (Token.Operator.Word, "k"),
+    (Token.Name.Function, "f"),
+    (Token.Name.Class, "t"),
+    (Token.Name.Namespace, "t"),
+    (Token.Name.Decorator, "d"),
+    (Token.Name.Builtin, "b"),
+    (Token.Name.Constant, "b"),
+    (Token.Name.Exception, "t"),
+    (Token.Name.Tag, "k"),
+    (Token.Name.Attribute, "f"),
+    (Token.Generic.Heading, "t"),
+    (Token.Generic.Subheading, "t"),
+    (Token.Generic.Strong, "t"),
+)
+
+
+_SPAN = Markup('<span class="{}">{}</span>')
+
+
+class Line(NamedTuple):
+    """A line of code as HTML; ``is_match`` says that it answers the question."""
+
+    number: int
+    html: Markup
+    is_match: bool = False
+
+
+def coloured(lines: Sequence[str], language: str, path: str) -> list[Markup]:
+    """Some lines, as HTML, without their ends."""
+    plain = [printable(line.rstrip("\r\n")) for line in lines]
+    shown = [cut if len(line) > MAX_LINE_CHARS else line
+             for line in plain for cut in [line[:MAX_LINE_CHARS] + " …"]]  # fmt: skip
+    text = "\n".join(shown)
+    if len(text) > MAX_COLOURED_CHARS:
+        return [escape(line) for line in shown]
+    found = list(_split(_lexer(language, path.rpartition("/")[2]), text))
+    # A lexer may add a line end, or lose one: then the plain lines are right.
+    return found[: len(shown)] if len(found) >= len(shown) else [escape(line) for line in shown]
+
+
+def _split(lexer: Lexer, text: str) -> Iterator[Markup]:
+    """The tokens of a text, line by line."""
+    pieces: list[Markup] = []
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        name = _class_of(kind)
+        for place, part in enumerate(value.split("\n")):
+            if place:
+                yield Markup("").join(pieces)
+                pieces = []
+            if part:
+                pieces.append(_SPAN.format(name, part) if name else escape(part))
+    yield Markup("").join(pieces)
+
+
+@lru_cache(256)
+def _class_of(kind: object) -> str:
+    return next((name for of, name in _CLASSES if kind in of), "")
+
+
+@lru_cache(256)
+def _lexer(language: str, name: str) -> Lexer:
+    """The lexer of a language, or else of a file name; plain text if there is none."""
+    options = {"stripnl": False, "ensurenl": False}
+    found = find_lexer_class_by_name
+    try:
+        return found(_ALIASES.get(language, language))(**options)
+    except ClassNotFound:
+        by_name = find_lexer_class_for_filename(name)
+    return (by_name or TextLexer)(**options)

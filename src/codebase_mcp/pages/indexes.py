@@ -1,0 +1,204 @@
+"""The index page: what is indexed, how fresh it is, what runs, and what was left out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from codebase_mcp.background.indexing import indexing_state
+from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.errors import CodebaseError, ProjectNotFound
+from codebase_mcp.index.inventory import load_details, load_inventory
+from codebase_mcp.index.refs import load_refs
+from codebase_mcp.pages.projects import projects_of
+from codebase_mcp.pages.site import DONE, Site, form_of, identity_of, redirect, require
+from codebase_mcp.tools.rules import check_repository_id
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
+    from codebase_mcp.index.inventory import RepositoryDetails, RepositoryFacts
+    from codebase_mcp.index.refs import StoredRef
+    from codebase_mcp.index.trees import TreeState
+    from codebase_mcp.projects.identity import Identity
+
+# The page does not wait longer for the comparison with the files.
+_CHECK_S = 0.5
+# How often a page that watches a run is told, and how often one that waits for a run.
+_RUNNING_S, _IDLE_S = 0.4, 2.0
+_LANGUAGES = 7
+
+REASONS = {
+    "ignored": "left out by .gitignore or .mcpignore",
+    "secret": "files of keys and passwords",
+    "binary": "not text",
+    "too_large": "larger than the limit",
+    "undecodable": "not UTF-8",
+    "symlink": "symbolic links",
+    "unreadable": "not readable",
+    "special": "no regular files",
+    "vanished": "gone while they were read",
+    "generated": "made by a program",
+    "lockfile": "lock files",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A language's part of a bar of 100, with its colour's number."""
+
+    language: str
+    size: int
+    start: float
+    width: float
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A repository as the page shows it."""
+
+    facts: RepositoryFacts
+    details: RepositoryDetails
+    state: TreeState | None
+    refs: list[StoredRef]
+    slices: list[Slice]
+
+
+async def index(site: Site, request: Request) -> Response:
+    """The repositories of a project, with forms to index, refresh, cancel and remove."""
+    require(request, "read")
+    projects = await projects_of(site, request)
+    app = await site.holder.get()
+    try:
+        shown = await site.run(
+            request, "project", _shown(app, projects.chosen, identity_of(request))
+        )
+        progress = await _progress(app, projects.chosen, identity_of(request))
+    except ProjectNotFound:
+        if request.query_params.get("project"):
+            raise
+        shown, progress = [], {"state": None, "jobs": {}}  # the default project, never indexed
+    return site.page(
+        request, "index.html", projects=projects, shown=shown, reasons=REASONS, **progress
+    )
+
+
+async def events(site: Site, request: Request) -> Response:
+    """How far runs are, as server-sent events: the part of the page that shows it, as HTML."""
+    require(request, "read")
+    projects = await projects_of(site, request)
+    app = await site.holder.get()
+    identity = identity_of(request)
+    await _progress(app, projects.chosen, identity)  # an error is a response of its own
+
+    async def stream() -> AsyncIterator[str]:
+        last, was_running = "", False
+        wait_s = 0.0
+        while not await _is_gone(request, wait_s):
+            try:
+                progress = await _progress(app, projects.chosen, identity)
+            except CodebaseError:
+                return  # the browser asks again
+            html = site.fragment(request, "progress.html", projects=projects, **progress)
+            running = progress["state"].progress.is_indexing
+            if html != last:
+                yield f"data: {json.dumps(html)}\n\n"
+            if was_running and not running:
+                yield "event: done\ndata: 1\n\n"
+            last, was_running = html, running
+            yield ": alive\n\n"  # a client that is gone is noticed
+            wait_s = _RUNNING_S if running else _IDLE_S
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+
+
+async def _is_gone(request: Request, wait_s: float) -> bool:
+    """Whether the client disconnects, or the server ends, within this time."""
+    try:
+        async with asyncio.timeout(wait_s):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+    except TimeoutError:
+        return False
+    return True
+
+
+async def start(site: Site, request: Request) -> Response:
+    """Index a repository, or bring its index up to date, in the background."""
+    form = await form_of(request)
+    project = form.get("project") or DEFAULT_ID
+    reply = await site.call(
+        request, "index_codebase", collection=project, repository_path=form.get("path", "")
+    )
+    status = reply["status"]
+    return redirect(request, "/index", project=project, done=status if status in DONE else None)
+
+
+async def cancel(site: Site, request: Request) -> Response:
+    """Cancel the waiting and running jobs of a repository."""
+    require(request, "write")
+    form = await form_of(request)
+    repository = UUID(check_repository_id(form.get("repository", ""), "repository"))
+    app = await site.holder.get()
+    asked = _cancel(app, form.get("project") or None, repository, identity_of(request))
+    await site.run(request, "index_codebase", asked)
+    return redirect(request, "/index", project=form.get("project"), done="cancelled")
+
+
+async def remove(site: Site, request: Request) -> Response:
+    """Remove a repository from the index."""
+    form = await form_of(request)
+    project = form.get("project") or DEFAULT_ID
+    # Without an id the tool would clear the whole project.
+    repository = check_repository_id(form.get("repository", ""), "repository")
+    await site.call(request, "clear_index", collection=project, repository_id=repository)
+    return redirect(request, "/index", project=project, done="removed")
+
+
+async def _cancel(app: App, project_id: str | None, repository: UUID, identity: Identity) -> None:
+    project, _ = await app.resolver.resolve(project_id, identity)
+    jobs = await app.jobs.jobs(project.schema_name, repository)
+    await app.jobs.cancel([job.id for job in jobs if job.is_pending])
+
+
+async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:
+    async with app.enter(project_id, identity, readonly=True) as here:
+        inventory = await load_inventory(here.tx)
+        details = await load_details(here.tx)
+        refs = {one.id: await load_refs(here.tx, one.id) for one in inventory}
+    states = await app.freshness.check(here.project, budget_s=_CHECK_S)
+    return [
+        Shown(one, found, states.get(one.id), refs[one.id], _slices(found.sizes))
+        for one in inventory
+        for found in [details[one.id]]
+    ]
+
+
+async def _progress(app: App, project_id: str, identity: Identity) -> dict[str, Any]:
+    """What the template of the progress shows: runs, and which of them can be cancelled."""
+    state = await indexing_state(app, project_id, identity=identity)
+    jobs = await app.jobs.jobs(state.project.schema_name)
+    return {"state": state, "jobs": {job.repository_id for job in jobs if job.is_pending}}
+
+
+def _slices(sizes: Mapping[str, int]) -> list[Slice]:
+    """The largest languages and the rest, as parts of a bar."""
+    total = sum(sizes.values()) or 1
+    ordered = list(sizes.items())
+    parts = ordered[:_LANGUAGES]
+    if rest := sum(size for _, size in ordered[_LANGUAGES:]):
+        parts.append(("others", rest))
+    slices, start = [], 0.0
+    for colour, (language, size) in enumerate(parts):
+        width = 100 * size / total
+        slices.append(Slice(language, size, round(start, 2), round(width, 2), colour))
+        start += width
+    return slices

@@ -1,0 +1,191 @@
+"""The file page: a whole file as it is indexed, what it defines, and what is known about it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from codebase_mcp.app.history import changes_of
+from codebase_mcp.errors import NotFound
+from codebase_mcp.model import WORKTREE, Symbol
+from codebase_mcp.pages.code import Line, coloured
+from codebase_mcp.pages.projects import projects_of
+from codebase_mcp.pages.site import Site, identity_of, require
+from codebase_mcp.records.notes import Note, notes_in_file
+from codebase_mcp.source.blame import Lines
+from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.lookup import clean_path
+from codebase_mcp.symbols.storage import File
+from codebase_mcp.tools.rules import check_repository_id
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.symbols import SymbolReport
+    from codebase_mcp.search.history import LastChange
+    from codebase_mcp.symbols.outline import TreeOutline
+
+_RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
+# A longer file is shown in parts.
+LINES_SHOWN = 3_000
+# git is asked about so many definitions.
+_MOST_BLAMED = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or directory below the one that is shown; ``files`` are inside a directory."""
+
+    name: str
+    path: str
+    files: int
+    language: str = ""
+
+
+async def file(site: Site, request: Request) -> Response:
+    """A file, or a directory with what is in it.
+
+    Raises:
+        NotFound: neither is indexed.
+    """
+    require(request, "read")
+    projects = await projects_of(site, request)
+    repository = _repository(request, projects.repositories)
+    path = clean_path(request.query_params.get("path", ""))
+    ref = request.query_params.get("ref", "").strip() or None
+    app = await site.holder.get()
+    question = SymbolQuestion("outline", path=path, ref=ref, repository_id=repository, limit=1)
+    report: SymbolReport = await site.run(
+        request, "symbol", app.symbols.ask(question, projects.chosen, identity_of(request))
+    )
+    frame: dict[str, Any] = {
+        "projects": projects,
+        "path": path,
+        "crumbs": _crumbs(path),
+        "ref": ref or "",
+        "repository": str(repository),
+        "name": report.states[0].name,
+    }
+    assert report.facts.outline is not None
+    found = _exact(report.facts.outline, path)
+    if found is None:
+        entries = _below(report.facts.outline, path)
+        return site.page(request, "directory.html", **frame, entries=entries)
+    shown, symbols = found
+    lines = (report.facts.texts or {}).get(shown.blob_id, [])
+    async with app.enter(projects.chosen, identity_of(request), readonly=True) as here:
+        notes = await notes_in_file(here.tx, repository, path)
+    changes: dict[int, LastChange] = {}
+    if request.query_params.get("changes"):
+        root = Path(report.states[0].root)
+        changes = await asyncio.to_thread(_changes, root, path, ref or WORKTREE, symbols, lines)
+    values = await asyncio.to_thread(_shown, request, shown, lines, notes)
+    return site.page(
+        request,
+        "file.html",
+        **frame,
+        **values,
+        shown=shown,
+        symbols=symbols,
+        notes=notes,
+        changes=changes,
+        total=len(lines),
+    )
+
+
+def _repository(request: Request, known: Sequence[dict[str, Any]]) -> UUID:
+    """The repository that the address names, or the only one."""
+    named = request.query_params.get("repository", "").strip()
+    if named:
+        return UUID(check_repository_id(named, "repository"))
+    if len(known) == 1:
+        return UUID(known[0]["id"])
+    raise NotFound("Which repository? The address names none", hint="Open a file from the search.")
+
+
+def _exact(outline: TreeOutline, path: str) -> tuple[File, tuple[Symbol, ...]] | None:
+    """The file at the path, unless a directory is there.
+
+    Raises:
+        NotFound: only files whose paths end so are indexed.
+    """
+    for one in outline.files:
+        if one.file.path == path:
+            return one.file, one.definitions
+    if path and not any(one.file.path.startswith(f"{path}/") for one in outline.files):
+        near = outline.files[0].file.path if outline.files else ""
+        hint = f"Did you mean {near}?" if near else "It may not be indexed: see the index page."
+        raise NotFound(f"No file or directory {path[:200]!r} is indexed", hint=hint)
+    return None
+
+
+def _below(outline: TreeOutline, path: str) -> list[Entry]:
+    """What is in a directory, directories first."""
+    start = len(path) + 1 if path else 0
+    files: list[Entry] = []
+    inside: dict[str, int] = defaultdict(int)
+    for one in outline.files:
+        name, _, rest = one.file.path[start:].partition("/")
+        if rest:
+            inside[name] += 1
+        else:
+            files.append(Entry(name, one.file.path, 1, one.file.language))
+    folders = [Entry(name, f"{path}/{name}".lstrip("/"), n) for name, n in sorted(inside.items())]
+    return [*folders, *files]
+
+
+def _crumbs(path: str) -> list[tuple[str, str]]:
+    """The directories around a path, each with its name and path, and the path itself."""
+    parts = path.split("/") if path else []
+    return [(name, "/".join(parts[: place + 1])) for place, name in enumerate(parts)]
+
+
+def _shown(
+    request: Request, shown: File, lines: Sequence[str], notes: Sequence[Note]
+) -> dict[str, Any]:
+    """The lines to show, as HTML, with the notes that begin at each."""
+    first, last = _range(request.query_params.get("lines", ""))
+    start = max(first - LINES_SHOWN // 2, 0) if len(lines) > LINES_SHOWN else 0
+    part = lines[start : start + LINES_SHOWN]
+    html = coloured(part, shown.language, shown.path)
+    at: dict[int, list[Note]] = defaultdict(list)
+    for note in notes:
+        at[note.start_line or 1].append(note)
+    return {
+        "lines": [Line(start + n, text, first <= start + n <= last)
+                  for n, text in enumerate(html, 1)],
+        "notes_at": at,
+        "start": start + 1,
+        "end": start + len(part),
+        "first": first,
+        "step": LINES_SHOWN,
+    }  # fmt: skip
+
+
+def _range(text: str) -> tuple[int, int]:
+    found = _RANGE.fullmatch(text.strip())
+    if found is None:
+        return 0, -1
+    first = int(found[1])
+    return first, int(found[2] or first)
+
+
+def _changes(
+    root: Path, path: str, view: str, symbols: Sequence[Symbol], lines: Sequence[str]
+) -> dict[int, LastChange]:
+    """The last change of each definition, by its first line."""
+    top = [one for one in symbols if one.depth <= 1][:_MOST_BLAMED]
+    places = [
+        Lines(path, one.start_line,
+              tuple(line.rstrip("\r\n") for line in lines[one.start_line - 1 : one.end_line]))
+        for one in top
+    ]  # fmt: skip
+    found = changes_of(root, places, "HEAD" if view == WORKTREE else view)
+    return {one.start_line: change for one, change in zip(top, found, strict=True) if change}

@@ -1,0 +1,68 @@
+"""Which pages are there? The function of each is imported with its first request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.pages.site import Site, refusal_of
+from codebase_mcp.tools.reply import unexpected
+
+GET: tuple[tuple[str, str], ...] = (
+    ("/", "searching:home"),
+    ("/search", "searching:search"),
+    ("/results", "searching:results"),
+    ("/file", "reading:file"),
+    ("/symbol", "symbols:symbol"),
+    ("/index", "indexes:index"),
+    ("/index/events", "indexes:events"),
+    ("/tasks", "records:tasks"),
+    ("/memory", "records:memory"),
+    ("/work", "records:work"),
+    ("/entities", "records:entities"),
+    ("/changes", "changes:changes"),
+    ("/status", "status:status"),
+    ("/sign-in", "signing:form"),
+)
+POST: tuple[tuple[str, str], ...] = (
+    ("/index/start", "indexes:start"),
+    ("/index/cancel", "indexes:cancel"),
+    ("/index/remove", "indexes:remove"),
+    ("/sign-in", "signing:sign_in"),
+    ("/sign-out", "signing:sign_out"),
+)
+PATHS = frozenset(path for path, _ in (*GET, *POST))
+
+Page = Callable[[Site, Request], Awaitable[Response]]
+
+
+def page_routes(site: Site) -> list[BaseRoute]:
+    """The routes of the pages."""
+    routes: list[BaseRoute] = [Route("/static/{name}", site.static)]
+    for method, pages in (("GET", GET), ("POST", POST)):
+        for path, name in pages:
+            routes.append(Route(path, _endpoint(site, name), methods=[method]))
+    return routes
+
+
+def _endpoint(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
+    """The page of this name, ``module:function``; its errors are pages too."""
+    module, _, function = name.partition(":")
+
+    async def answer(request: Request) -> Response:
+        try:
+            if request.method == "POST" and (refusal := await refusal_of(request)):
+                raise refusal
+            page: Page = getattr(import_module(f"codebase_mcp.pages.{module}"), function)
+            return await page(site, request)
+        except CodebaseError as error:
+            return site.error(request, error)
+        except Exception as error:  # the edge: logged with its traceback, shown by its id
+            return site.error(request, unexpected(error))
+
+    return answer

@@ -1,0 +1,202 @@
+"""The search page: what an agent would find, with what made it rank as it does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.evaluation.scoring import CHARS_PER_TOKEN
+from codebase_mcp.model import WORKTREE, FileKind
+from codebase_mcp.pages.code import Line, coloured
+from codebase_mcp.pages.projects import Projects, projects_of
+from codebase_mcp.pages.site import Site, identity_of, require
+from codebase_mcp.replies.excerpt import excerpt
+from codebase_mcp.replies.text import search_text
+from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.help import state_note
+from codebase_mcp.search.search import Request as SearchRequest
+from codebase_mcp.search.signals import SIGNALS
+from codebase_mcp.tools.rules import check_directory, check_query, check_ref, check_repository_id
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import SearchReport
+    from codebase_mcp.search.hits import Hit
+
+FILTERS = ("repository", "language", "directory", "kind", "ref")
+# One may leave the search page in a while, so a page shows as many as fit on two screens.
+_SHOWN, _MOST = 10, 50
+# Lines of the first results and of those after them.
+_LINES, _FEWER_LINES, _FIRST = 18, 6, 3
+_CODE_CHARS = 3_000
+# Weaker signals are not shown.
+_LEAST_SIGNAL = 0.05
+# How many of the lines that match are marked.
+_MARKED = 3
+
+_MEASURES = {signal.name: signal.measures for signal in SIGNALS}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A signal: what it added to the rank, and how long its bar is, of 100."""
+
+    name: str
+    measures: str
+    value: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A file that answers, with the lines to show of it; gaps are lines without a number."""
+
+    hit: Hit
+    repository: str
+    lines: list[Line | None]
+    bars: list[Bar]
+    notes: tuple[Any, ...]
+
+
+async def home(site: Site, request: Request) -> Response:
+    """The search box, and what is indexed."""
+    projects = await projects_of(site, request)
+    return site.page(request, "search.html", **_frame(projects), found=None)
+
+
+async def search(site: Site, request: Request) -> Response:
+    """The answer to a question, as a whole page."""
+    projects = await projects_of(site, request)
+    found = await _answer(site, request, projects.chosen)
+    return site.page(request, "search.html", **_frame(projects), found=found)
+
+
+async def results(site: Site, request: Request) -> Response:
+    """The answer alone, for a page that asks while its user types."""
+    chosen = request.query_params.get("project", "").strip()
+    chosen = chosen or (await projects_of(site, request)).chosen
+    found = await _answer(site, request, chosen)
+    html = site.fragment(request, "results.html", chosen=chosen, found=found)
+    return HTMLResponse(html, headers={"Cache-Control": "no-store"})
+
+
+def _frame(projects: Projects) -> dict[str, Any]:
+    kinds = [kind.value for kind in FileKind]
+    return {"projects": projects, "chosen": projects.chosen, "kinds": kinds}
+
+
+async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] | None:
+    """What the results template shows; None without a question."""
+    params = request.query_params
+    if not params.get("q", "").strip():
+        return None
+    require(request, "read")
+    query = check_query(params["q"], "q")
+    limit = _limit(params.get("limit", ""))
+    ref = params.get("ref", "").strip()
+    asked = SearchRequest(_filters(request), limit=limit, explain=True, by_definition=True)
+    app = await site.holder.get()
+    report: SearchReport = await site.run(
+        request,
+        "search_code",
+        app.search(
+            query,
+            chosen,
+            asked,
+            ref=check_ref(ref, "ref") if ref else None,
+            identity=identity_of(request),
+            with_notes=True,
+            with_help=True,
+        ),
+    )
+    shown = await asyncio.to_thread(_results, report)
+    text = search_text(_as_agents_see_it(report), app.settings.reply_chars)
+    return {
+        "results": shown,
+        "report": report,
+        "state": state_note(report.index.state, report.index.files_pending),
+        "more": limit < _MOST and report.answer.file_count > len(shown),
+        "next": min(limit + _SHOWN, _MOST),
+        "text": text,
+        "tokens": round(len(text) / CHARS_PER_TOKEN),
+        "worktree": WORKTREE,
+        "several": len({one.repository_id for one in report.answer.snapshots}) > 1,
+        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
+    }
+
+
+def _limit(text: str) -> int:
+    return min(max(int(text), 1), _MOST) if text.isascii() and text.isdigit() else _SHOWN
+
+
+def _filters(request: Request) -> FileFilters:
+    """The filters that the address names.
+
+    Raises:
+        InvalidInput: one of them cannot be.
+    """
+    given = {name: request.query_params.get(name, "").strip() for name in FILTERS}
+    kind = given["kind"]
+    if kind and kind not in set(FileKind):
+        rule = ", ".join(FileKind)
+        raise InvalidInput.of("kind", kind, "No such kind of files", rule=rule)
+    repository = given["repository"]
+    return FileFilters(
+        repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
+        languages=(given["language"].lower(),) if given["language"] else None,
+        kinds=(kind,) if kind else None,
+        directory=check_directory(given["directory"]) or None,
+    )
+
+
+def _as_agents_see_it(report: SearchReport) -> SearchReport:
+    """The report without what an agent does not ask for."""
+    hits = [replace(hit, signals={}) for hit in report.answer.hits]
+    return replace(report, answer=replace(report.answer, hits=hits), notes=())
+
+
+def _results(report: SearchReport) -> list[Result]:
+    names = {one.repository_id: one.name for one in report.answer.snapshots}
+    most = max((abs(v) for hit in report.answer.hits for v in hit.signals.values()), default=1.0)
+    notes = report.notes or ((),) * len(report.answer.hits)
+    return [
+        Result(hit, names.get(hit.repository_id, ""), _lines(hit, place), _bars(hit, most), about)
+        for place, (hit, about) in enumerate(zip(report.answer.hits, notes, strict=True))
+    ]
+
+
+def _lines(hit: Hit, place: int) -> list[Line | None]:
+    """The lines worth showing, those that match marked; None stands for what is left out."""
+    lines = split_lines(hit.content)
+    marked = {number - hit.start_line for number in hit.matching_lines[:_MARKED]}
+    matching = [number - hit.start_line for number in hit.matching_lines]
+    most = _LINES if place < _FIRST else _FEWER_LINES
+    shown = excerpt(lines, matching, most_lines=most, most_chars=_CODE_CHARS)
+    html = coloured(lines, hit.language, hit.file_path)
+    found: list[Line | None] = []
+    before = -1
+    for at in shown:
+        if at > before + 1:
+            found.append(None)
+        found.append(Line(hit.start_line + at, html[at], at in marked))
+        before = at
+    if before + 1 < len(lines):
+        found.append(None)
+    return found
+
+
+def _bars(hit: Hit, most: float) -> list[Bar]:
+    """The signals of a hit, the strongest first; bars of all hits have one scale."""
+    scale = 100 / (most or 1.0)
+    ordered = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
+    return [
+        Bar(name.replace("_", " "), _MEASURES[name], value, round(scale * abs(value), 1))
+        for name, value in ordered
+        if abs(value) >= _LEAST_SIGNAL
+    ]

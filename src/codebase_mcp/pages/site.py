@@ -1,0 +1,271 @@
+"""What do all pages share? Who asks, calls of tools, templates, headers, static files.
+
+A page calls the tools that agents call, so what a caller may see and do is decided in one place.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from codebase_mcp.background.audit import AuditedCall
+from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
+from codebase_mcp.projects.identity import noting_projects
+from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.tools.callers import identity_in
+from codebase_mcp.tools.calling import no_progress
+from codebase_mcp.tools.names import tool_named
+from codebase_mcp.tools.redaction import private_folders, redacted
+from codebase_mcp.tools.server import AppHolder
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from jinja2 import Environment
+
+    from codebase_mcp.projects.identity import Identity, Scope
+    from codebase_mcp.settings.loading import Settings
+
+# Nothing inline, nothing from another host, no frame around a page.
+CONTENT_SECURITY_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # With no-referrer, browsers send "Origin: null" with forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",
+}
+_STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+# A form's token must equal this cookie, which other sites can neither read nor send.
+TOKEN_COOKIE = "codebase_mcp_token"
+# The key of who has signed in; it counts for pages alone.
+KEY_COOKIE = "codebase_mcp_key"
+SIGN_IN = "/sign-in"
+# What is needed to sign in.
+OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
+_MAX_FORM_BYTES = 1 << 16
+
+# What an action reports on the page that follows it; nothing else from a URL is shown as ours.
+DONE = {
+    "started": "Indexing has begun.",
+    "completed": "The index is up to date.",
+    "failed": "The run failed; the reason is below.",
+    "cancelled": "The run was cancelled. What it stored is kept.",
+    "removed": "The repository was removed from the index. Its files were not touched.",
+}
+
+
+# The pages that every page leads to, each with those that belong to it.
+PAGES = (
+    ("/", "Search", ("/search", "/file", "/symbol")),
+    ("/index", "Index", ()),
+    ("/changes", "Changes", ()),
+    ("/tasks", "Records", ("/memory", "/work", "/entities")),
+    ("/status", "Health", ()),
+)
+
+
+class _Params(dict[str, str]):
+    """The parameters of an address; what is not there is empty."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+class Site:
+    """The pages of one server; ``status_of`` is the HTTP status of an error."""
+
+    def __init__(
+        self, holder: AppHolder, settings: Settings, status_of: Callable[[CodebaseError], int]
+    ) -> None:
+        self.holder = holder
+        self._settings = settings
+        self._status_of = status_of
+
+    async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The reply of a tool, called as the one who asks for the page.
+
+        Raises:
+            CodebaseError: what the contract names.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return await self.holder.call(tool_named(tool), given, identity_of(request), no_progress)
+
+    async def run(self, request: Request, tool: str, call: Coroutine[Any, Any, Any]) -> Any:
+        """The outcome of a call of the product itself, counted and audited as one of a tool.
+
+        Raises:
+            CodebaseError: what the contract names.
+        """
+        audited = AuditedCall(tool, identity_of(request), self.holder.audit)
+        try:
+            with noting_projects(audited.projects), tool_call(tool, audited.end):
+                return await self.holder.calls.run(self._in_turn(call))
+        except CodebaseError as error:
+            raise redacted(error, {}, private_folders(self._settings)) from error
+
+    async def _in_turn(self, call: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            async with self.holder.queue.place():
+                return await call
+        finally:
+            call.close()  # it has not begun if the queue is full
+
+    def page(
+        self, request: Request, template: str, *, status: int = 200, **values: Any
+    ) -> HTMLResponse:
+        """A page; it carries the token that forms send back."""
+        token = request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24)
+        root = request.scope.get("root_path", "")
+        html = self.fragment(
+            request,
+            template,
+            static=lambda name: f"{root}/static/{name}?v={self._assets[name][1]}",
+            token=token,
+            can=lambda scope: scope in identity_of(request).access.scopes,
+            done=DONE.get(request.query_params.get("done", "")),
+            here=request.url.path.removeprefix(root),
+            pages=PAGES,
+            **values,
+        )
+        answer = HTMLResponse(html, status, dict(_HEADERS))
+        if TOKEN_COOKIE not in request.cookies:
+            answer.set_cookie(
+                TOKEN_COOKIE,
+                token,
+                path=root or "/",
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return answer
+
+    def error(self, request: Request, error: CodebaseError) -> HTMLResponse:
+        """The page of an error: what went wrong, and the way out."""
+        shape = error.as_dict()
+        status = self._status_of(error)
+        return self.page(request, "error.html", status=status, error=shape, number=status)
+
+    def fragment(self, request: Request, template: str, **values: Any) -> str:
+        """A template as HTML."""
+        root = request.scope.get("root_path", "")
+        return self._environment.get_template(template).render(
+            link=lambda path, /, **query: link(root, path, **query),
+            params=_Params(request.query_params),
+            **values,
+        )
+
+    async def static(self, request: Request) -> Response:
+        """A static file; its URL changes with its content, so browsers may keep it."""
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            return Response(status_code=404, headers=dict(_HEADERS))
+        content, _ = self._assets[name]
+        headers = _HEADERS | {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(content, media_type=_STATIC[name], headers=headers)
+
+    @cached_property
+    def _assets(self) -> Mapping[str, tuple[bytes, str]]:
+        """The static files by name, each with the beginning of its hash."""
+        folder = files("codebase_mcp.pages").joinpath("static")
+        contents = {name: folder.joinpath(name).read_bytes() for name in _STATIC}
+        return {name: (read, sha256(read).hexdigest()[:12]) for name, read in contents.items()}
+
+    @cached_property
+    def _environment(self) -> Environment:
+        from codebase_mcp.pages.templating import environment  # noqa: PLC0415 - for pages alone
+
+        return environment()
+
+
+def identity_of(request: Request) -> Identity:
+    """Who asks for a page, as the door has found out."""
+    return identity_in(request)
+
+
+def require(request: Request, scope: Scope) -> None:
+    """See that the caller may do what is not a tool.
+
+    Raises:
+        PermissionDenied: its key does not allow it.
+    """
+    if scope not in identity_of(request).access.scopes:
+        raise PermissionDenied(
+            f"This key does not allow it: {scope}", hint="Ask the operator for a key that does."
+        )
+
+
+async def refusal_of(request: Request) -> CodebaseError | None:
+    """Why a form is refused: it was not sent by a page of this server; None if it was."""
+    source = request.headers.get("origin", "")
+    is_ours = urlsplit(source).netloc == request.headers.get("host", "")
+    if not source or not is_ours or request.headers.get("sec-fetch-site") == "cross-site":
+        return PermissionDenied(
+            "The form was not sent from a page of this server", hint="Open the page here."
+        )
+    form = await form_of(request)
+    token = request.cookies.get(TOKEN_COOKIE, "")
+    if not token or not secrets.compare_digest(token.encode(), form.get("token", "").encode()):
+        return PermissionDenied(
+            "The form has no valid token", hint="Open the page again, then send the form."
+        )
+    return None
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form, each once.
+
+    Raises:
+        InvalidInput: it is no form, or too large.
+    """
+    if not hasattr(request.state, "form"):
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _MAX_FORM_BYTES:
+                raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=50)
+        request.state.form = {name: values[0].strip() for name, values in fields.items()}
+    form: dict[str, str] = request.state.form
+    return form
+
+
+def redirect(request: Request, path: str, /, **query: str | None) -> Response:
+    """Go on to a page after an action, so that reloading does not repeat it."""
+    target = link(request.scope.get("root_path", ""), path, **query)
+    return RedirectResponse(target, 303, dict(_HEADERS))
+
+
+def link(root: str, path: str, /, **query: object) -> str:
+    """A URL of this server; parameters without a value are left out."""
+    anchor = query.pop("anchor", None)
+    given = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    url = f"{root}{path}?{urlencode(given)}" if given else f"{root}{path}"
+    return f"{url}#{anchor}" if anchor else url

@@ -1,0 +1,205 @@
+"""The pages in a real Chromium: keys, live results, progress, accessibility, no JavaScript."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, async_playwright, expect
+from tests.conftest import SAMPLE
+from tests.web.conftest import Hold, serving
+from tests.web.test_pages import FILES, HOSTILE_NAME, SCRIPT
+
+from codebase_mcp.app.app import App
+from codebase_mcp.background.lifespan import background_lifespan
+from codebase_mcp.settings.loading import Settings
+
+MakeRepo = Callable[..., Path]
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+# In the dark only colours differ.
+RULES = {
+    "light": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]},
+    "dark": {"type": "rule", "values": ["color-contrast"]},
+}
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(
+        CHROMIUM is None and os.environ.get("CI") != "true",
+        reason="no Chromium here: make browser installs it",
+    ),
+    # Playwright's transport is not closed before its loop.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    assert CHROMIUM is not None, "CI has to have a Chromium: see make browser"
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@asynccontextmanager
+async def tab(browser: Browser, address: str, **options: Any) -> AsyncIterator[Page]:
+    """A tab in which nothing may fail, and which may ask no other host."""
+    context = await browser.new_context(base_url=address, **options)
+    context.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = await context.new_page()
+    asked: list[str] = []
+    problems: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+    yield page
+    await context.close()
+    assert [url for url in asked if not url.startswith(address)] == []
+    assert problems == []
+
+
+async def require_accessible(page: Page) -> None:
+    """See that axe finds no violation of WCAG AA, in light and in dark."""
+    for scheme, rules in RULES.items():
+        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        found = await Axe().run(page, options={"runOnly": rules})
+        shown = [
+            (one["id"], node["html"][:200])
+            for one in found.response["violations"]
+            for node in one["nodes"][:3]
+        ]
+        assert shown == [], (page.url, scheme)
+
+
+async def test_search_as_you_type_with_keys(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    async with serving(settings) as server, tab(browser, server.address) as page:
+        await page.goto(f"/?project={project_id}")
+        await require_accessible(page)
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("/")
+        await page.keyboard.type("authenticate user with password", delay=5)
+        await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
+        assert "q=authenticate" in page.url
+        await expect(page.locator(".match").first).to_be_visible()
+        await page.locator("summary", has_text="Why here").first.click()
+        await expect(page.locator(".signals").first).to_contain_text("meaning")
+        await require_accessible(page)
+
+        await page.get_by_label("Kind").select_option("test")
+        await expect(page.locator(".hit .path").first).to_have_text("tests/test_auth.py")
+        await page.reload()  # every state has a URL
+        await expect(page.get_by_label("Kind")).to_have_value("test")
+        await page.get_by_label("Kind").select_option("")
+        await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
+
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("j")
+        await page.keyboard.press("y")
+        await expect(page.locator(".toast")).to_contain_text("src/auth.py:5")
+        assert await page.evaluate("navigator.clipboard.readText()") == "src/auth.py:5"
+        await page.keyboard.press("?")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("j")
+        await page.keyboard.press("k")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).to_contain_text("auth.py")
+        await expect(page.locator(".l.match").first).to_be_visible()
+        await require_accessible(page)
+
+        await page.locator("#L5 .f").click()
+        await page.locator(".word").get_by_text("Uses of authenticate").click()
+        await expect(page.locator("main")).to_contain_text("tests/test_auth.py")
+        await require_accessible(page)
+
+        await page.goto(f"/search?project={project_id}&q=submarine+periscope+oxygen")
+        await expect(page.get_by_label("Help")).to_be_visible()
+        for path in ("search?q=submarine", "tasks", "memory", "changes", "status"):
+            await page.goto(f"/{path}{'&' if '?' in path else '?'}project={project_id}")
+            await require_accessible(page)
+
+
+async def test_index_and_remove_with_live_progress(
+    settings: Settings, make_repo: MakeRepo, project_id: str, held: Hold, browser: Browser
+) -> None:
+    root = make_repo(SAMPLE)
+    async with AsyncExitStack() as stack:
+        run = await stack.enter_async_context(held_run(held, root, project_id))
+        server = await stack.enter_async_context(
+            serving(settings, lifespan=background_lifespan(settings))
+        )
+        page = await stack.enter_async_context(tab(browser, server.address))
+        await page.goto("/index")
+        await page.get_by_label("Directory").fill(str(root))
+        await page.get_by_label("Project", exact=True).last.fill(project_id)
+        await page.get_by_role("button", name="Index", exact=True).click()
+        await expect(page.get_by_role("progressbar")).to_be_visible()
+        await expect(page.locator(".done")).to_have_text("Indexing has begun.")
+        await require_accessible(page)
+        await run.aclose()  # the page learns without a reload that the run goes on and ends
+        await expect(page.locator(".facts")).to_contain_text("Files8")
+        await expect(page.locator(".state")).to_have_text("ready")
+        await expect(page.get_by_role("img", name="Size by language")).to_be_visible()
+        await require_accessible(page)
+        await page.locator("summary", has_text="Remove").click()
+        await page.get_by_role("button", name="Remove it from the index").click()
+        await expect(page.locator(".done")).to_contain_text("removed")
+        await expect(page.locator("main")).to_contain_text("Nothing is indexed in this project")
+
+
+@asynccontextmanager
+async def held_run(held: Hold, root: Path, project_id: str) -> AsyncIterator[AsyncExitStack]:
+    """Keeps a run waiting until it is let go."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(held(root, project_id))
+        yield stack
+
+
+async def test_without_javascript_and_with_hostile_names(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    phone = {"width": 390, "height": 800}
+    async with (
+        serving(settings) as server,
+        tab(browser, server.address, java_script_enabled=False, viewport=phone) as page,
+    ):
+        await page.goto(f"/?project={project_id}")
+        await page.get_by_label("Question").fill("hostile_markup")
+        await page.get_by_label("Language").select_option("python")
+        await page.get_by_role("button", name="Search").click()
+        await expect(page.locator(".hit .path").first).to_contain_text("onerror=alert(1)")
+        await expect(page.locator(".hit pre").first).to_contain_text(SCRIPT)
+        assert await page.locator("main img, main script").count() == 0
+        await page.locator(".hit .path").first.click()
+        await expect(page.locator("pre.code")).to_contain_text("javascript:alert(1)")
+        await expect(page.locator("h1")).to_contain_text(HOSTILE_NAME[:8])
+        await page.get_by_label("Uses of hostile_markup").first.click()
+        await expect(page.locator("h1")).to_have_text("hostile_markup")
+    async with serving(settings) as server, tab(browser, server.address, viewport=phone) as page:
+        await page.goto(f"/search?project={project_id}&q=hostile_markup")
+        await expect(page.locator(".hit .path").first).to_contain_text("onerror=alert(1)")
+        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        for path in ("/", "/index", "/search?q=hostile_markup"):
+            await page.goto(f"{path}{'&' if '?' in path else '?'}project={project_id}")
+            assert not await page.evaluate(wide), path
