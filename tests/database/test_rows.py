@@ -27,6 +27,7 @@ async def test_every_kind_of_field_arrives_as_it_was(database: Database, project
         *rows.half_vectors(values),
     )
     async with database.transaction(project) as tx:
+        await tx.become_owner()
         await tx.execute(
             "CREATE TEMP TABLE t (a smallint, b integer, c bigint, d text, e text, f bytea, "
             "g integer[], h integer[], i sparsevec, j halfvec)"

@@ -93,11 +93,10 @@ class Tree(RuleBasedStateMachine):
     """A repository that is worked on, and the runs over it, of which many break off."""
 
     data_dir: Path
-    scratch: Path
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="cbm-tree-", dir=self.scratch)))
+        self.folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="cbm-tree-")))
         self.root = self.folder / "repo"
         self.root.mkdir()
         self.project_id = f"test-{uuid.uuid4().hex[:12]}"
@@ -294,9 +293,9 @@ class Tree(RuleBasedStateMachine):
 
 
 def test_after_any_sequence_of_events_the_database_equals_a_fresh_index(
-    embedded: Embedded, scratch: Path
+    embedded: Embedded,
 ) -> None:
-    Tree.data_dir, Tree.scratch = embedded.data_dir, scratch
+    Tree.data_dir = embedded.data_dir
     run_state_machine_as_test(
         Tree,
         settings=settings(

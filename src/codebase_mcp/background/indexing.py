@@ -85,10 +85,10 @@ async def start_indexing(
         PermissionDenied: the caller may not name the path, or no schema can be created.
         Overloaded: too many jobs are waiting.
     """
-    await app.jobs.require_room()
     root = await asyncio.to_thread(resolve_for, identity, app.settings, repo_path)
     await asyncio.to_thread(repository_at, app.settings, root)
     project, source = await app.resolver.resolve(project_id, identity, repository=root, create=True)
+    await app.jobs.require_room()
     in_roots = not identity.access.reads_as_server
     job = await app.jobs.enqueue(
         project, root, name=name, force=force, depth=depth, in_roots=in_roots

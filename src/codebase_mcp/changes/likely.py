@@ -124,7 +124,8 @@ def _together(one: Candidate) -> float:
 
 
 def _weight(one: User) -> float:
-    return (_BROKEN if one.is_removed else _USED) * one.confidence
+    """What uses a definition that is gone breaks, unless the name means another thing there."""
+    return _BROKEN if one.is_removed else _USED * one.confidence
 
 
 def _folder(path: str) -> str:

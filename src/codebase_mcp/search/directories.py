@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pydantic_core import SchemaValidator, core_schema
-
 
 def directory_matcher(directory: str) -> Callable[[str], bool]:
     """Whether a path is at or below a directory, in a time that grows with its length alone.
@@ -14,6 +12,8 @@ def directory_matcher(directory: str) -> Callable[[str], bool]:
     The engine is Rust's, which pydantic brings along. Python's tries every way to divide a path
     among the stars: ten of ``**/`` would keep the whole server busy for hours.
     """
+    from pydantic_core import SchemaValidator, core_schema  # noqa: PLC0415 - for filters alone
+
     pattern = "(?s)" + directory_pattern(directory)
     return SchemaValidator(
         core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
