@@ -178,6 +178,27 @@ class Dumping:
         )
 
 
+def joined(dumps: Sequence[Dump]) -> Dump:
+    """Several dumps as one."""
+    first, *others = dumps
+    for other in others:
+        candidates = len(first.score)
+        first = Dump(
+            questions=first.questions + other.questions,
+            names=first.names,
+            starts=np.append(first.starts, other.starts[1:] + candidates),
+            paths=first.paths + other.paths,
+            path=np.append(first.path, other.path + len(first.paths)),
+            targets=np.append(first.targets, other.targets),
+            signals=np.vstack([first.signals, other.signals]),
+            added=np.vstack([first.added, other.added]),
+            score=np.append(first.score, other.score),
+            facts={name: np.append(first.facts[name], other.facts[name]) for name in first.facts},
+            chunks=np.vstack([first.chunks, other.chunks + np.array([candidates, 0, 0, 0, 0])]),
+        )
+    return first
+
+
 def write_dump(dump: Dump, path: Path) -> None:
     """Write a compressed numpy file; everything but arrays is in it as JSON."""
     arrays: dict[str, Any] = {

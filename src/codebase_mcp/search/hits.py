@@ -18,11 +18,12 @@ from codebase_mcp.search.ranking import RankedFile
 
 # The weights that decide which chunk of a file is its best: its words, as a share of what is asked;
 # to be in the list of meaning at all, and how much nearer than the last chunk there; a definition
-# that was asked for. The first chunk mostly holds imports and an overview, and counts less. From a
+# that was asked for. Unless it holds such a definition, the first chunk counts less: mostly it has
+# imports and an overview. From a
 # softmax regression over the right files of 2,000 questions about 60 projects
 # (``docs/search-experiments.md``): 59 % of the right files of everyday questions are shown by a
 # right chunk, with the words at a third of the meaning's weight 55 %.
-_WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 3.0
+_WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6
 
 # Other chunks of a file are listed with its hit when their strength is at least this share of the
@@ -131,12 +132,12 @@ def chunk_strengths(file: RankedFile) -> dict[int, float]:
     for ordinal, cosine in evidence.meaning.items():
         near = _NEAR + _MEANING * max(cosine - evidence.least_meaning, 0.0)
         strengths[ordinal] = strengths.get(ordinal, 0.0) + near
-    for definition in evidence.definitions:
-        if definition.ordinal is not None:
-            strength = _DEFINITION * file.signals["definition"]
-            strengths[definition.ordinal] = strengths.get(definition.ordinal, 0.0) + strength
-    if 0 in strengths:
+    defining = {one.ordinal for one in evidence.definitions if one.ordinal is not None}
+    if 0 in strengths and 0 not in defining:
         strengths[0] *= _FIRST_CHUNK
+    for ordinal in defining:
+        strength = _DEFINITION * file.signals["definition"]
+        strengths[ordinal] = strengths.get(ordinal, 0.0) + strength
     return strengths or dict(evidence.expansion) or {0: 1.0}
 
 

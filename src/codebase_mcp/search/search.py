@@ -415,8 +415,7 @@ def _count_step(name: str, seconds: float) -> None:
 
 
 def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    odds = ranking.evidence.odds
-    if odds < FLOOR:
+    if ranking.evidence.odds < FLOOR:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
     return [
@@ -426,7 +425,7 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
             by_id[file.candidate.snapshot_id].repository_id,
             by_id[file.candidate.snapshot_id].view,
         )
-        for file, evidence in zip(ranking.files, file_evidence(ranking.files, odds), strict=True)
+        for file, evidence in zip(ranking.files, file_evidence(ranking.files), strict=True)
         if file.candidate.evidence.chunk_count
         and (evidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]

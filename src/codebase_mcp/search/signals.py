@@ -52,7 +52,7 @@ class CandidateSet:
     ``depths`` (levels below the snapshot's median), ``meanings`` (mean cosines of the nearest
     chunks), ``coverages`` (how much of the query the best chunk holds). ``best_coverage`` is the
     highest of them, 1 at most; ``unnamed`` how much of the query is in no file's name;
-    ``scattered`` how much of it no chunk holds together with the rest, 0 for a single word.
+    ``scattered`` how much of it no chunk holds together with the rest, 0 for a single word;
     ``nearest`` are the cosines of the nearest chunks.
     """
 
@@ -69,6 +69,11 @@ class CandidateSet:
     scattered: float
     nearest: Sequence[float]
     wants_tests: bool
+
+    @property
+    def apart(self) -> float:
+        """How much of the query neither a file's name nor the words of one chunk account for."""
+        return self.unnamed * self.scattered
 
     @classmethod
     def of(
@@ -138,8 +143,8 @@ SIGNALS = (
     Signal(
         "name_scattered",
         -8.0,
-        "name, scaled by the shares of the query that no file's name and that no one chunk holds",
-        lambda files: [name * files.unnamed * files.scattered for name, _ in files.names],
+        "name, scaled by how much of the query is in no file's name, and in no one chunk together",
+        lambda files: [name * files.unnamed * files.apart for name, _ in files.names],
     ),
     Signal(
         "definition",
@@ -176,9 +181,8 @@ SIGNALS = (
     Signal(
         "standing_out",
         1.5,
-        "standard deviations by which the nearest chunk is nearer than other files', scaled by the"
-        " share of the query that no one chunk holds",
-        lambda files: _deviations(files.nearest, files.scattered),
+        "standard deviations by which the nearest chunk is nearer than other files', scaled alike",
+        lambda files: _deviations(files.nearest, files.apart),
     ),
     Signal(
         "expansion",

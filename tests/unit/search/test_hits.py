@@ -57,6 +57,9 @@ def test_the_head_of_a_file_is_shown_only_if_it_is_much_better() -> None:
     meaning = {0: 0.45, 2: 0.4}
     [hit] = hits_of([make_file("a", 0.9, meaning=meaning, least_meaning=0.3)], {1: TEXT}, limit=1)
     assert hit.start_line == 21
+    head = Definition("part0", "part0", "class", 1, 10, 0, 1, ordinal=0)
+    defining = make_file("a", 0.9, meaning=meaning, least_meaning=0.3, definitions=[head])
+    assert hits_of([defining], {1: TEXT}, limit=1)[0].start_line == 1
     meaning[0] = 0.6
     [hit] = hits_of([make_file("a", 0.9, meaning=meaning, least_meaning=0.3)], {1: TEXT}, limit=1)
     assert hit.start_line == 1
@@ -134,7 +137,7 @@ def test_the_chunk_that_defines_what_is_asked_for_counts_among_the_others() -> N
     definition = Definition("part2", "part2", "function", 21, 30, 0, 1, ordinal=2)
     words, meaning = {1: 1.0}, {1: 0.4}
     file = make_file("a", 0.9, words=words, meaning=meaning, definitions=[definition])
-    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part1"]
+    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part1", "part2"]
     file = make_file("a", 0.9, words=words, definitions=[definition])
     assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part2"]
 

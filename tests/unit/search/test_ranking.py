@@ -162,8 +162,8 @@ def test_a_name_counts_less_where_no_chunk_holds_what_is_asked_together() -> Non
     for words, scattered in ((1.5, 0.75), (6.0, 0.0)):
         candidates = make_candidate("src/server_pool.py", words), make_candidate("src/x.py", 0)
         signals = rank_files(query, candidates, {1: 1.0}, frequency)[0].signals
-        named = signals["name"] * (1 - 0.95 * signals["name"])
-        assert signals["name_scattered"] == pytest.approx(named * scattered)
+        unnamed = 1 - 0.95 * signals["name"]
+        assert signals["name_scattered"] == pytest.approx(signals["name"] * unnamed**2 * scattered)
 
 
 def test_the_nearest_file_stands_out_unless_the_words_decide() -> None:
