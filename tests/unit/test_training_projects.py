@@ -1,4 +1,4 @@
-"""Whole projects with their questions: is the right code found again, and is nothing excluded in?"""
+"""Whole projects with their questions: is the right code found, and nothing excluded?"""
 
 from __future__ import annotations
 

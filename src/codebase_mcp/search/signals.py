@@ -52,7 +52,8 @@ class CandidateSet:
     ``depths`` (levels below the snapshot's median), ``meanings`` (mean cosines of the nearest
     chunks), ``coverages`` (how much of the query the best chunk holds). ``best_coverage`` is the
     highest of them, 1 at most; ``unnamed`` how much of the query is in no file's name;
-    ``scattered`` how much of it no chunk holds together with the rest, 0 for a single word;
+    ``scattered`` how much of it no chunk holds together with the rest, 0 for a single word and
+    for several sentences;
     ``nearest`` are the cosines of the nearest chunks.
     """
 
@@ -69,11 +70,6 @@ class CandidateSet:
     scattered: float
     nearest: Sequence[float]
     wants_tests: bool
-
-    @property
-    def apart(self) -> float:
-        """How much of the query neither a file's name nor the words of one chunk account for."""
-        return self.unnamed * self.scattered
 
     @classmethod
     def of(
@@ -105,7 +101,7 @@ class CandidateSet:
             coverages,
             best_coverage,
             unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
-            1.0 - best_coverage if len(query.text.split()) > 1 else 0.0,
+            1.0 - best_coverage if _is_one_phrase(query) else 0.0,
             [c.evidence.best_meaning or least_meaning for c in candidates],
             not _TEST_WORDS.isdisjoint(words.positions),
         )
@@ -144,7 +140,7 @@ SIGNALS = (
         "name_scattered",
         -8.0,
         "name, scaled by how much of the query is in no file's name, and in no one chunk together",
-        lambda files: [name * files.unnamed * files.apart for name, _ in files.names],
+        lambda files: [name * files.unnamed * files.scattered for name, _ in files.names],
     ),
     Signal(
         "definition",
@@ -181,8 +177,9 @@ SIGNALS = (
     Signal(
         "standing_out",
         1.5,
-        "standard deviations by which the nearest chunk is nearer than other files', scaled alike",
-        lambda files: _deviations(files.nearest, files.apart),
+        "standard deviations by which the nearest chunk is nearer than other files', scaled by how"
+        " much of the query no one chunk holds",
+        lambda files: _deviations(files.nearest, files.scattered),
     ),
     Signal(
         "expansion",
@@ -239,6 +236,11 @@ def _shares(values: Sequence[float], scale: float = 1.0) -> list[float]:
     """Each value as a share of the highest, times a scale."""
     top = max(values, default=0.0) or 1.0
     return [scale * value / top for value in values]
+
+
+def _is_one_phrase(query: Query) -> bool:
+    """Whether the query is more than a word, and not several sentences."""
+    return len(query.text.split()) > 1 and query.positions.count(0) == 1
 
 
 def _deviations(values: Sequence[float], scale: float) -> list[float]:
