@@ -26,6 +26,9 @@ from codebase_mcp.search.ranking import RankedFile
 _WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6
 
+# The signal of definitions counts up to here, so that a name's uses in its file are found too.
+_MOST_DEFINED = 0.5
+
 # Other chunks of a file are listed with its hit when their strength is at least this share of the
 # best chunk's.
 _LISTED_SHARE = 0.75
@@ -136,7 +139,7 @@ def chunk_strengths(file: RankedFile) -> dict[int, float]:
     if 0 in strengths and 0 not in defining:
         strengths[0] *= _FIRST_CHUNK
     for ordinal in defining:
-        strength = _DEFINITION * file.signals["definition"]
+        strength = _DEFINITION * min(file.signals["definition"], _MOST_DEFINED)
         strengths[ordinal] = strengths.get(ordinal, 0.0) + strength
     return strengths or dict(evidence.expansion) or {0: 1.0}
 

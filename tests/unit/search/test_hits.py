@@ -137,9 +137,9 @@ def test_the_chunk_that_defines_what_is_asked_for_counts_among_the_others() -> N
     definition = Definition("part2", "part2", "function", 21, 30, 0, 1, ordinal=2)
     words, meaning = {1: 1.0}, {1: 0.4}
     file = make_file("a", 0.9, words=words, meaning=meaning, definitions=[definition])
-    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part1", "part2"]
-    file = make_file("a", 0.9, words=words, definitions=[definition])
-    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part2"]
+    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part1"]
+    file = make_file("a", 0.9, words=words, meaning={1: 0.0}, definitions=[definition])
+    assert [hit.symbol for hit in hits_of([file], {1: TEXT})] == ["part2", "part1"]
 
 
 def test_a_chunk_keeps_its_id_as_long_as_its_text() -> None:
