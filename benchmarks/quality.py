@@ -1,11 +1,12 @@
 """How good are the answers of our own index and search, on easy and on hard questions?
 
-    python benchmarks/quality.py --eval DIR --repos-dir DIR [--everyday-dir DIR] [--json OUT]
+    python benchmarks/quality.py [--eval DIR --repos-dir DIR] [--everyday-dir DIR] [--json OUT]
         [--against OLD.json] [--dump FILE.npz] [--sets development,unnamed] [--worst 10]
 
 ``--eval`` is the folder of the retrieval evaluation (``ndcg.py`` and its annotations),
 ``--repos-dir`` the trees that its ``materialise.py`` laid out, ``--everyday-dir`` those of
-``quality_trees.py``. ``--data-dir`` is kept, so the next run need not index again. ``--dump``
+``quality_trees.py``; with ``--questions`` it and the questions are those of
+``training/projects.py``. ``--data-dir`` is kept, so the next run need not index again. ``--dump``
 writes the evidence for every candidate, for ``calibrate.py`` and for other fits.
 """
 
@@ -26,6 +27,7 @@ from codebase_mcp.settings.loading import Settings
 from quality_ablation import ablations, table_lines
 from quality_dump import Dumping, write_dump
 from quality_queries import (
+    EVERYDAY,
     SETS,
     Evaluation,
     Repository,
@@ -75,9 +77,10 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--eval", type=Path, required=True)
-    parser.add_argument("--repos-dir", type=Path, required=True)
+    parser.add_argument("--eval", type=Path)
+    parser.add_argument("--repos-dir", type=Path)
     parser.add_argument("--everyday-dir", type=Path)
+    parser.add_argument("--questions", type=Path, default=EVERYDAY, help="about the everyday trees")
     parser.add_argument("--data-dir", type=Path, help="where the database lies, kept")
     parser.add_argument("--sets", default=",".join(SETS), help=f"of {', '.join(SETS)}")
     parser.add_argument("--repo", action="append", default=[], help="only these repositories")
@@ -95,10 +98,14 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def repositories_of(options: argparse.Namespace) -> list[Repository]:
     """The repositories whose trees exist, with their questions."""
     sets = options.sets.split(",")
-    evaluation = Evaluation(options.eval.resolve(), options.repos_dir.resolve())
-    repositories = development_repositories(evaluation, sets)
+    repositories: list[Repository] = []
+    if options.eval and options.repos_dir:
+        evaluation = Evaluation(options.eval.resolve(), options.repos_dir.resolve())
+        repositories += development_repositories(evaluation, sets)
     if options.everyday_dir:
-        repositories += everyday_repositories(options.everyday_dir.resolve(), sets)
+        repositories += everyday_repositories(
+            options.everyday_dir.resolve(), sets, options.questions.resolve()
+        )
     return [r for r in repositories if r.asked and (not options.repo or r.name in options.repo)]
 
 

@@ -42,7 +42,9 @@ def orders(dump: Dump) -> dict[str, Numbers]:
     """The scores of each ablation by its name."""
     return {
         "all signals": dump.score,
-        "words only": without(dump, lambda name: name in {"meaning", "meaning_unnamed"}),
+        "words only": without(
+            dump, lambda name: name in {"meaning", "meaning_unnamed", "standing_out"}
+        ),
         "meaning only": dump.facts["best_meaning"],
         **{
             f"without {name}": without(dump, lambda other, name=name: other == name)  # type: ignore[misc]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codebase_mcp.model import FileKind
 from codebase_mcp.search.search import Ranking
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH, name_held, ndcg, reciprocal
@@ -25,8 +26,10 @@ Numbers = NDArray[np.float64]
 BY_WORDS, BY_MEANING, BY_DEFINITION = 1, 2, 4
 
 FACTS = (
-    "score", "coverage", "best_words", "best_meaning", "body_sum", "comments_sum", "lists"
+    "score", "coverage", "best_words", "best_meaning", "body_sum", "comments_sum", "lists",
+    "chunk_count", "kind",
 )  # fmt: skip
+_KINDS = tuple(FileKind)
 _TEXTS = ("questions", "names", "paths")
 _ARRAYS = ("starts", "path", "targets", "signals", "added", "score", "chunks")
 
@@ -39,8 +42,9 @@ class Dump:
     fields of `QueryEvidence`); ``starts`` is where its candidates begin. For each candidate,
     ``targets`` are the targets that it meets, as bits; ``signals`` are without weights, ``added``
     is what each adds to ``score``, one column for each of ``names``; ``facts`` holds other values
-    by name, among them evidence that is not divided by the best candidate's. ``chunks`` are what
-    the lists found: candidate, ordinal, score by words, by meaning.
+    by name, among them evidence that is not divided by the best candidate's (``kind`` is a number
+    in ``FileKind``'s order). ``chunks`` are what the lists found: candidate, ordinal, score by
+    words, by meaning, by expansion.
     """
 
     questions: list[dict[str, Any]]
@@ -106,7 +110,7 @@ class Dumping:
     _rows: list[dict[str, Any]] = field(default_factory=list)
     _signals: list[dict[str, float]] = field(default_factory=list)
     _added: list[dict[str, float]] = field(default_factory=list)
-    _chunks: list[tuple[float, float, float, float]] = field(default_factory=list)
+    _chunks: list[tuple[float, ...]] = field(default_factory=list)
 
     def add(self, repository: Repository, asked: EvalQuery, ranking: Ranking) -> None:
         """Add the candidates of one question."""
@@ -117,9 +121,10 @@ class Dumping:
                 | BY_MEANING * bool(evidence.meaning)
                 | BY_DEFINITION * bool(evidence.definitions)
             )
+            scores = evidence.words, evidence.meaning, evidence.expansion
             self._chunks += [
-                (len(self._rows), n, evidence.words.get(n, 0.0), evidence.meaning.get(n, 0.0))
-                for n in evidence.words.keys() | evidence.meaning.keys()
+                (len(self._rows), n, *(of_list.get(n, 0.0) for of_list in scores))
+                for n in sorted(set().union(*scores))
             ]
             self._rows.append(
                 {
@@ -136,13 +141,21 @@ class Dumping:
                     "body_sum": evidence.body,
                     "comments_sum": evidence.comments,
                     "lists": lists,
+                    "chunk_count": evidence.chunk_count,
+                    "kind": _KINDS.index(candidate.kind),
                 }
             )
             self._signals.append(file.signals)
             self._added.append(file.weighted())
         self._starts.append(len(self._rows))
-        evidence = asdict(ranking.evidence)
-        self.questions.append(_facts_of(repository, asked) | {"evidence": evidence})
+        self.questions.append(
+            _facts_of(repository, asked)
+            | {
+                "evidence": asdict(ranking.evidence),
+                "least_meaning": ranking.found.least_meaning,
+                "frequency": dict(ranking.found.frequency),
+            }
+        )
 
     def dump(self) -> Dump:
         """All that was collected."""
@@ -159,10 +172,31 @@ class Dumping:
             targets=np.array([row["targets"] for row in self._rows], dtype=np.int64),
             signals=_table(self._signals, names),
             added=_table(self._added, names),
-            chunks=np.array(self._chunks, dtype=np.float64).reshape(-1, 4),
+            chunks=np.array(self._chunks, dtype=np.float64).reshape(-1, 5),
             score=columns.pop("score"),
             facts=columns,
         )
+
+
+def joined(dumps: Sequence[Dump]) -> Dump:
+    """Several dumps as one."""
+    first, *others = dumps
+    for other in others:
+        candidates = len(first.score)
+        first = Dump(
+            questions=first.questions + other.questions,
+            names=first.names,
+            starts=np.append(first.starts, other.starts[1:] + candidates),
+            paths=first.paths + other.paths,
+            path=np.append(first.path, other.path + len(first.paths)),
+            targets=np.append(first.targets, other.targets),
+            signals=np.vstack([first.signals, other.signals]),
+            added=np.vstack([first.added, other.added]),
+            score=np.append(first.score, other.score),
+            facts={name: np.append(first.facts[name], other.facts[name]) for name in first.facts},
+            chunks=np.vstack([first.chunks, other.chunks + np.array([candidates, 0, 0, 0, 0])]),
+        )
+    return first
 
 
 def write_dump(dump: Dump, path: Path) -> None:

@@ -2,8 +2,9 @@
 
 ``development`` are the annotated queries of the evaluation; ``unnamed`` the same without the words
 of their targets' file names; ``forms`` the same in other people's wording; ``everyday`` are our own
-questions to other repositories, in words that the code does not use; ``unrelated`` have to do with
-no repository. The evaluation and all trees are folders given on the command line.
+questions to other repositories, in words that the code does not use; ``foreign`` are those of one
+repository asked of another; ``unrelated`` have to do with no repository. The evaluation and all
+trees are folders given on the command line.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from quality_scoring import Target
 
 FOLDER = Path(__file__).parent / "quality"
 EVERYDAY = FOLDER / "everyday"
-SETS = ("development", "unnamed", "forms", "everyday", "unrelated")
+SETS = ("development", "unnamed", "forms", "everyday", "foreign", "unrelated")
 
 QUERIES_OF_A_FORM = 100
+FOREIGN_QUERIES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +111,32 @@ def development_repositories(evaluation: Evaluation, sets: Iterable[str]) -> lis
     ]
 
 
-def everyday_repositories(trees: Path, sets: Iterable[str]) -> list[Repository]:
+def everyday_repositories(
+    trees: Path, sets: Iterable[str], questions: Path = EVERYDAY
+) -> list[Repository]:
     """The repositories of the everyday questions whose trees exist, each at its root."""
-    found = []
-    for path in sorted(EVERYDAY.glob("*.json")):
-        written = read_json(path)
-        root = tree_of(trees, path.stem, written["root"])
-        if root is None:
-            continue
-        asked: list[EvalQuery] = []
-        if "everyday" in sets:
-            asked += [everyday(query, written["split"]) for query in written["queries"]]
-        if "unrelated" in sets:
-            name = {path.stem: asked}
-            asked += unrelated(name, read_json(FOLDER / "unrelated.json"))[path.stem]
-        found.append(Repository(path.stem, written["language"], root, tuple(asked)))
-    return found
+    written = {path.stem: read_json(path) for path in sorted(questions.glob("*.json"))}
+    queries = {
+        name: [everyday(query, one["split"]) for query in one["queries"]]
+        for name, one in written.items()
+    }
+    made: dict[str, Callable[[], Mapping[str, Sequence[EvalQuery]]]] = {
+        "everyday": lambda: queries,
+        "foreign": lambda: foreign(queries),
+        "unrelated": lambda: unrelated(queries, read_json(FOLDER / "unrelated.json")),
+    }
+    chosen = [make() for name, make in made.items() if name in sets]
+    roots = {name: tree_of(trees, name, one["root"]) for name, one in written.items()}
+    return [
+        Repository(
+            name,
+            written[name]["language"],
+            root,
+            tuple(one for of_set in chosen for one in of_set[name]),
+        )
+        for name, root in roots.items()
+        if root is not None
+    ]
 
 
 def tree_of(trees: Path, name: str, root: str) -> Path | None:
@@ -189,6 +201,20 @@ def in_turn(
         for name, group in drawn.items()
         if place < len(group)
     ]
+
+
+def foreign(queries: Mapping[str, Sequence[EvalQuery]]) -> dict[str, list[EvalQuery]]:
+    """For each repository some questions about the others, always the same."""
+    return {
+        name: [
+            EvalQuery("foreign", one.text, category=other, split=one.split)
+            for other, one in in_turn(
+                {other: some for other, some in queries.items() if other != name},
+                random.Random(f"{SEED} {name}"),
+            )[:FOREIGN_QUERIES]
+        ]
+        for name in queries
+    }
 
 
 def unrelated(

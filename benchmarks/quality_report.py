@@ -7,6 +7,7 @@ the everyday questions are over the questions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -28,7 +29,11 @@ from quality_scoring import (
 Record = Mapping[str, Any]
 BANDS = ((0.9, 1.01), (0.8, 0.9), (0.7, 0.8), (0.6, 0.7), (0.0, 0.6))
 SURE = 0.9
+# Nothing above this, and the answer says that the question may not belong here.
+DOUBTFUL = 0.5
+LENGTHS = (1, 100, 300, 1_000)
 UNRELATED_PARTS = ("tune", "check", "plain", "tricky")
+UNANSWERED = ("foreign", "unrelated")
 RANKED_SETS = ("development", "unnamed", "forms")
 
 
@@ -57,6 +62,7 @@ def record_of(outcome: Outcome) -> dict[str, Any]:
         "shows_lines": shows_the_lines(outcome.hits, targets),
         "relevant": outcome.relevant,
         "lost": outcome.lost,
+        "lines": outcome.target_lines,
         "hits": [
             [
                 f"{hit.path}:{hit.first}-{hit.last}",
@@ -78,11 +84,17 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
         "unnamed": lambda some: _unnamed(some, development),
         "forms": lambda some: _forms(some, development),
         "everyday": _everyday,
+        "foreign": _foreign,
         "unrelated": _unrelated,
     }
     figures: dict[str, Any] = {name: made[name](some) for name, some in of_set.items()}
     figures["lost to the floor"] = {
-        name: _share_lost(some) for name, some in of_set.items() if name != "unrelated"
+        name: _share_lost(some) for name, some in of_set.items() if name not in UNANSWERED
+    }
+    figures["doubtful"] = {
+        name: fmean(map(_is_doubtful, some))
+        for name, some in of_set.items()
+        if name not in UNANSWERED
     }
     return figures
 
@@ -94,6 +106,7 @@ def page(figures: Mapping[str, Any]) -> list[str]:
         "unnamed": _unnamed_lines,
         "forms": _forms_lines,
         "everyday": _everyday_lines,
+        "foreign": _foreign_lines,
         "unrelated": _unrelated_lines,
     }
     lines = [
@@ -105,6 +118,8 @@ def page(figures: Mapping[str, Any]) -> list[str]:
         lines.append(
             "  " + "  ".join(f"{n} {x['share']:.1%} ({x['lost']})" for n, x in lost.items())
         )
+        doubtful = "  ".join(f"{n} {share:.1%}" for n, share in figures["doubtful"].items())
+        lines.append(f"questions without a hit at {DOUBTFUL}: {doubtful}")
     return lines
 
 
@@ -227,6 +242,12 @@ def _everyday(records: Sequence[Record]) -> dict[str, Any]:
         "repository": {
             n: _file_figures([r for r in records if r["repository"] == n]) for n in repositories
         },
+        "length": {
+            f"from {low} lines": _file_figures(part)
+            for low, high in zip(LENGTHS, (*LENGTHS[1:], math.inf), strict=True)
+            if (part := [r for r in records if low <= r["lines"] < high])
+        },
+        "confidence": _confidence([{**record, "hits": record["hits"][:1]} for record in records]),
     }
 
 
@@ -242,6 +263,19 @@ def _file_figures(records: Sequence[Record]) -> dict[str, float]:
         "line_hit": fmean(shown) if shown else float("nan"),
         "in_candidates": fmean(any(r["candidate_ranks"]) for r in records),
     }
+
+
+def _foreign(records: Sequence[Record]) -> dict[str, Any]:
+    """How many questions of other repositories are noticed."""
+    return {
+        "asked": len(records),
+        "nothing": fmean(not record["hits"] for record in records),
+        "doubtful": fmean(map(_is_doubtful, records)),
+    }
+
+
+def _is_doubtful(record: Record) -> bool:
+    return all(score < DOUBTFUL for _, score, _ in record["hits"])
 
 
 def _unrelated(records: Sequence[Record]) -> dict[str, Any]:
@@ -274,10 +308,6 @@ def _share_lost(records: Sequence[Record]) -> dict[str, float]:
 
 def _development_lines(figures: Mapping[str, Any]) -> list[str]:
     confidence = figures["confidence"]
-    bands = (
-        f"{low}+ {band['relevant']:.2f} of {band['files']}" if band["files"] else f"{low}+ none"
-        for low, band in confidence["bands"].items()
-    )
     return [
         f"development  NDCG@10 {figures['ndcg10']:.4f} over {figures['queries']} queries"
         f" (by file {figures['file_ndcg10']:.4f}), hit@1 {figures['hit1']:.3f},"
@@ -285,9 +315,16 @@ def _development_lines(figures: Mapping[str, Any]) -> list[str]:
         f"  category   {_parts(figures['category'])}",
         f"  name held  {_parts(figures['held'])}",
         f"  language   {_parts(figures['language'], counts=False)}",
-        f"  confidence, share relevant: {', '.join(bands)};"
+        f"  confidence, share relevant: {_bands(confidence)};"
         f" {confidence['queries with a hit at 0.9']:.2f} of the queries have a hit at 0.9",
     ]
+
+
+def _bands(confidence: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{low}+ {band['relevant']:.2f} of {band['files']}" if band["files"] else f"{low}+ none"
+        for low, band in confidence["bands"].items()
+    )
 
 
 def _parts(parts: Mapping[str, Mapping[str, float]], *, counts: bool = True) -> str:
@@ -323,13 +360,21 @@ def _forms_lines(figures: Mapping[str, Any]) -> list[str]:
 
 def _everyday_lines(figures: Mapping[str, Any]) -> list[str]:
     lines = ["everyday                queries  MRR@10 NDCG@10  hit@1  hit@5  lines  candidates"]
-    parts = {**{k: v for k, v in figures.items() if k != "repository"}, **figures["repository"]}
+    whole = {name: figures[name] for name in ("all", "tune", "check") if name in figures}
+    parts = whole | figures["length"] | figures["repository"]
     for name, part in parts.items():
         cells = "  ".join(
             f"{part[key]:5.3f}" for key in ("mrr10", "ndcg10", "hit1", "hit5", "line_hit")
         )
         lines.append(f"  {name:21} {part['queries']:7d}   {cells}  {part['in_candidates']:.3f}")
-    return lines
+    return [*lines, f"  confidence, first hits that are right: {_bands(figures['confidence'])}"]
+
+
+def _foreign_lines(figures: Mapping[str, Any]) -> list[str]:
+    return [
+        f"foreign      {figures['doubtful']:.1%} of {figures['asked']} find nothing at"
+        f" {DOUBTFUL} or above ({figures['nothing']:.1%} nothing at all)"
+    ]
 
 
 def _unrelated_lines(figures: Mapping[str, Any]) -> list[str]:

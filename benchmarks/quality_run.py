@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from adapter import project_of
 from codebase_mcp import App
@@ -23,6 +24,7 @@ class Outcome:
 
     ``candidate_ranks`` is the rank of each target's file among all candidates. ``relevant`` counts
     the relevant ones of the first ten candidates, ``lost`` those of them that were not shown.
+    ``target_lines`` is the length of the shortest right file.
     """
 
     repository: str
@@ -32,6 +34,7 @@ class Outcome:
     candidate_ranks: tuple[int | None, ...] = ()
     relevant: int = 0
     lost: int = 0
+    target_lines: int = 0
 
     @property
     def ranks(self) -> list[int | None]:
@@ -88,12 +91,21 @@ async def ask(
         tuple(_first_of(paths, target) for target in asked.targets),
         len(relevant),
         sum(path not in shown for path in relevant),
+        min((_line_count(repository.root / path) for path in _files(asked.targets)), default=0),
     )
 
 
 def is_relevant(path: str, targets: Sequence[Target]) -> bool:
     """Whether a file is in a target."""
     return any(path in target.files for target in targets)
+
+
+def _files(targets: Sequence[Target]) -> set[str]:
+    return set().union(*(target.files for target in targets))
+
+
+def _line_count(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.is_file() else 0
 
 
 def _first_of(paths: Sequence[str], target: Target) -> int | None:

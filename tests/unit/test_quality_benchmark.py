@@ -18,12 +18,13 @@ from codebase_mcp.text.tokens import aggressive_stem
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
     from quality_ablation import ablations, without
-    from quality_dump import Dump, read_dump, write_dump
+    from quality_dump import Dump, joined, read_dump, write_dump
     from quality_forms import FORMS, in_form
     from quality_queries import (
         EVERYDAY,
         FOLDER,
         EvalQuery,
+        foreign,
         in_all_forms,
         read_json,
         unnamed,
@@ -278,7 +279,7 @@ def make_dump() -> Dump:
         added=added,
         score=added.sum(axis=1),
         facts={"best_meaning": signals[:, 1]},
-        chunks=np.zeros((0, 4)),
+        chunks=np.array([[1.0, 0.0, 0.2, 0.3, 0.4]]),
     )
 
 
@@ -301,6 +302,15 @@ def test_a_dump_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert np.array_equal(again.signals, dump.signals)
     assert np.array_equal(again.column("best_meaning"), dump.column("meaning"))
     assert ablations(again) == ablations(dump)
+
+
+def test_two_dumps_become_one() -> None:
+    dump = make_dump()
+    both = joined([dump, dump])
+    assert [both.ranks(both.score, n) for n in range(4)] == [[1], [None, 1]] * 2
+    assert [both.paths[n] for n in both.path] == ["a.py", "b.py"] * 4
+    assert both.chunks[:, 0].tolist() == [1.0, 5.0]
+    assert len(both.column("best_meaning")) == len(both.score) == both.starts[-1]
 
 
 def test_the_figures_are_means_over_repositories() -> None:
@@ -331,6 +341,28 @@ def test_a_share_of_unrelated_queries_with_any_result_is_told_by_split() -> None
     figures = figures_of([nothing, something])["unrelated"]
     assert (figures["any"], figures["tune"], figures["check"]) == (0.5, 0.0, 1.0)
     assert figures["most"] == {"string": 1}
+
+
+def test_questions_of_other_repositories_are_noticed_if_nothing_scores_well() -> None:
+    queries = {name: [EvalQuery("everyday", f"{name}?", split="tune")] for name in ("a", "b")}
+    [asked] = foreign(queries)["a"]
+    assert (asked.set, asked.text, asked.category, asked.targets) == ("foreign", "b?", "b", ())
+    empty = make_record("empty", [], set="foreign")
+    low, high = ({**empty, "hits": [["x.py:1-2", score, False]]} for score in (0.4, 0.7))
+    figures = figures_of([low, high, empty])
+    assert figures["foreign"] == {
+        "asked": 3, "nothing": pytest.approx(1 / 3), "doubtful": pytest.approx(2 / 3)
+    }  # fmt: skip
+    assert "66.7% of 3" in page(figures)[0]
+
+
+def test_everyday_figures_are_told_by_the_length_of_the_right_file() -> None:
+    short = make_record("s", [2], set="everyday", split="tune")
+    long = make_record("l", [1], set="everyday", split="tune")
+    figures = figures_of([{**short, "lines": 50}, {**long, "lines": 2_000}])
+    by_length = {name: part["mrr10"] for name, part in figures["everyday"]["length"].items()}
+    assert by_length == {"from 1 lines": 0.5, "from 1000 lines": 1.0}
+    assert any("from 1000 lines" in line for line in page(figures))
 
 
 def test_a_comparison_pairs_questions_with_the_same_targets_only() -> None:

@@ -63,16 +63,17 @@ async def find_candidates(
     lists = await source.find(query, idf, vectors)
     nearest = await _nearest_chunks(source, vectors, lists.meanings, scope.secondary)
     texts = _evidence(lists.words, nearest, lists.definitions, lists.named_texts)
+    least = nearest[-1][0] if nearest else 0.0
     candidates = []
     for row in await source.files(texts, idf):
         snapshot_id, path, blob_id, language, kind, chunk_count, comments = row
         of_text = texts[blob_id]
         of_text.chunk_count = chunk_count
         of_text.comments = max(comments, 0.0)
+        of_text.least_meaning = least
         of_text.is_only_holder = lists.holders == [blob_id]
         candidates.append(Candidate(snapshot_id, path, blob_id, language, FileKind(kind), of_text))
     by_stem = {term.text: idf[term.id] for term in query.terms}
-    least = nearest[-1][0] if nearest else 0.0
     spoken = [term for term in query.terms if term.spoken]
     unknown = sum(not scope.frequencies.get(term.id) for term in spoken) / (len(spoken) or 1)
     return FoundCandidates(candidates, by_stem, unknown, least, len(lists.words) == WORD_CHUNKS)

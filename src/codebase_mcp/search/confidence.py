@@ -46,14 +46,13 @@ LEAST_LEAD = 0.3
 FULL_COVERAGE = 1.0
 
 MATCH_WEIGHTS: Mapping[str, float] = {
-    "intercept": -8.305,
-    "coverage": -0.328,
-    "name": -0.127,
-    "definition": 0.111,
-    "meaning": 0.530,
-    "lead": 7.309,
-    "ahead": 8.420,
-    "related": 0.020,
+    "intercept": -8.322,
+    "coverage": -0.271,
+    "name": 0.046,
+    "definition": 0.336,
+    "meaning": 1.288,
+    "lead": 6.779,
+    "ahead": 7.636,
 }
 
 
@@ -95,7 +94,7 @@ class FileEvidence:
     well the question is answered at all. Of the file itself only its position counts, so that
     files keep the order of the ranking: ``lead`` is its ranking score as a share of the best
     file's. ``ahead`` is how far the first file is ahead of the second by the same measure, 0 for
-    the others. ``related`` are the log odds that the question has to do with the code.
+    the others.
     """
 
     coverage: float
@@ -104,7 +103,6 @@ class FileEvidence:
     meaning: float
     lead: float
     ahead: float
-    related: float
 
 
 # The attributes that the weights after the intercept belong to, in their order.
@@ -152,8 +150,8 @@ def query_evidence(
     )
 
 
-def file_evidence(ranked: Sequence[RankedFile], related: float) -> list[FileEvidence]:
-    """The evidence for each of the ranked files, in order; ``related`` are the question's odds."""
+def file_evidence(ranked: Sequence[RankedFile]) -> list[FileEvidence]:
+    """The evidence for each of the ranked files, in order."""
     if not ranked:
         return []
     best = ranked[0]
@@ -166,11 +164,10 @@ def file_evidence(ranked: Sequence[RankedFile], related: float) -> list[FileEvid
         meaning=best.signals["meaning"],
         lead=1.0,
         ahead=(top - second) / top if second > 0 else 0.0,
-        related=related,
     )
     leads = (file.score / top if top > 0 else 0.0 for file in ranked[1:])
     shared = first.coverage, first.name, first.definition, first.meaning
-    return [first, *(FileEvidence(*shared, lead, 0.0, related) for lead in leads)]
+    return [first, *(FileEvidence(*shared, lead, 0.0) for lead in leads)]
 
 
 def similarity(evidence: FileEvidence) -> float:

@@ -40,7 +40,8 @@ class TextEvidence:
     """What the candidate lists found in one text.
 
     ``words``, ``expansion`` (scores by the query's own terms, and by its expansion terms) and
-    ``meaning`` (cosines) are by chunk ordinal, best first. ``is_only_holder`` says that no other
+    ``meaning`` (cosines) are by chunk ordinal, best first; ``least_meaning`` is the cosine of the
+    last chunk that the list of meaning holds, of any text. ``is_only_holder`` says that no other
     text holds the one word that the query is.
     """
 
@@ -51,6 +52,7 @@ class TextEvidence:
     comments: float = 0.0
     chunk_count: int = NEAREST_CHUNKS
     is_only_holder: bool = False
+    least_meaning: float = 0.0
 
     @property
     def body(self) -> float:

@@ -119,10 +119,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All candidates, best first, and the evidence that the question is about this code."""
+    """All candidates, best first, the evidence that the question is about this code, and what the
+    lists found.
+    """
 
     files: list[RankedFile]
     evidence: QueryEvidence
+    found: FoundCandidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,7 @@ class Searcher:
     async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
         async with self._open_context(project, query, request) as context:
             tx, scope = context.tx, context.scope
-            ranking, found = await _rank(context)
+            ranking = await _rank(context)
             scored = _above_floor(ranking, scope.snapshots)
             files = distinct_files(scored)
             if request.by_definition:
@@ -215,7 +218,7 @@ class Searcher:
             hits=hits,
             file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
-            total_is_lower_bound=found.is_cut or total > COUNT_LIMIT,
+            total_is_lower_bound=ranking.found.is_cut or total > COUNT_LIMIT,
             snapshots=scope.snapshots,
             secondary_model=_secondary_use(scope, context.vectors),
             respelt=context.respelt,
@@ -251,8 +254,7 @@ class Searcher:
         """All candidates in order, with their signals, for benchmarks."""
         query = parse_query(text)
         async with self._open_context(project, query, Request(filters)) as context:
-            ranking, _ = await _rank(context)
-        return ranking
+            return await _rank(context)
 
     @asynccontextmanager
     async def _open_context(
@@ -377,7 +379,7 @@ class Searcher:
             )
 
 
-async def _rank(context: _SearchContext) -> tuple[Ranking, FoundCandidates]:
+async def _rank(context: _SearchContext) -> Ranking:
     query, scope = context.query, context.scope
     with step("candidates"):
         found = await find_candidates(context.lists(), query, context.vectors, scope)
@@ -392,7 +394,7 @@ async def _rank(context: _SearchContext) -> tuple[Ranking, FoundCandidates]:
             unknown=found.unknown,
             topic=context.topic,
         )
-    return Ranking(files, evidence), found
+    return Ranking(files, evidence, found)
 
 
 def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
@@ -413,8 +415,7 @@ def _count_step(name: str, seconds: float) -> None:
 
 
 def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    odds = ranking.evidence.odds
-    if odds < FLOOR:
+    if ranking.evidence.odds < FLOOR:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
     return [
@@ -424,7 +425,7 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
             by_id[file.candidate.snapshot_id].repository_id,
             by_id[file.candidate.snapshot_id].view,
         )
-        for file, evidence in zip(ranking.files, file_evidence(ranking.files, odds), strict=True)
+        for file, evidence in zip(ranking.files, file_evidence(ranking.files), strict=True)
         if file.candidate.evidence.chunk_count
         and (evidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]

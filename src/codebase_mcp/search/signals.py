@@ -33,6 +33,9 @@ TELLING_RARITY = 0.4
 # meaning.
 MOST_NAMED = 0.95
 
+# Added to the standard deviation of cosines, where all are nearly the same.
+LEAST_DEVIATION = 1e-3
+
 # A key of a data file or a heading of a text is seldom the definition of what code calls so.
 DEFINING_KINDS = {FileKind.CODE: 1.0, FileKind.TEST: 1.0, FileKind.VENDORED: 1.0}
 OTHER_KINDS_DEFINE = 0.3
@@ -48,7 +51,10 @@ class CandidateSet:
     There is one entry for each candidate: ``paths``, ``names`` (the values of `name_signals`),
     ``depths`` (levels below the snapshot's median), ``meanings`` (mean cosines of the nearest
     chunks), ``coverages`` (how much of the query the best chunk holds). ``best_coverage`` is the
-    highest of them, 1 at most; ``unnamed`` how much of the query is in no file's name.
+    highest of them, 1 at most; ``unnamed`` how much of the query is in no file's name;
+    ``scattered`` how much of it no chunk holds together with the rest, 0 for a single word and
+    for several sentences;
+    ``nearest`` are the cosines of the nearest chunks.
     """
 
     query: Query
@@ -61,6 +67,8 @@ class CandidateSet:
     coverages: Sequence[float]
     best_coverage: float
     unnamed: float
+    scattered: float
+    nearest: Sequence[float]
     wants_tests: bool
 
     @classmethod
@@ -78,6 +86,7 @@ class CandidateSet:
         names = [name_signals(facts, words) for facts in paths]
         whole = sum(frequency[term.text] for term in query.terms if term.spoken) or 1.0
         coverages = [c.evidence.best_words / whole for c in candidates]
+        best_coverage = min(max(coverages, default=0.0), 1.0)
         return cls(
             query,
             candidates,
@@ -90,8 +99,10 @@ class CandidateSet:
             ],
             [c.evidence.mean_meaning(least_meaning) for c in candidates],
             coverages,
-            min(max(coverages, default=0.0), 1.0),
+            best_coverage,
             unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
+            1.0 - best_coverage if _is_one_phrase(query) else 0.0,
+            [c.evidence.best_meaning or least_meaning for c in candidates],
             not _TEST_WORDS.isdisjoint(words.positions),
         )
 
@@ -126,6 +137,12 @@ SIGNALS = (
         lambda files: [prefix for _, prefix in files.names],
     ),
     Signal(
+        "name_scattered",
+        -8.0,
+        "name, scaled by how much of the query is in no file's name, and in no one chunk together",
+        lambda files: [name * files.unnamed * files.scattered for name, _ in files.names],
+    ),
+    Signal(
         "definition",
         3.0,
         "definitions of what the query names; a name with many definitions counts less",
@@ -156,6 +173,13 @@ SIGNALS = (
         33.0,
         "similarity in meaning, scaled by the share of the query that is in no file's name",
         lambda files: [meaning * files.unnamed for meaning in files.meanings],
+    ),
+    Signal(
+        "standing_out",
+        1.5,
+        "standard deviations by which the nearest chunk is nearer than other files', scaled by how"
+        " much of the query no one chunk holds",
+        lambda files: _deviations(files.nearest, files.scattered),
     ),
     Signal(
         "expansion",
@@ -212,6 +236,21 @@ def _shares(values: Sequence[float], scale: float = 1.0) -> list[float]:
     """Each value as a share of the highest, times a scale."""
     top = max(values, default=0.0) or 1.0
     return [scale * value / top for value in values]
+
+
+def _is_one_phrase(query: Query) -> bool:
+    """Whether the query is more than a word, and not several sentences."""
+    return len(query.text.split()) > 1 and query.positions.count(0) == 1
+
+
+def _deviations(values: Sequence[float], scale: float) -> list[float]:
+    """How many standard deviations each value is above the mean, times a scale."""
+    if not scale or not values:
+        return [0.0] * len(values)
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    scale /= deviation + LEAST_DEVIATION
+    return [scale * (value - mean) for value in values]
 
 
 @dataclass(frozen=True, slots=True)

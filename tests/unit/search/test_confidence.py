@@ -72,19 +72,19 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
 
 
 def test_a_file_is_held_against_the_first() -> None:
-    first, second = file_evidence([make_ranked(4.0), make_ranked(3.0)], 2.0)
+    first, second = file_evidence([make_ranked(4.0), make_ranked(3.0)])
     assert (first.lead, first.ahead) == (1.0, 0.25)
     assert (second.lead, second.ahead) == (0.75, 0.0)
-    assert file_evidence([], 2.0) == []
+    assert file_evidence([]) == []
     # Penalties may bring all files below nothing: the best of them is still the first.
-    assert [p.lead for p in file_evidence([make_ranked(-1.0), make_ranked(-2.0)], 0.0)] == [
+    assert [p.lead for p in file_evidence([make_ranked(-1.0), make_ranked(-2.0)])] == [
         1.0,
         0.0,
     ]
 
 
 def test_a_file_that_leads_far_is_more_likely_meant() -> None:
-    close = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(3.9)], 3.0)[0])
-    far = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(1.0)], 3.0)[0])
-    behind = similarity(file_evidence([make_ranked(4.0), make_ranked(2.0, 1.0)], 3.0)[1])
+    close = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(3.9)])[0])
+    far = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(1.0)])[0])
+    behind = similarity(file_evidence([make_ranked(4.0), make_ranked(2.0, 1.0)])[1])
     assert 0 <= behind < close < far <= 1

@@ -155,6 +155,34 @@ def test_meaning_decides_where_no_file_bears_the_name() -> None:
     assert order("hammering, stop", named, meant)[0] == "src/hammering.py"
 
 
+def test_a_name_counts_less_where_no_chunk_holds_what_is_asked_together() -> None:
+    query = parse_query("stop hammering the server")
+    frequency = {term.text: 2.0 for term in query.terms}
+    for words, scattered in ((1.5, 0.75), (6.0, 0.0)):
+        candidates = make_candidate("src/server_pool.py", words), make_candidate("src/x.py", 0)
+        signals = rank_files(query, candidates, {1: 1.0}, frequency)[0].signals
+        unnamed = 1 - 0.95 * signals["name"]
+        assert signals["name_scattered"] == pytest.approx(signals["name"] * unnamed * scattered)
+
+
+def test_the_nearest_file_stands_out_unless_the_words_decide() -> None:
+    far = [make_candidate(f"src/{n}.py", 0, meaning={0: 0.3}) for n in range(3)]
+    near = make_candidate("src/near.py", 0, meaning={0: 0.5})
+    frequency = {term.text: 2.0 for term in parse_query("stop hammering").terms}
+    ranked = rank_files(parse_query("stop hammering"), [*far, near], {1: 1.0}, frequency)
+    assert ranked[0].signals["standing_out"] == pytest.approx(3**0.5, rel=0.02)
+    assert ranked[-1].signals["standing_out"] < 0
+    whole = make_candidate("src/whole.py", 4.0, meaning={0: 0.3})
+    ranked = rank_files(parse_query("stop hammering"), [whole, near], {1: 1.0}, frequency)
+    assert {file.signals["standing_out"] for file in ranked} == {0.0}
+    for other in ("hammering", "I am lost. Stop hammering"):
+        query = parse_query(other)
+        frequency = {term.text: 2.0 for term in query.terms}
+        ranked = rank_files(query, [*far, near], {1: 1.0}, frequency)
+        assert {file.signals["standing_out"] for file in ranked} == {0.0}
+    assert rank_files(parse_query("stop hammering"), [], {1: 1.0}, frequency) == []
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
