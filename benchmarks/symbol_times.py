@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.usage import usage_of_first
+from codebase_mcp.app.extras import usage_of_first
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import NotFound
 from codebase_mcp.replies.text import search_text

@@ -18,11 +18,11 @@ def callers_in_words(settings: Settings) -> str:
     """How the server knows who calls over HTTP."""
     proof = "a key or a token" if settings.jwt_issuer else "a key"
     if settings.no_auth:
-        words = "NO KEY IS NEEDED: everyone who reaches the port may call every tool"
+        words = "NO KEY IS NEEDED, everyone who reaches the port may call every tool"
     elif is_loopback(settings.host) and not settings.require_keys:
-        words = f"callers: your own user on this machine, others with {proof}"
+        words = f"your own user on this machine, others with {proof}"
     else:
-        words = f"callers: with {proof}"
+        words = f"with {proof}"
     if settings.allow_ip:
         words += f", from {', '.join(settings.allow_ip)}"
     return f"{words}; read-only" if settings.read_only else words

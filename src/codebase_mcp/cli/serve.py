@@ -66,7 +66,7 @@ async def _listen(
     sockets = bind(settings.host, settings.port)
     address = address_of(settings.host, sockets)
     callers = callers_in_words(settings)
-    announce(f"codebase-mcp {version(NAME)} serves {address}/mcp ({callers})")
+    announce(f"codebase-mcp {version(NAME)} serves {address}/mcp (callers: {callers})")
     told = None if when_bound is None else asyncio.ensure_future(when_bound(address))
     try:
         if settings.http_workers > 1:
