@@ -10,7 +10,8 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference, ReferenceKind
-from codebase_mcp.search.references import enclosing_definitions, find_uses, references_of
+from codebase_mcp.symbols.definition import Use
+from codebase_mcp.symbols.storage import load_surroundings, load_uses, references_of
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +36,11 @@ SHOP = {
 
 async def snapshots(tx: Transaction) -> list[int]:
     return [row[0] for row in await tx.fetch_all("SELECT id FROM snapshot")]
+
+
+async def find_uses(tx: Transaction, name: str, snapshot_ids: list[int]) -> list[Use]:
+    found = [use for _, use in await load_uses(tx, [name], snapshot_ids)]
+    return sorted(found, key=lambda use: (use.snapshot_id, use.path, use.line))
 
 
 async def test_a_name_is_found_with_every_use(
@@ -64,11 +70,11 @@ async def test_the_definition_around_each_use_is_the_innermost(
     async with app.enter(project_id, readonly=True) as here:
         uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
         places = [(use.blob_id, use.line) for use in uses if use.path == "shop.py"]
-        around = await enclosing_definitions(here.tx, places)
-    assert [around[place].qualified if place in around else None for place in places] == [
-        None,
-        "Shop.sell",
-        "Shop.again",
+        _, around = await load_surroundings(here.tx, places, [])
+    assert [[one.qualified for one in around.get(place, ())] for place in places] == [
+        [],
+        ["Shop", "Shop.sell"],
+        ["Shop", "Shop.again"],
     ]
 
 

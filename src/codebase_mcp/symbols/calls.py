@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference
-from codebase_mcp.search.references import references_of
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, CALLS, Definition, DefinitionKey
 from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_uses
 from codebase_mcp.symbols.references import FoundUse, uses_of
-from codebase_mcp.symbols.storage import common_names
+from codebase_mcp.symbols.storage import common_names, references_of
 
 # What is followed to the next level: how sure, and how many definitions.
 FOLLOWED = 0.4

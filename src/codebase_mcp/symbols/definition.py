@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codebase_mcp.model import ReferenceKind, Symbol
-from codebase_mcp.search.references import Use
 
 # Kinds of definitions that other files do not use by name.
 PROSE_KINDS = frozenset({"section", "key", "selector"})
@@ -19,6 +18,22 @@ CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
 DefinitionKey = tuple[int, str, int, str]
 """What tells a definition from all others: its snapshot, path, first line and qualified name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A use of a name in a file of a snapshot; see `model.Reference`."""
+
+    snapshot_id: int
+    path: str
+    blob_id: int
+    language: str
+    file_kind: str
+    line: int
+    kind: ReferenceKind
+    receiver: str
+    module: str
+    alias: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use, references_of
 from codebase_mcp.search.spelling import edit_distance
-from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse
+from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Use
 from codebase_mcp.symbols.languages import language_of
 from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import (
@@ -25,6 +24,7 @@ from codebase_mcp.symbols.storage import (
     load_surroundings,
     load_uses,
     nearest_names,
+    references_of,
 )
 from codebase_mcp.text.tokens import fold
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use
 from codebase_mcp.symbols.candidates import BY_NAME, Candidates, in_order, is_member, shared, weak
 from codebase_mcp.symbols.definition import (
     CALLABLE_KINDS,
@@ -22,6 +21,7 @@ from codebase_mcp.symbols.definition import (
     Candidate,
     Definition,
     ResolvedUse,
+    Use,
 )
 from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits, parts_of
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of

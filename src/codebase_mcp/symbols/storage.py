@@ -13,8 +13,7 @@ from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use
-from codebase_mcp.symbols.definition import Definition
+from codebase_mcp.symbols.definition import Definition, Use
 from codebase_mcp.symbols.resolve import Surroundings
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
@@ -150,6 +149,16 @@ def _uses(rows: Iterable[Row]) -> list[NamedUse]:
         for snapshot_id, path, blob_id, language, file_kind, name, uses in rows
         for one in unpack(name, uses)
     ]  # fmt: skip
+
+
+async def references_of(
+    tx: Transaction, blob_ids: Collection[int]
+) -> dict[int, tuple[Reference, ...]]:
+    """What some texts use, by line; those that use nothing are left out."""
+    found: dict[int, list[Reference]] = {}
+    for blob_id, name, uses in await tx.fetch_all(_SQL["used_in"], blobs=list(blob_ids)):
+        found.setdefault(blob_id, []).extend(unpack(name, uses))
+    return {blob_id: tuple(sorted(uses)) for blob_id, uses in found.items()}
 
 
 async def load_surroundings(

@@ -100,3 +100,9 @@ WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
       OR strpos(s.folded, %(folded)s) > 0
   )
 LIMIT %(most)s;
+
+-- name: used_in
+-- The names that some texts use, each with its uses.
+SELECT r.blob_id, each_name.name, each_name.uses
+FROM blob_reference AS r, unnest(r.names, r.uses) AS each_name (name, uses)
+WHERE r.blob_id = ANY(%(blobs)s::bigint[]);

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.search.references import Use
-from codebase_mcp.symbols.definition import Definition
+from codebase_mcp.symbols.definition import Definition, Use
 from codebase_mcp.symbols.resolve import SURE, Resolver, Surroundings
 
 CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
