@@ -124,7 +124,12 @@ async def test_each_of_two_large_models_is_searched_by_its_own_index(
         await store.open_snapshot(tx, View(REPOSITORY), second, rebuild=True)
         await store.flush_and_analyze(tx)
     await maintain_near_indexes(database, project)
-    filters = {"snapshots": f"{{{snapshot.id}}}", "languages": None, "directory": None}
+    filters = {
+        "snapshots": f"{{{snapshot.id}}}",
+        "languages": None,
+        "directory": None,
+        "kinds": None,
+    }
     filters["extensions"] = ["py"]
     async with database.transaction(project, readonly=True) as tx:
         for profile in (first, second):
