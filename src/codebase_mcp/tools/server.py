@@ -301,7 +301,12 @@ class Listing(Middleware):
     ) -> Sequence[Tool]:
         access = self._access(context)
         listed = await call_next(context)
-        tools = [tool for tool in listed if self._here[tool.name].is_open_to(access)]
+        # A program that serves ours may have added tools of its own.
+        tools = [
+            tool
+            for tool in listed
+            if (spec := self._here.get(tool.name)) is None or spec.is_open_to(access)
+        ]
         if self._replies(context) == "json":
             return tools
         return [tool.model_copy(update={"output_schema": None}) for tool in tools]
