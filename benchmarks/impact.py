@@ -20,7 +20,6 @@ import argparse
 import asyncio
 import shutil
 import subprocess
-import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,12 +31,12 @@ from codebase_mcp.changes.compare import Difference, Differences
 from codebase_mcp.changes.impact import Change, assess
 from codebase_mcp.changes.symbols import compare_symbols
 from codebase_mcp.changes.texts import read_texts
-from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.classify import kind_of
 from codebase_mcp.source.git_changes import FileChange, changed_files, parents_of
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
+from own_server import own_folder
 
 COMMITS, EVERY, HISTORY = 200, 20, 1_000
 LEAST, MOST = 2, 10
@@ -91,13 +90,8 @@ def main() -> None:
     parser.add_argument("repositories", nargs="+", type=Path, help="git directories")
     parser.add_argument("--commits", type=int, default=COMMITS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-impact-") as name:
-        folder = Path(name).resolve()
-        folder.chmod(0o755)  # the server's own user reads there
-        try:
-            asyncio.run(measure(folder, options))
-        finally:
-            EmbeddedServer(Embedded(folder / "data")).stop()
+    with own_folder("bench-impact-") as folder:
+        asyncio.run(measure(folder, options))
 
 
 async def measure(folder: Path, options: argparse.Namespace) -> None:

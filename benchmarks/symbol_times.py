@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -23,13 +22,13 @@ from typing import TypeVar
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.extras import usage_of_first
-from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import NotFound
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import SymbolQuestion
 from latency import Latencies, Work, percentile
+from own_server import own_folder
 
 PROJECT = "bench-symbols"
 
@@ -59,13 +58,8 @@ def main() -> None:
     parser.add_argument("tree", type=Path)
     parser.add_argument("--names", type=int, default=200)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-symbols-") as name:
-        folder = Path(name).resolve()
-        folder.chmod(0o755)  # the server's own user reads there
-        try:
-            asyncio.run(measure(folder, options.tree, options.names))
-        finally:
-            EmbeddedServer(Embedded(folder / "data")).stop()
+    with own_folder("bench-symbols-") as folder:
+        asyncio.run(measure(folder, options.tree, options.names))
 
 
 async def measure(folder: Path, tree: Path, count: int) -> None:

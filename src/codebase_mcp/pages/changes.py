@@ -12,13 +12,14 @@ from starlette.responses import Response
 
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, identity_of, require
+from codebase_mcp.pages.site import Site, require
 from codebase_mcp.source.git_refs import list_refs
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 _FILES = 100
 _REFS = 200
-# What the picture shows: so many changed files, and so many that they touch.
+# How many changed files the picture shows, and how many that they touch.
 _CHANGED, _TOUCHED = 8, 14
 _ROW = 22
 
@@ -95,7 +96,7 @@ async def _refs(site: Site, request: Request, project: str, repository: str) -> 
         return []
     app = await site.holder.get()
     asked = app.changes.repository(
-        project, UUID(check_repository_id(repository, "repository")), identity_of(request)
+        project, UUID(check_repository_id(repository, "repository")), identity_in(request)
     )
     try:
         found = await site.run(request, "vcs", asked)

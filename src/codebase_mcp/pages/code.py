@@ -100,7 +100,7 @@ def _class_of(kind: object) -> str:
 
 @lru_cache(256)
 def _lexer(language: str, name: str) -> Lexer:
-    """The lexer of a language, or else of a file name; plain text if there is none."""
+    """The lexer of a language or, without one, of a file name; plain text if neither has one."""
     options = {"stripnl": False, "ensurenl": False}
     found = find_lexer_class_by_name
     try:

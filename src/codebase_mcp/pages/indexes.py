@@ -18,7 +18,8 @@ from codebase_mcp.errors import CodebaseError, ProjectNotFound
 from codebase_mcp.index.inventory import load_details, load_inventory
 from codebase_mcp.index.refs import load_refs
 from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import DONE, Site, form_of, identity_of, redirect, require
+from codebase_mcp.pages.site import DONE, Site, form_of, redirect, require
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ async def index(site: Site, request: Request) -> Response:
     app = await site.holder.get()
     try:
         shown = await site.run(
-            request, "project", _shown(app, projects.chosen, identity_of(request))
+            request, "project", _shown(app, projects.chosen, identity_in(request))
         )
-        progress = await _progress(app, projects.chosen, identity_of(request))
+        progress = await _progress(app, projects.chosen, identity_in(request))
     except ProjectNotFound:
         if request.query_params.get("project"):
             raise
@@ -95,7 +96,7 @@ async def events(site: Site, request: Request) -> Response:
     require(request, "read")
     projects = await projects_of(site, request)
     app = await site.holder.get()
-    identity = identity_of(request)
+    identity = identity_in(request)
     await _progress(app, projects.chosen, identity)  # an error is a response of its own
 
     async def stream() -> AsyncIterator[str]:
@@ -148,7 +149,7 @@ async def cancel(site: Site, request: Request) -> Response:
     form = await form_of(request)
     repository = UUID(check_repository_id(form.get("repository", ""), "repository"))
     app = await site.holder.get()
-    asked = _cancel(app, form.get("project") or None, repository, identity_of(request))
+    asked = _cancel(app, form.get("project") or None, repository, identity_in(request))
     await site.run(request, "index_codebase", asked)
     return redirect(request, "/index", project=form.get("project"), done="cancelled")
 

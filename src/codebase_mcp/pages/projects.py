@@ -10,7 +10,7 @@ from starlette.requests import Request
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.pages.site import Site
 
-# The tool lists so many at once; more are found by name in the address.
+# How many the tool lists at once; more are found by name in the address.
 _MOST = 100
 
 

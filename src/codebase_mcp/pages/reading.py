@@ -19,12 +19,13 @@ from codebase_mcp.errors import NotFound
 from codebase_mcp.model import WORKTREE, Symbol
 from codebase_mcp.pages.code import Line, coloured
 from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, identity_of, require
+from codebase_mcp.pages.site import Site, require
 from codebase_mcp.records.notes import Note, notes_in_file
 from codebase_mcp.source.blame import Lines
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import clean_path
 from codebase_mcp.symbols.storage import File
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 # A longer file is shown in parts.
 LINES_SHOWN = 3_000
-# git is asked about so many definitions.
+# git is asked about this many definitions.
 _MOST_BLAMED = 60
 
 
@@ -63,7 +64,7 @@ async def file(site: Site, request: Request) -> Response:
     app = await site.holder.get()
     question = SymbolQuestion("outline", path=path, ref=ref, repository_id=repository, limit=1)
     report: SymbolReport = await site.run(
-        request, "symbol", app.symbols.ask(question, projects.chosen, identity_of(request))
+        request, "symbol", app.symbols.ask(question, projects.chosen, identity_in(request))
     )
     frame: dict[str, Any] = {
         "projects": projects,
@@ -80,7 +81,7 @@ async def file(site: Site, request: Request) -> Response:
         return site.page(request, "directory.html", **frame, entries=entries)
     shown, symbols = found
     lines = (report.facts.texts or {}).get(shown.blob_id, [])
-    async with app.enter(projects.chosen, identity_of(request), readonly=True) as here:
+    async with app.enter(projects.chosen, identity_in(request), readonly=True) as here:
         notes = await notes_in_file(here.tx, repository, path)
     changes: dict[int, LastChange] = {}
     if request.query_params.get("changes"):

@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, identity_of
+from codebase_mcp.pages.site import Site
 from codebase_mcp.records.sessions import newest_sessions
 from codebase_mcp.records.vocabulary import ObservationType, TaskStatus
+from codebase_mcp.tools.callers import identity_in
 
 TABS = (
     ("/tasks", "Tasks"),
@@ -62,7 +63,7 @@ async def memory(site: Site, request: Request) -> Response:
     for one in found:
         days["" if question else one["created_at"][:10]].append(one)
     app = await site.holder.get()
-    async with app.enter(projects.chosen, identity_of(request), readonly=True) as here:
+    async with app.enter(projects.chosen, identity_in(request), readonly=True) as here:
         sessions = await newest_sessions(here.tx, _SESSIONS)
     return site.page(
         request,

@@ -16,13 +16,14 @@ from codebase_mcp.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.pages.code import Line, coloured
 from codebase_mcp.pages.projects import Projects, projects_of
-from codebase_mcp.pages.site import Site, identity_of, require
+from codebase_mcp.pages.site import Site, require
 from codebase_mcp.replies.excerpt import excerpt
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import state_note
 from codebase_mcp.search.search import Request as SearchRequest
 from codebase_mcp.search.signals import SIGNALS
+from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_directory, check_query, check_ref, check_repository_id
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
             chosen,
             asked,
             ref=check_ref(ref, "ref") if ref else None,
-            identity=identity_of(request),
+            identity=identity_in(request),
             with_notes=True,
             with_help=True,
         ),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from codebase_mcp.projects.identity import Identity, Scope
+    from codebase_mcp.projects.identity import Scope
     from codebase_mcp.settings.loading import Settings
 
 # Nothing inline, nothing from another host, no frame around a page.
@@ -116,7 +116,7 @@ class Site:
             CodebaseError: what the contract names.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self.holder.call(tool_named(tool), given, identity_of(request), no_progress)
+        return await self.holder.call(tool_named(tool), given, identity_in(request), no_progress)
 
     async def run(self, request: Request, tool: str, call: Coroutine[Any, Any, Any]) -> Any:
         """The outcome of a call of the product itself, counted and audited as one of a tool.
@@ -124,7 +124,7 @@ class Site:
         Raises:
             CodebaseError: what the contract names.
         """
-        audited = AuditedCall(tool, identity_of(request), self.holder.audit)
+        audited = AuditedCall(tool, identity_in(request), self.holder.audit)
         try:
             with noting_projects(audited.projects), tool_call(tool, audited.end):
                 return await self.holder.calls.run(self._in_turn(call))
@@ -149,7 +149,7 @@ class Site:
             template,
             static=lambda name: f"{root}/static/{name}?v={self._assets[name][1]}",
             token=token,
-            can=lambda scope: scope in identity_of(request).access.scopes,
+            can=lambda scope: scope in identity_in(request).access.scopes,
             done=DONE.get(request.query_params.get("done", "")),
             here=request.url.path.removeprefix(root),
             pages=PAGES,
@@ -205,18 +205,13 @@ class Site:
         return environment()
 
 
-def identity_of(request: Request) -> Identity:
-    """Who asks for a page, as the door has found out."""
-    return identity_in(request)
-
-
 def require(request: Request, scope: Scope) -> None:
     """See that the caller may do what is not a tool.
 
     Raises:
         PermissionDenied: its key does not allow it.
     """
-    if scope not in identity_of(request).access.scopes:
+    if scope not in identity_in(request).access.scopes:
         raise PermissionDenied(
             f"This key does not allow it: {scope}", hint="Ask the operator for a key that does."
         )
