@@ -8,7 +8,8 @@ asked for: is the file among the first ten that it names? Beside it three lists 
 the same:
 
 - same folder: the files in the folders of the others, those that most commits touched first
-- co-change: the files that changed together with the others most reliably
+- co-change: the files that changed together with the others most reliably, each share of commits
+  added up
 - references: the files that use what the others changed, the surest first
 
 Nothing is known of the future: index and history (1,000 commits) are those of the commit's parent.
@@ -23,7 +24,8 @@ import argparse
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
@@ -34,7 +36,8 @@ from numpy.typing import NDArray
 
 from codebase_mcp.app.app import App
 from codebase_mcp.changes.compare import Difference, Differences, find_differences
-from codebase_mcp.changes.impact import Change, assess
+from codebase_mcp.changes.impact import MAX_COMMIT_PATHS, Change, assess
+from codebase_mcp.changes.likely import folders_of
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.git_changes import changed_files, parents_of
@@ -47,25 +50,26 @@ FIRST = 10
 SAMPLES = 2_000
 LISTS = ("impact", "same folder", "co-change", "references")
 
-_NEIGHBOURS = """
-SELECT f.path
-FROM file AS f
-JOIN snapshot AS s ON s.id = f.snapshot_id AND s.active AND s.repository_id = %(repository_id)s
-WHERE regexp_replace(f.path, '[^/]*$', '') = ANY(%(folders)s) AND f.path <> ALL(%(paths)s)
-ORDER BY (SELECT count(*) FROM commit_entry AS c
-          WHERE c.repository_id = %(repository_id)s AND c.paths @> ARRAY[f.path]) DESC, f.path
-LIMIT 10
+_TOUCHED = """
+SELECT c.paths
+FROM commit_entry AS c
+WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.paths_total <= %(max_paths)s
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A change without one of its files, which the index of the state before it has."""
+    """A change without one of its files, which the index of the state before it has.
+
+    ``indexed`` are that index's files, ``commits`` what each earlier commit touched.
+    """
 
     tx: Transaction
     repository_id: UUID
     change: Change
     left_out: str
+    indexed: frozenset[str]
+    commits: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +111,36 @@ async def ask(question: Question, file: TextIO | None) -> Answer:
     """What is named for a question, in four ways."""
     impact = await assess(question.tx, question.repository_id, question.change)
     paths = [one.file.path for one in question.change.differences.files]
-    rows = await question.tx.fetch_all(
-        _NEIGHBOURS,
-        repository_id=question.repository_id,
-        folders=list({path[: path.rfind("/") + 1] for path in paths}),
-        paths=paths,
-    )
     lists = (
         first_files(one.path for one in impact.places if one.path not in paths),
-        first_files(path for (path,) in rows),
-        first_files(one.path for one in impact.companions),
+        first_files(neighbours(question, paths)),
+        first_files(companions(question, paths)),
         first_files(one.path for one in impact.users),
     )
     if file is not None:
         asked = {"commit": question.change.label, "changed": paths, "left_out": question.left_out}
         file.write(json.dumps(asked | dict(zip(LISTS, lists, strict=True))) + "\n")
     return Answer(question.change.label, tuple(question.left_out in one for one in lists))
+
+
+def neighbours(question: Question, paths: Collection[str]) -> list[str]:
+    """The files in the same folders, those first that most commits touched."""
+    folders = set(folders_of(paths))
+    touched = Counter(path for touched in question.commits for path in touched)
+    found = [one for one in question.indexed.difference(paths) if {*folders_of([one])} <= folders]
+    return sorted(found, key=lambda one: (-touched[one], one))
+
+
+def companions(question: Question, paths: Collection[str]) -> list[str]:
+    """The files that changed together with some: by the share of the commits that touched each of
+    these, all shares added up."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for path in paths:
+        commits = [touched for touched in question.commits if path in touched]
+        for other in (other for touched in commits for other in touched):
+            found[other] += 1 / len(commits)
+    known = question.indexed.difference(paths)
+    return sorted(known.intersection(found), key=lambda one: (-found[one], one))
 
 
 def first_files(paths: Iterable[str]) -> list[str]:
@@ -173,11 +191,17 @@ async def questions(app: App, source: Path, bare: Path, count: int) -> AsyncIter
                 "SELECT f.path FROM file AS f JOIN snapshot AS s ON s.id = f.snapshot_id"
                 " WHERE s.active"
             )
-            indexed = {path for (path,) in rows}
+            indexed = frozenset(path for (path,) in rows)
+            repository_id = report.run.repository_id
+            rows = await here.tx.fetch_all(
+                _TOUCHED, repository_id=repository_id, max_paths=MAX_COMMIT_PATHS
+            )
+            commits = [touched for (touched,) in rows]
             for one in files:
-                if one.file.status == "changed" and one.file.path in indexed:
+                left_out = one.file.path
+                if one.file.status == "changed" and left_out in indexed:
                     change = change_of(commit, [other for other in files if other is not one])
-                    yield Question(here.tx, report.run.repository_id, change, one.file.path)
+                    yield Question(here.tx, repository_id, change, left_out, indexed, commits)
 
 
 def git(*arguments: str) -> str:

@@ -8,9 +8,10 @@ The score combines reasons, each of which takes away a share of what is left of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, prod
+from typing import Any
 from uuid import UUID
 
 from codebase_mcp.changes.compare import (
@@ -20,7 +21,7 @@ from codebase_mcp.changes.compare import (
     find_differences,
 )
 from codebase_mcp.changes.likely import (
-    Candidate,
+    History,
     LikelyFile,
     folders_of,
     likely_files,
@@ -210,17 +211,7 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
     [snapshots] = await tx.fetch_all(_SQL["snapshots"], repository_id=repository_id)
     users = await users_of(tx, snapshots[0], files)
     reasons = tuple(find_reasons(files, companions, busiest, users))
-    rows = await tx.fetch_all(
-        _SQL["candidates"],
-        **parameters,
-        max_paths=MAX_COMMIT_PATHS,
-        max_commits=_MAX_COMMITS,
-        busiest=_BUSIEST,
-        folders=folders_of(paths),
-        names=same_names(paths),
-        max_candidates=_MAX_CANDIDATES,
-    )
-    likely = likely_files(paths, [Candidate(*row) for row in rows], users)
+    likely = await _likely(tx, parameters, users)
     return Impact(
         change,
         round(1 - prod(1 - reason.points for reason in reasons), 2),
@@ -230,6 +221,26 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
         tuple(_places(files, likely)),
         busiest.commits,
     )
+
+
+async def _likely(
+    tx: Transaction, parameters: Mapping[str, Any], users: Sequence[User]
+) -> list[LikelyFile]:
+    """The files that a change of some paths left alone and probably concerns."""
+    paths = parameters["paths"]
+    rows = await tx.fetch_all(
+        _SQL["history"], **parameters, max_paths=MAX_COMMIT_PATHS, max_commits=_MAX_COMMITS
+    )
+    history = History(paths, [touched for (touched,) in rows])
+    rows = await tx.fetch_all(
+        _SQL["candidates"],
+        **parameters,
+        known=list(history.paths(_BUSIEST)),
+        folders=folders_of(paths),
+        names=same_names(paths),
+        max_candidates=_MAX_CANDIDATES,
+    )
+    return likely_files(paths, [path for (path,) in rows], history, users)
 
 
 def find_reasons(
