@@ -116,12 +116,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place to look at, and why."""
+    """A place to look at, and why; ``likelihood`` that the change concerns it, if left alone."""
 
     path: str
     symbol: str | None
     line: int | None
     why: str
+    likelihood: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +262,10 @@ def find_reasons(
         _left_alone(len(expected), sum(one.confidence for one in expected)),
         _active(busiest),
     ]
-    if product and not any(one.kind is FileKind.TEST for one in files):
-        count = len(product)
-        text = f"{_of(count, 'file')} of code changed, and no test did."
-        found.append(Reason("no_test_changed", count, 0.2, text))
+    code = sum(one.kind is FileKind.CODE for one in files)
+    if code and not any(one.kind is FileKind.TEST for one in files):
+        text = f"{_of(code, 'file')} of code changed, and no test did."
+        found.append(Reason("no_test_changed", code, 0.2, text))
     shown = [one for one in found if one.points >= 0.01]
     return sorted(shown, key=lambda one: -one.points)
 
@@ -297,7 +298,7 @@ def _spread(count: int) -> Reason:
 def _left_alone(count: int, total: float) -> Reason:
     text = (
         f"{_of(count, 'file')} left alone that at least half of the earlier commits to a changed "
-        "file touched too."
+        "file touched."
     )
     return Reason("companions_left_alone", count, _points(0.4, total / 2), text)
 
@@ -338,6 +339,7 @@ def _places(files: Sequence[Difference], likely: Sequence[LikelyFile]) -> list[P
             one.user.enclosing if one.user else None,
             one.user.line if one.user else None,
             one.why,
+            round(one.score, 2),
         )
         for one in likely[:MAX_PLACES]
     ]

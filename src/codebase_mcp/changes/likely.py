@@ -61,15 +61,14 @@ class LikelyFile:
         """The evidence, in a line."""
         found = []
         if self.user is not None:
-            what = "which is gone" if self.user.is_removed else "which changed"
+            gone = ", which is gone" if self.user.is_removed else ""
             how = f"{self.user.confidence:.2f} {self.user.reason}"
-            found.append(f"uses {self.user.symbol}, {what} ({how})")
+            found.append(f"uses {self.user.symbol}{gone} ({how})")
         if one := self.together:
-            commits = f"{one.support} of the {one.commits} commits that touched {one.changed_file}"
-            found.append(f"changed in {commits}")
+            found.append(f"in {one.support} of {one.commits} commits to {one.changed_file}")
         if self.named_like is not None:
             found.append(f"named like {self.named_like}")
-        return "; ".join(found) or f"changed in {self.share:.0%} of all commits"
+        return "; ".join(found) or f"in {self.share:.0%} of all commits"
 
 
 class History:

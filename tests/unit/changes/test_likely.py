@@ -87,13 +87,11 @@ def test_evidence_adds_up_and_is_told() -> None:
     [broken] = find("a.py", commits=commits, users=[user("a.py"), user("a.py", is_removed=True)])
     assert together.score < used.score < broken.score < 1
     assert together.together == Together(PAY, 3, 6)
-    assert together.why == "changed in 3 of the 6 commits that touched src/pay.py"
-    assert used.why == f"uses charge, which changed (0.95 same file); {together.why}"
+    assert together.why == "in 3 of 6 commits to src/pay.py"
+    assert used.why == f"uses charge (0.95 same file); {together.why}"
     assert broken.why.startswith("uses charge, which is gone")
     assert [one.why for one in find("tests/pay_test.py")] == ["named like src/pay.py"]
-    assert [one.why for one in find("CHANGES.md", commits=commits)] == [
-        "changed in 50% of all commits"
-    ]
+    assert [one.why for one in find("CHANGES.md", commits=commits)] == ["in 50% of all commits"]
 
 
 def test_of_several_changed_files_the_one_that_a_file_follows_most_reliably_is_told() -> None:
