@@ -26,7 +26,7 @@ _INDENT = "    "
 _HASH = re.compile("[0-9a-f]{40,64}")
 # Definitions of tests and documents are not listed.
 _PRODUCT = (FileKind.CODE, FileKind.CONFIG)
-# Of files that are less likely concerned, only the names are given.
+# Of files that are less likely concerned and use nothing that changed, only the names are given.
 _LIKELY = 0.1
 # Kept free for what is left out.
 _TAIL_CHARS = 120
@@ -114,16 +114,16 @@ def impact_text(found: Impact, max_chars: int) -> str:
 def _left_alone(found: Impact) -> Iterator[str]:
     """The files that a change left alone and probably concerns; what is unlikely is only named."""
     places = [one for one in found.places if one.likelihood is not None]
-    likely = [one for one in places if (one.likelihood or 0) >= _LIKELY]
-    if likely:
+    shown = [one for one in places if (one.likelihood or 0) >= _LIKELY or one.line is not None]
+    if shown:
         yield "left alone, with how likely it concerns them:"
-    for one in likely:
+    for one in shown:
         line = f":{one.line}" if one.line is not None else ""
         symbol = f" {printable_line(one.symbol)}" if one.symbol else ""
         where = f"{printable_line(one.path)}{line}{symbol}"
         yield f"  {one.likelihood:.2f} {where}: {printable_line(one.why)}"
-    if rest := places[len(likely) :]:
-        yield f"less likely: {', '.join(printable_line(one.path) for one in rest)}"
+    if rest := [printable_line(one.path) for one in places if one not in shown]:
+        yield f"less likely: {', '.join(rest)}"
     named = {one.path for one in places}
     if tests := sorted({one.path for one in found.users if one.is_test} - named):
         yield f"tests that use it: {', '.join(map(printable_line, tests[:5]))}"
