@@ -9,12 +9,9 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.candidates import BY_NAME
+from codebase_mcp.symbols.candidates import BY_NAME, LEAST
 from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
-
-# A use that is less sure than this is counted, but not shown.
-LEAST = 0.02
 
 _UNDEFINED = "not defined here, by its name alone"
 
