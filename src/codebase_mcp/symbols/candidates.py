@@ -94,6 +94,13 @@ class Candidates(tuple[Definition, ...]):
             self._near[key] = [self[n] for n in sorted(numbers)] if words else self
         return self._near[key]
 
+    def shared(self, confidence: float, reason: str) -> tuple[Candidate, ...]:
+        """All of them, in order, where a rule cannot tell them apart."""
+        key = confidence, reason
+        if key not in self._shared:
+            self._shared[key] = in_order(shared(self, confidence, reason))
+        return self._shared[key]
+
     def by_name_alone(self, confidence: float, why: str) -> tuple[Candidate, ...]:
         """All of them, in order, where only the name speaks for them; nothing if they are many."""
         key = confidence, why
@@ -121,6 +128,10 @@ class Candidates(tuple[Definition, ...]):
 
     @cached_property
     def _near(self) -> dict[tuple[str, str], Sequence[Definition]]:
+        return {}
+
+    @cached_property
+    def _shared(self) -> dict[tuple[float, str], tuple[Candidate, ...]]:
         return {}
 
     @cached_property

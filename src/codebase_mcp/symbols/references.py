@@ -9,6 +9,7 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.candidates import BY_NAME, LEAST
 from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
@@ -74,12 +75,18 @@ async def references_to(
     if targets and not any(one.name == parts[-1] for one in targets):  # written in another case
         written = list(dict.fromkeys(one.name for one in targets))
         definitions, uses = await resolve_names(tx, written, snapshot_ids)
+    if not targets and (len(parts) > 1 or not uses):
+        raise await not_defined(tx, name, definitions, snapshot_ids)
+    return await aside(len(uses), _references, targets, uses)
+
+
+def _references(
+    targets: Sequence[Definition], uses: Sequence[tuple[str, ResolvedUse]]
+) -> References:
     if targets:
         found = meaning({one.key for one in targets}, uses)
-    elif len(parts) == 1 and uses:
-        found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
     else:
-        raise await not_defined(tx, name, definitions, snapshot_ids)
+        found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
     likely = in_order([one for one in found if one.confidence >= LEAST])
     return References(
         tuple(targets),

@@ -8,8 +8,9 @@ left is possible by its name alone, and says among how many.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
@@ -49,12 +50,28 @@ _VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
 _NO_VALUES = frozenset({"interface", "type"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Surroundings:
     """What a text imports and inherits from."""
 
     imports: tuple[Reference, ...] = ()
     inherits: tuple[Reference, ...] = ()
+
+    @cached_property
+    def local(self) -> Mapping[str, Sequence[Reference]]:
+        """The imports that each name in the text may stand for."""
+        found: defaultdict[str, list[Reference]] = defaultdict(list)
+        for one in self.imports:
+            found[one.alias or one.name].append(one)
+        return found
+
+    @cached_property
+    def modules(self) -> frozenset[str]:
+        """The modules that are imported, or something of them."""
+        return frozenset(one.module for one in self.imports)
+
+
+_NO_SURROUNDINGS = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +93,9 @@ class _Place:
         """Whether a definition is in the same file."""
         return (definition.snapshot_id, definition.path) == (self.use.snapshot_id, self.use.path)
 
-    def local(self, name: str) -> Iterator[Reference]:
+    def local(self, name: str) -> Sequence[Reference]:
         """The imports that a name in this file may stand for."""
-        return (one for one in self.here.imports if (one.alias or one.name) == name)
+        return self.here.local.get(name, ())
 
 
 class Resolver:
@@ -121,12 +138,12 @@ class Resolver:
         return ResolvedUse(use, around, self._known[key])
 
     def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> tuple[Candidate, ...]:
-        here = self._surroundings.get(use.blob_id, Surroundings())
+        here = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
             one
-            for one in here.imports
-            if (one.alias or one.name) == name and self._is_seen(one, use, around)
+            for one in here.local.get(name, ())
+            if self._is_seen(one, use, around)
         )  # fmt: skip
         place = _Place(use, around, here, rules, imported)
         meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
@@ -199,7 +216,7 @@ class Resolver:
             return _of_bases(place, candidates) or _by_name(place, candidates)
         if named := self._of_named(place, candidates):
             return named
-        if any(place.local(receiver)):  # of what is imported
+        if place.local(receiver):  # of what is imported
             return []
         return _by_name(place, candidates)
 
@@ -207,7 +224,7 @@ class Resolver:
         """Candidates in the module or the type that the receiver names."""
         receiver, use = place.use.receiver, place.use
         found = []
-        imports = list(place.local(receiver))
+        imports = place.local(receiver)
         for reference in imports:
             found += self._of_module(place, reference, candidates)
             members = candidates.held.get(reference.name, _NOTHING)
@@ -234,7 +251,7 @@ class Resolver:
         receiver = place.use.receiver
         if place.rules.modules is not Modules.DOTTED:
             return []
-        if not any(one.module == receiver for one in place.here.imports):
+        if receiver not in place.here.modules:
             return []
         found = self._by_import(place.use, receiver, candidates.top, place.rules)
         reason = f"perhaps of the package {receiver}"
@@ -427,21 +444,21 @@ def _by_name(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """Members of an object whose type is not known."""
     receiver = fold(place.use.receiver.strip("_$@"))
     if receiver and (like := candidates.members_by_folded_holder.get(receiver)):
-        return shared(like, LIKE_ITS_TYPE, "the object is named like its class")
+        return like.shared(LIKE_ITS_TYPE, "the object is named like its class")
     modules = _of_module_named(place, candidates)
     if not candidates.members:
         return modules
-    known = {one.alias or one.name for one in place.here.imports}
-    typed = [one for name in known for one in candidates.held.get(name, ()) if is_member(one)]
+    known = place.here.local.keys() & candidates.held.keys()
+    typed = [one for name in known for one in candidates.held[name] if is_member(one)]
     if typed and len({one.container for one in typed}) == 1 and len(candidates.members) > 1:
         return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
     alone = candidates.members.by_name_alone(BY_NAME, "")
     return [*alone, *modules] if modules else alone
 
 
-def _of_module_named(place: _Place, candidates: Candidates) -> list[Candidate]:
+def _of_module_named(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
     if place.rules.modules is not Modules.DOTTED:
         return []
     inside = candidates.top_by_module.get((place.use.receiver,), _NOTHING)
-    return shared(inside, BY_NAME, "the object is named like the module")
+    return inside.shared(BY_NAME, "the object is named like the module")

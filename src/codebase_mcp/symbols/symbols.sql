@@ -48,7 +48,8 @@ LIMIT %(most)s;
 
 -- name: surroundings
 -- What some texts inherit from, and what they import under some names, or all of it. The letters of
--- the ways and the tabs in them are those of text/references.py.
+-- the ways and the tabs in them are those of text/references.py. "= ANY" looks names up in a hash
+-- table; "&&" would compare each with each.
 SELECT r.blob_id, used.name, used.ways
 FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
 WHERE r.blob_id = ANY(%(blobs)s::bigint[])
@@ -56,18 +57,27 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[])
       ways LIKE 'b%%' OR ways LIKE E'%%\nb%%'
       OR (ways LIKE 'i%%' OR ways LIKE E'%%\ni%%')
       AND (
-          %(names)s::text[] IS NULL
-          OR used.name = ANY(%(names)s)
-          OR string_to_array(translate(ways, E'\n', E'\t'), E'\t') && %(names)s::text[]
+          r.blob_id = ANY(%(whole)s::bigint[])
+          OR used.name = ANY(%(names)s::text[])
+          OR EXISTS (
+              SELECT
+              FROM unnest(string_to_array(translate(ways, E'\n', E'\t'), E'\t')) AS word
+              WHERE word = ANY(%(names)s::text[])
+          )
       )
   );
 
 -- name: around
--- The definitions around each of some lines, the outermost first.
-SELECT asked.blob_id, asked.line, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
-FROM unnest(%(blobs)s::bigint[], %(lines)s::integer[]) AS asked (blob_id, line)
-JOIN symbol AS s
-  ON s.blob_id = asked.blob_id AND asked.line BETWEEN s.start_line AND s.end_line
+-- The definitions around some lines, each once, the outermost first. The buckets are the numbers of
+-- lines up to a definition's end, and before it.
+SELECT s.blob_id, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
+FROM (
+    SELECT places.blob_id, array_agg(places.line ORDER BY places.line) AS lines
+    FROM unnest(%(blobs)s::bigint[], %(lines)s::integer[]) AS places (blob_id, line)
+    GROUP BY places.blob_id
+) AS asked
+JOIN symbol AS s ON s.blob_id = asked.blob_id
+WHERE width_bucket(s.end_line, asked.lines) > width_bucket(s.start_line - 1, asked.lines)
 ORDER BY s.depth, s.start_line;
 
 -- name: files
