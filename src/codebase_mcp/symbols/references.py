@@ -111,7 +111,7 @@ async def uses_of(
     names = list(dict.fromkeys(one.name for one in targets))
     _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
     found: dict[DefinitionKey, list[FoundUse]] = {one.key: [] for one in targets}
-    for one in meaning(set(found), uses):
+    for one in await aside(len(uses), meaning, found, uses):
         if one.definition is not None and one.kind in kinds and one.confidence >= LEAST:
             found[one.definition.key].append(one)
     return found

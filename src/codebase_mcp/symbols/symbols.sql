@@ -48,8 +48,9 @@ LIMIT %(most)s;
 
 -- name: surroundings
 -- What some texts inherit from, and what they import under some names, or all of it. The letters of
--- the ways and the tabs in them are those of text/references.py. "= ANY" looks names up in a hash
--- table; "&&" would compare each with each.
+-- the ways and the tabs in them are those of text/references.py. Names are looked up in one hash
+-- table, made of a subquery that is no condition: "&&", or "= ANY" in a plan for any parameters,
+-- compares each with each, and a join would make the table again for each row.
 SELECT r.blob_id, used.name, used.ways
 FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
 WHERE r.blob_id = ANY(%(blobs)s::bigint[])
@@ -58,11 +59,11 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[])
       OR (ways LIKE 'i%%' OR ways LIKE E'%%\ni%%')
       AND (
           r.blob_id = ANY(%(whole)s::bigint[])
-          OR used.name = ANY(%(names)s::text[])
-          OR EXISTS (
-              SELECT
-              FROM unnest(string_to_array(translate(ways, E'\n', E'\t'), E'\t')) AS word
-              WHERE word = ANY(%(names)s::text[])
+          OR (
+              SELECT bool_or(word IN (SELECT unnest(%(names)s::text[])))
+              FROM unnest(
+                  used.name || string_to_array(translate(ways, E'\n', E'\t'), E'\t')
+              ) AS word
           )
       )
   );
@@ -78,7 +79,7 @@ FROM (
 ) AS asked
 JOIN symbol AS s ON s.blob_id = asked.blob_id
 WHERE width_bucket(s.end_line, asked.lines) > width_bucket(s.start_line - 1, asked.lines)
-ORDER BY s.depth, s.start_line;
+ORDER BY s.depth, s.start_line, s.qualified COLLATE "C", s.end_line;
 
 -- name: files
 -- The files at a path or below it; those that end in it where there are none.
