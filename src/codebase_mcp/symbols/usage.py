@@ -107,7 +107,7 @@ def _defined_at(
 
 def _may_count(use: Use, target: Definition) -> bool:
     """Whether it is a use from outside, or an import under another name, which may have some."""
-    return bool(use.alias) or use.kind in _KINDS and not _is_within(use, target)
+    return bool(use.alias) or (use.kind in _KINDS and not _is_within(use, target))
 
 
 def _is_within(one: Use | FoundUse, target: Definition) -> bool:

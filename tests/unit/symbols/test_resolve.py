@@ -87,6 +87,27 @@ def test_an_imported_name_is_that_of_its_module() -> None:
     ]
 
 
+def test_an_import_finds_its_module_among_many() -> None:
+    many = [defined(f"shop{n}/pay.py", "charge") for n in range(30)]
+    assert meaning(used("a.py"), many, imported("charge", "shop7.pay")) == [
+        ("shop7/pay.py", 0.95, "imported from shop7.pay")
+    ]
+    found = meaning(used("shop7/a.py"), many, imported("charge", ".pay"))
+    assert found == [("shop7/pay.py", 0.95, "imported from .pay")]
+    found = meaning(used("shop7/__init__.py"), many, imported("charge", ".."))
+    assert {path for path, _, _ in found} == {one.path for one in many}
+
+
+def test_what_many_definitions_share_is_not_meant_by_any() -> None:
+    few = [defined(f"pay{n}.py", "Shop.charge") for n in range(3)]
+    assert {one for _, one, _ in meaning(used("a.py", "it"), few)} == {0.17}
+    many = [defined(f"pay{n}.py", "Shop.charge") for n in range(60)]
+    assert meaning(used("a.py", "it"), many) == []
+    assert meaning(used("pay7.py", "Shop"), many)[0] == (
+        "pay7.py", 0.95, "member of Shop in the same file"
+    )  # fmt: skip
+
+
 def test_the_import_itself_is_a_use() -> None:
     use = used("a.py", kind=IMPORT, module="pay")
     assert meaning(use, [PAY, OTHER]) == [("pay.py", 0.95, "imported from pay")]
