@@ -45,7 +45,7 @@ _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 _TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
 _COMMIT: Statement = ("COMMIT", {})
 # Some milliseconds.
-_DECODED_AT_ONCE = 5_000
+_DECODED_AT_ONCE = 2_000
 # pg_locks shows a 64-bit key in two halves.
 _HELD = """
 SELECT wanted.key

@@ -176,7 +176,18 @@ async def load_surroundings(
     import under some names; in some texts, all that they import."""
     if not lines:
         return {}, {}
-    asked = {
+    asked = await aside(len(lines), _surrounding, lines, names, whole)
+    found, symbols = await tx.fetch_many(asked)
+    return (
+        await aside(len(found), _surroundings, found),
+        await aside(len(symbols), _around, symbols, lines),
+    )
+
+
+def _surrounding(
+    lines: Collection[Line], names: Collection[str], whole: Collection[int]
+) -> list[Statement]:
+    texts = {
         "blobs": array_literal({blob_id for blob_id, _ in lines}),
         "names": list(names),
         "whole": array_literal(whole),
@@ -185,11 +196,7 @@ async def load_surroundings(
         "blobs": array_literal(blob_id for blob_id, _ in lines),
         "lines": array_literal(line for _, line in lines),
     }
-    found, symbols = await tx.fetch_many([(_SQL["surroundings"], asked), (_SQL["around"], places)])
-    return (
-        await aside(len(found), _surroundings, found),
-        await aside(len(symbols), _around, symbols, lines),
-    )
+    return [(_SQL["surroundings"], texts), (_SQL["around"], places)]
 
 
 def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
