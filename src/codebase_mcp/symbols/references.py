@@ -110,8 +110,16 @@ async def uses_of(
     """
     names = list(dict.fromkeys(one.name for one in targets))
     _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
+    return await aside(len(uses), _of_each, targets, uses, kinds)
+
+
+def _of_each(
+    targets: Sequence[Definition],
+    uses: Sequence[tuple[str, ResolvedUse]],
+    kinds: Collection[ReferenceKind],
+) -> dict[DefinitionKey, list[FoundUse]]:
     found: dict[DefinitionKey, list[FoundUse]] = {one.key: [] for one in targets}
-    for one in await aside(len(uses), meaning, found, uses):
+    for one in meaning(found, uses):
         if one.definition is not None and one.kind in kinds and one.confidence >= LEAST:
             found[one.definition.key].append(one)
     return found
