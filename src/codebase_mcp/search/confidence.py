@@ -42,7 +42,7 @@ FLOOR = -0.21
 
 # At these odds the question has clearly to do with the code, and its first file gets this score at
 # least: even where every fourth such file is right, seldom is there no answer at all.
-CLEARLY_RELATED = 2.0
+CLEARLY_RELATED = 1.6
 LEAST_FIRST = 0.5
 
 # A file whose score is a smaller share of the first one's is not shown, unless one of its chunks
