@@ -31,7 +31,8 @@ $(VENV)/dev: $(BIN)/codebase-mcp requirements-dev.txt
 .PHONY: browser
 browser: ## Install Chromium for the tests of the page, unless a browser is there
 	@command -v chromium || command -v chromium-browser || command -v google-chrome \
-		|| { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet --no-install-recommends chromium; }
+		|| { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet --no-install-recommends chromium; } \
+		|| $(BIN)/playwright install --with-deps chromium # where Debian's package is not: Ubuntu, macOS
 
 install: $(BIN)/codebase-mcp ## Make .venv with the command codebase-mcp
 

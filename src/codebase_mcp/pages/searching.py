@@ -116,19 +116,25 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
             with_help=True,
         ),
     )
-    shown = await asyncio.to_thread(_results, report)
+    shown = await asyncio.to_thread(shown_of, report)
     text = search_text(_as_agents_see_it(report), app.settings.reply_chars)
-    return {
-        "results": shown,
-        "report": report,
-        "state": state_note(report.index.state, report.index.files_pending),
-        "more": limit < _MOST and report.answer.file_count > len(shown),
+    return shown | {
+        "more": limit < _MOST and report.answer.file_count > len(shown["results"]),
         "next": min(limit + _SHOWN, _MOST),
         "text": text,
         "tokens": round(len(text) / CHARS_PER_TOKEN),
+        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
+    }
+
+
+def shown_of(report: SearchReport) -> dict[str, Any]:
+    """What the results template shows of an answer, wherever that is."""
+    return {
+        "results": _results(report),
+        "report": report,
+        "state": state_note(report.index.state, report.index.files_pending),
         "worktree": WORKTREE,
         "several": len({one.repository_id for one in report.answer.snapshots}) > 1,
-        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
     }
 
 

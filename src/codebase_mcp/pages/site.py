@@ -29,8 +29,6 @@ from codebase_mcp.tools.server import AppHolder
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from jinja2 import Environment
-
     from codebase_mcp.projects.identity import Scope
     from codebase_mcp.settings.loading import Settings
 
@@ -175,11 +173,17 @@ class Site:
 
     def fragment(self, request: Request, template: str, **values: Any) -> str:
         """A template as HTML."""
+        from codebase_mcp.pages.templating import environment  # noqa: PLC0415 - for pages alone
+
         root = request.scope.get("root_path", "")
-        return self._environment.get_template(template).render(
-            link=lambda path, /, **query: link(root, path, **query),
-            params=_Params(request.query_params),
-            **values,
+        return (
+            environment()
+            .get_template(template)
+            .render(
+                link=lambda path, /, **query: link(root, path, **query),
+                params=_Params(request.query_params),
+                **values,
+            )
         )
 
     async def static(self, request: Request) -> Response:
@@ -197,12 +201,6 @@ class Site:
         folder = files("codebase_mcp.pages").joinpath("static")
         contents = {name: folder.joinpath(name).read_bytes() for name in _STATIC}
         return {name: (read, sha256(read).hexdigest()[:12]) for name, read in contents.items()}
-
-    @cached_property
-    def _environment(self) -> Environment:
-        from codebase_mcp.pages.templating import environment  # noqa: PLC0415 - for pages alone
-
-        return environment()
 
 
 def require(request: Request, scope: Scope) -> None:
