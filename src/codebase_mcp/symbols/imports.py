@@ -1,7 +1,7 @@
 """Does an import, as it is written in one file, mean another file? Pure: paths and names in.
 
-No build file and no search path is read: a module means a file if the ends of their paths agree,
-and what is left of the file's path may be a source root.
+No search path is read, and of build files only what Go's call their module: a module means a file
+if the ends of their paths agree, and what is left of the file's path may be a source root.
 """
 
 from __future__ import annotations
@@ -123,7 +123,24 @@ def _without_extension(parts: Parts) -> Parts:
     return parts[:-1] if stem == "index" else (*parts[:-1], stem)
 
 
+def path_in_modules(path: str, modules: Mapping[str, str]) -> str:
+    """A file's path below the name of the module that it is in, marked by a slash in front.
+
+    ``modules`` are the names of directories. The path itself, if no directory around it has one.
+    """
+    directory = path
+    while directory:
+        directory = directory.rpartition("/")[0]
+        if directory in modules:
+            inside = path[len(directory) :].lstrip("/")
+            _, vendor, copied = f"/{inside}".rpartition("/vendor/")
+            return f"/{copied}" if vendor else f"/{modules[directory]}/{inside}"
+    return path
+
+
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
+    if path.startswith("/"):
+        return Fit.FILE if path[1:].rpartition("/")[0] == module else Fit.NONE
     target = tuple(path.split("/")[:-1])
     wanted = tuple(module.split("/"))
     if wanted == target:

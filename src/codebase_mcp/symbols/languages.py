@@ -38,6 +38,7 @@ class Language:
     Names of one ``family`` can be used by each other's files. ``index_files`` stand for their
     directory. With ``has_implicit_self`` a method is called by its name alone within its class, and
     with ``has_types_apart`` a value and a type may have one name, and an interface is no value.
+    With ``has_types_as_values`` a type may be handed on.
     """
 
     family: str
@@ -45,6 +46,7 @@ class Language:
     reach: Reach
     has_implicit_self: bool = False
     has_types_apart: bool = False
+    has_types_as_values: bool = True
     index_files: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -69,7 +71,7 @@ _C = Language("c", Modules.INCLUDE, Reach.PROJECT, has_implicit_self=True)
 LANGUAGES: Mapping[str, Language] = {
     "python": _PYTHON,
     **dict.fromkeys(("javascript", "typescript", "tsx", "jsx", "vue", "svelte"), _SCRIPT),
-    "go": Language("go", Modules.DIRECTORY, Reach.DIRECTORY),
+    "go": Language("go", Modules.DIRECTORY, Reach.DIRECTORY, has_types_as_values=False),
     **dict.fromkeys(("java", "kotlin", "scala", "groovy"), _JVM),
     "csharp": Language("csharp", Modules.QUALIFIED, Reach.PROJECT, has_implicit_self=True),
     "php": Language("php", Modules.QUALIFIED, Reach.PROJECT),

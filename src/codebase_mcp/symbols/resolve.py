@@ -23,7 +23,14 @@ from codebase_mcp.symbols.definition import (
     ResolvedUse,
     Use,
 )
-from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits, parts_of
+from codebase_mcp.symbols.imports import (
+    Fit,
+    joined,
+    last_part,
+    module_fits,
+    parts_of,
+    path_in_modules,
+)
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
 
@@ -90,6 +97,7 @@ class Resolver:
         uses: Iterable[tuple[str, Use]],
         surroundings: Mapping[int, Surroundings],
         around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
+        modules: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for one in definitions:
@@ -105,6 +113,7 @@ class Resolver:
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
         self._around = around or {}
+        self._modules = modules or {}
         self._groups: dict[tuple[object, ...], Candidates] = {}
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
@@ -130,7 +139,7 @@ class Resolver:
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
-        key = use.snapshot_id, names, rules.family, rules.has_types_apart, use.kind
+        key = use.snapshot_id, names, use.language, use.kind
         group = self._groups.get(key)
         if group is None:
             candidates = [
@@ -138,7 +147,7 @@ class Resolver:
                 for name in names
                 for one in self._named.get((use.snapshot_id, name), ())
                 if language_of(one.language).family == rules.family
-                and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
+                and _can_be_used(use.kind, one, rules)
             ]
             group = self._groups[key] = Candidates(_fitting(use.kind, candidates))
         return group
@@ -171,7 +180,10 @@ class Resolver:
                 for one in self._by_import(place.use, reference.module, candidates, place.rules)
             ]
         top = [one for one in candidates if not one.container or one.is_type]
-        top = top or list(candidates)
+        if not top:  # a method is not meant where its object must be named
+            top = [
+                one for one in candidates if place.rules.has_implicit_self or one.kind != "method"
+            ]
         return self._by_wildcard(place, top) or _in_reach(place, top)
 
     def _by_wildcard(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
@@ -263,7 +275,15 @@ class Resolver:
             return []
         if rules.modules is Modules.QUALIFIED:
             return _by_package(use, module, candidates)
-        fits = [(module_fits(use.language, use.path, module, one.path), one) for one in candidates]
+        if rules.modules is Modules.DIRECTORY:
+            named = self._modules.get(use.snapshot_id, {})
+            targets = [path_in_modules(one.path, named) for one in candidates]
+        else:
+            targets = [one.path for one in candidates]
+        fits = [
+            (module_fits(use.language, use.path, module, target), one)
+            for target, one in zip(targets, candidates, strict=True)
+        ]
         if exact := [one for fit, one in fits if fit is Fit.FILE]:
             return shared(exact, IMPORTED, f"imported from {module}")
         if handed := self._handed_on(use, module, candidates, name):
@@ -295,6 +315,13 @@ class Resolver:
             if found or not steps:
                 return found
         return []
+
+
+def _can_be_used(kind: ReferenceKind, one: Definition, rules: Language) -> bool:
+    """Whether the language lets a definition be used in this way."""
+    if rules.has_types_apart and kind in _VALUES:
+        return one.kind not in _NO_VALUES
+    return rules.has_types_as_values or kind is not ReferenceKind.USE or not one.is_type
 
 
 def _fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
@@ -362,6 +389,8 @@ def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
     members = [one for one in candidates if one.container and not one.is_type]
     classes = {one.qualified.rpartition(".")[0] for one in place.around}
     parts = [one for one in members if one.container in classes]  # one type in several files
+    if near := _in_directory(place, parts):
+        return shared(near, NEIGHBOUR, "method of a class of this name, same directory")
     if parts:
         return shared(parts, NAMED_TYPE, "method of a class of this name")
     return weak(members, BY_NAME, "perhaps inherited")

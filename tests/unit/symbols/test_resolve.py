@@ -241,6 +241,19 @@ def test_a_go_package_and_a_rust_module_are_receivers() -> None:
     assert found == [("src/pay.rs", 0.8, "in a module named pay")]
 
 
+def test_a_go_method_needs_its_object_and_a_go_type_is_no_value() -> None:
+    method = defined("pay/a.go", "Shop.charge")
+    assert meaning(used("pay/b.go"), [method]) == []
+    kind = defined("pay/a.go", "charge", "struct")
+    assert meaning(used("pay/b.go", kind=ReferenceKind.USE), [kind]) == []
+    assert meaning(used("pay/b.go", kind=ReferenceKind.TYPE), [kind])
+    around = (Symbol("sell", "Shop.sell", "method", 40, 60, 1),)
+    found = meaning(
+        used("pay/b.go", "self"), [method, defined("x/a.go", "Shop.charge")], around=around
+    )
+    assert found == [("pay/a.go", 0.9, "method of a class of this name, same directory")]
+
+
 def test_other_languages_and_headings_are_not_meant() -> None:
     heading = defined("README.md", "charge", "section")
     assert meaning(used("a.py", "it"), [heading, defined("a.java", "Shop.charge")]) == []
