@@ -3,8 +3,8 @@
     python benchmarks/references.py --tools FOLDER TREE...
 
 Every tree is a project: indexed, some of its definitions are chosen by chance, and for each we are
-asked by its place. The truth is jedi's in Python and that of the language service of TypeScript in
-TypeScript and JavaScript. A place is a line of a file.
+asked by its place. The truth is what the tools of its language say; ``references_tools.py`` names
+them. A place is a line of a file.
 
 - precision: of the places that we call sure, those that are right. A place that the truth does not
   list is asked about by itself: it is right if their tool goes from there to the definition, wrong
@@ -34,8 +34,17 @@ from codebase_mcp.symbols.resolve import SURE
 from own_server import own_folder
 from references_tools import truths
 
-LANGUAGES = {"python": "Python", "typescript": "TypeScript", "tsx": "TypeScript",
-             "javascript": "JavaScript", "go": "Go"}  # fmt: skip
+LANGUAGES = {
+    "python": "Python",
+    "typescript": "TypeScript",
+    "tsx": "TypeScript",
+    "javascript": "JavaScript",
+    "go": "Go",
+    "c": "C",
+    "cpp": "C++",
+    "java": "Java",
+    "rust": "Rust",
+}
 KINDS = {"function": "function", "method": "method"}
 TYPES = ("class", "interface", "type", "enum", "struct", "trait")
 
@@ -121,8 +130,7 @@ def main() -> None:
     """Index the trees, ask everybody, and print a table."""
     parser = argparse.ArgumentParser(description="References beside those of other tools")
     parser.add_argument("trees", nargs="+", type=Path)
-    parser.add_argument("--tools", type=Path, required=True, help="an environment with jedi, and"
-                        " typescript in its node_modules")  # fmt: skip
+    parser.add_argument("--tools", type=Path, required=True, help="the environment of tools")
     parser.add_argument("--definitions", type=int, default=60, help="of each project")
     parser.add_argument("--misses", type=Path, help="a file for the places that differ")
     options = parser.parse_args()

@@ -41,10 +41,14 @@ class Tool:
 
 
 _NODE = f"{ROOT_DIR}/bin/node"
+_JAVAC = "--add-exports=jdk.compiler/com.sun.tools.javac.code=ALL-UNNAMED"
 TOOLS = (
     Tool(frozenset({"python"}), ("{tools}/bin/python", "references_jedi.py")),
     Tool(frozenset({"typescript", "tsx", "javascript"}), (_NODE, "references_tsc.cjs")),
     Tool(frozenset({"go"}), ("{tools}/bin/go", "run", "references_go.go"), lists=True),
+    Tool(frozenset({"c", "cpp"}), ("{tools}/bin/python", "references_clang.py"), lists=True),
+    Tool(frozenset({"rust"}), ("{tools}/bin/python", "references_rustdoc.py"), lists=True),
+    Tool(frozenset({"java"}), ("java", _JAVAC, "references_javac.java"), lists=True),
 )
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from codebase_mcp.symbols.definition import Candidate, Definition
 from codebase_mcp.symbols.imports import parts_of
-from codebase_mcp.symbols.languages import language_of
+from codebase_mcp.symbols.languages import Modules, language_of
 from codebase_mcp.text.tokens import fold
 
 Key = TypeVar("Key", bound=Hashable)
@@ -77,9 +77,23 @@ def is_member(one: Definition) -> bool:
     return bool(one.container) and not one.is_type
 
 
+def _count(found: Sequence[Definition]) -> int:
+    """How many different definitions; overloads of one name in one file can be one.
+
+    What a header of C declares is the same as what is defined in a source under its name.
+    """
+    places = {(one.path, one.qualified) for one in found}
+    if len(places) > 1 and language_of(found[0].language).modules is Modules.INCLUDE:
+        is_header = [one.path.rpartition(".")[2].startswith("h") for one in found]
+        if any(is_header) and all(one.kind in ("function", "method") for one in found):
+            sources = {one.path for one, h in zip(found, is_header, strict=True) if not h}
+            return len(sources) or 1
+    return len(places)
+
+
 def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
-    """Definitions that a rule cannot tell apart; overloads of one name in one file can be one."""
-    places = len({(one.path, one.qualified) for one in found})
+    """Definitions that a rule cannot tell apart."""
+    places = _count(found)
     if places > 1:
         reason = f"{reason}, one of {places} there"
     return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
@@ -87,7 +101,7 @@ def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[
 
 def weak(found: Sequence[Definition], confidence: float, why: str) -> list[Candidate]:
     """Definitions that only the name speaks for."""
-    places = len({(one.path, one.qualified) for one in found})
+    places = _count(found)
     count = "only definition" if places == 1 else f"one of {places} definitions"
     reason = f"{count} of this name" + (f", {why}" if why else "")
     return [
