@@ -1,7 +1,7 @@
 """What rustc says of every name of a project, through the links in rustdoc's pages of its sources.
 
-JSON in, JSON out; see ``references.py``. Libraries alone, each by itself, with their default features:
-one that needs another crate is left out, as nothing is downloaded or built.
+JSON in, JSON out; see ``references.py``. Libraries alone, each by itself, with their default
+features: one that needs another crate is left out, as nothing is downloaded or built.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def is_member(one: Definition) -> bool:
     return bool(one.container) and not one.is_type
 
 
-def _count(found: Sequence[Definition]) -> int:
+def different(found: Sequence[Definition]) -> int:
     """How many different definitions; overloads of one name in one file can be one.
 
     What a header of C declares is the same as what is defined in a source under its name.
@@ -93,7 +93,7 @@ def _count(found: Sequence[Definition]) -> int:
 
 def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
     """Definitions that a rule cannot tell apart."""
-    places = _count(found)
+    places = different(found)
     if places > 1:
         reason = f"{reason}, one of {places} there"
     return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
@@ -101,7 +101,7 @@ def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[
 
 def weak(found: Sequence[Definition], confidence: float, why: str) -> list[Candidate]:
     """Definitions that only the name speaks for."""
-    places = _count(found)
+    places = different(found)
     count = "only definition" if places == 1 else f"one of {places} definitions"
     reason = f"{count} of this name" + (f", {why}" if why else "")
     return [

@@ -18,6 +18,8 @@ from codebase_mcp.symbols.languages import Language, Modules, language_of
 # Directories that imports do not name.
 _SOURCE_ROOTS = frozenset({"src", "lib", "source", "sources", "python", "app", "main", "Lib"})
 _CACHED = 20_000
+# The tests of a package are in another directory than the package.
+_JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)(?=/)")
 _SEPARATORS = re.compile(r"[./\\]+|::")
 
 
@@ -121,6 +123,12 @@ def _without_extension(parts: Parts) -> Parts:
         return parts
     stem = parts[-1].partition(".")[0]
     return parts[:-1] if stem == "index" else (*parts[:-1], stem)
+
+
+@lru_cache(_CACHED)
+def package_directory(path: str) -> str:
+    """A file's directory, without the root of the sources that it is below: as packages are named."""
+    return _JVM_ROOT.sub("", path).rpartition("/")[0]
 
 
 def path_in_modules(path: str, modules: Mapping[str, str]) -> str:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.candidates import BY_NAME, Candidates, in_order, is_member, shared, weak
+from codebase_mcp.symbols.candidates import (
+    BY_NAME,
+    Candidates,
+    different,
+    in_order,
+    is_member,
+    shared,
+    weak,
+)
 from codebase_mcp.symbols.definition import (
     CALLABLE_KINDS,
     PROSE_KINDS,
@@ -28,6 +36,7 @@ from codebase_mcp.symbols.imports import (
     joined,
     last_part,
     module_fits,
+    package_directory,
     parts_of,
     path_in_modules,
 )
@@ -180,11 +189,10 @@ class Resolver:
                 for one in self._by_import(place.use, reference.module, candidates, place.rules)
             ]
         top = [one for one in candidates if not one.container or one.is_type]
-        if not top:  # a method is not meant where its object must be named
-            top = [
-                one for one in candidates if place.rules.has_implicit_self or one.kind != "method"
-            ]
-        return self._by_wildcard(place, top) or _in_reach(place, top)
+        top = top or [one for one in candidates if one.kind != "method"]
+        if top:
+            return self._by_wildcard(place, top) or _in_reach(place, top)
+        return self._by_wildcard(place, candidates) or _perhaps_inherited(place, candidates)
 
     def _by_wildcard(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
         """Those that an import of everything in a module brings."""
@@ -373,7 +381,15 @@ def _in_reach(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
         return included
     if reach is Reach.DIRECTORY:
         return weak(candidates, NOT_VISIBLE, "of another package, not imported in this file")
-    return weak(candidates, SURE if len(candidates) == 1 else BY_NAME, "")
+    return weak(candidates, SURE if different(candidates) == 1 else BY_NAME, "")
+
+
+def _perhaps_inherited(place: _Place, methods: Sequence[Definition]) -> list[Candidate]:
+    """Methods that are called by their name alone, where the language allows it."""
+    if not place.rules.has_implicit_self:
+        return []
+    is_sure = different(methods) == 1 and place.rules.reach is Reach.PROJECT
+    return weak(methods, SURE if is_sure else BY_NAME, "perhaps inherited")
 
 
 def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
@@ -414,7 +430,10 @@ def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
 
 
 def _in_directory(place: _Place, candidates: Sequence[Definition]) -> list[Definition]:
-    """Those whose file is in the directory of a use."""
+    """Those whose file is in the directory of a use, or in that of the same package."""
+    if place.rules.modules is Modules.QUALIFIED:
+        here = package_directory(place.use.path)
+        return [one for one in candidates if package_directory(one.path) == here]
     here = place.use.path.rpartition("/")[0]
     return [one for one in candidates if one.path.rpartition("/")[0] == here]
 
