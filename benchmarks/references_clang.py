@@ -72,10 +72,10 @@ class Project:
         if not path:
             return
         if not is_use:
-            self.definitions.add((path, line, cursor.spelling, cursor.get_usr()))
+            self.definitions.add((path, line, cursor.spelling, _id(cursor)))
             return
         for meant in self._meant(cursor):
-            name, known = meant.spelling, meant.get_usr()
+            name, known = meant.spelling, _id(meant)
             text = self._line(path, line).encode()
             if text[column - 1 :].startswith(name.encode()):  # or it is written in a macro
                 if not self._place(meant)[0]:
@@ -111,6 +111,15 @@ class Project:
         if path not in self._lines:
             self._lines[path] = (self.root / path).read_text("utf-8", "replace").split("\n")
         return self._lines[path][number - 1]
+
+
+def _id(cursor: Cursor) -> str:
+    """What tells a definition from others; "typedef struct a a;" is one with the structure."""
+    if cursor.kind is CursorKind.TYPEDEF_DECL:
+        below = cursor.underlying_typedef_type.get_declaration()
+        if below.spelling == cursor.spelling:
+            return str(below.get_usr())
+    return str(cursor.get_usr())
 
 
 def _reach(before: str) -> str:

@@ -65,7 +65,8 @@ def uses(page: Path, pages: Path, crate: str) -> Iterator[tuple[str, int, str, s
             if target := _TARGET.fullmatch(link[1]):
                 path = (page.parent / target[1]).resolve() if target[1] else page.with_suffix("")
                 if path.is_relative_to(pages):
-                    known = f"{crate}src/{path.relative_to(pages).as_posix()}:{target[2]}"
+                    there = f"{crate}src/{path.relative_to(pages).as_posix()}"
+                    known = f"{there}:{target[2]}:{name[1]}"
             yield where, line, name[1], known, reach(before)
 
 
@@ -98,7 +99,9 @@ def main() -> None:
             where = f"{crate}src/{page.relative_to(read).as_posix().removesuffix('.html')}"
             for number, line in enumerate((root / where).read_text("utf-8").split("\n"), 1):
                 if defined := _DEFINITION.search(line.partition("//")[0]):
-                    definitions.append((where, number, defined[1], f"{where}:{number}"))
+                    definitions.append(
+                        (where, number, defined[1], f"{where}:{number}:{defined[1]}")
+                    )
     json.dump({"definitions": definitions, "uses": found}, sys.stdout)
 
 

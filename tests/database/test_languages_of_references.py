@@ -26,6 +26,22 @@ FILES = {
         'package main\n\nimport (\n\t"log"\n\n\t"ex.org/shop/v2"\n\t"ex.org/uuid"\n)\n\n'
         "func main() {\n\tshop.Open()\n\tuuid.Open()\n\tlog.Print(1)\n}\n"
     ),
+    "c/include/card.h": "typedef struct card card;\nint card_pay(card *c);\n",
+    "c/src/private.h": '#include "card.h"\nstruct card { int size; };\n',
+    "c/src/card.c": '#include "private.h"\nint card_pay(card *c) { return sizeof(card); }\n',
+    "c/src/main.c": '#include "card.h"\nint main(void) { return card_pay(0); }\n',
+    "java/src/main/java/org/shop/Shop.java": (
+        "package org.shop;\npublic class Shop {\n  static class Matcher {}\n"
+        "  Shop copy() {\n    Shop copy = this;\n    return copy.paid;\n  }\n}\n"
+    ),
+    "java/src/test/java/org/shop/ShopTest.java": (
+        "package org.shop;\nimport java.util.shop.Matcher;\nclass ShopTest {\n"
+        "  Shop shop;\n  Matcher matcher;\n}\n"
+    ),
+    "rust/src/lib.rs": (
+        "pub struct Card;\nimpl Card {\n    fn pay() -> Result<(), ()> { Err(()) }\n}\n"
+        "impl Visitor for Card {\n    type Err = ();\n}\n"
+    ),
 }
 
 SURE_USES = {
@@ -33,6 +49,18 @@ SURE_USES = {
     "go/shop.go:5": {"go/cmd/main.go:11"},
     "go/count.go:3": {"go/shop.go:7"},
     "go/log/log.go:3": set(),
+    "c/include/card.h:1": {"c/include/card.h:1", "c/include/card.h:2", "c/src/card.c:2"},
+    "c/include/card.h:2": {"c/src/main.c:2"},
+    "c/src/card.c:2": {"c/src/main.c:2"},
+    "java/src/main/java/org/shop/Shop.java:2": {
+        "java/src/main/java/org/shop/Shop.java:4",
+        "java/src/main/java/org/shop/Shop.java:5",
+        "java/src/test/java/org/shop/ShopTest.java:4",
+    },
+    "java/src/main/java/org/shop/Shop.java:3": set(),
+    "java/src/main/java/org/shop/Shop.java:4": set(),
+    "rust/src/lib.rs:1": {"rust/src/lib.rs:2", "rust/src/lib.rs:5"},
+    "rust/src/lib.rs:6": set(),
 }
 
 

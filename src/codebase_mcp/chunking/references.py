@@ -192,8 +192,11 @@ def _captured(syntax: Syntax) -> dict[int, _Found]:
                 start = node.start_byte
                 if start not in found or pattern < found[start][0]:
                     found[start] = (pattern, capture, node, alias[0] if alias else None)
-    # The name of a definition is no use of it; "const a = require('a')" is both.
+    # The name of a definition is no use of it; "const a = require('a')" is both, and what adds to a
+    # type uses it.
     for _, captures in syntax.matches:
+        if "extension" in captures:
+            continue
         for node in captures.get("name", ()):
             if node.start_byte in found and found[node.start_byte][1] != "import":
                 del found[node.start_byte]

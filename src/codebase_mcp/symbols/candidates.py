@@ -7,12 +7,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from codebase_mcp.symbols.definition import Candidate, Definition
+from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.definition import CALLABLE_KINDS, TYPE_KINDS, Candidate, Definition, Use
 from codebase_mcp.symbols.imports import parts_of
-from codebase_mcp.symbols.languages import Modules, language_of
+from codebase_mcp.symbols.languages import Language, Modules, language_of
 from codebase_mcp.text.tokens import fold
 
 Key = TypeVar("Key", bound=Hashable)
+
+_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
+_NO_VALUES = frozenset({"interface", "type"})
 
 # How sure a member is that only its name speaks for.
 BY_NAME = 0.5
@@ -80,15 +84,19 @@ def is_member(one: Definition) -> bool:
 def different(found: Sequence[Definition]) -> int:
     """How many different definitions; overloads of one name in one file can be one.
 
-    What a header of C declares is the same as what is defined in a source under its name.
+    What a header of C declares is the same as what a source defines under its name, and so are a
+    structure and a type of its name.
     """
     places = {(one.path, one.qualified) for one in found}
     if len(places) > 1 and language_of(found[0].language).modules is Modules.INCLUDE:
-        is_header = [one.path.rpartition(".")[2].startswith("h") for one in found]
-        if any(is_header) and all(one.kind in ("function", "method") for one in found):
-            sources = {one.path for one, h in zip(found, is_header, strict=True) if not h}
-            return len(sources) or 1
+        whole = {(one.path, one.qualified) for one in found if not _is_declaration(one)}
+        return len(whole) or 1
     return len(places)
+
+
+def _is_declaration(one: Definition) -> bool:
+    is_header = one.path.rpartition(".")[2].startswith("h")
+    return one.kind == "type" or (is_header and one.kind in ("function", "method"))
 
 
 def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
@@ -107,3 +115,27 @@ def weak(found: Sequence[Definition], confidence: float, why: str) -> list[Candi
     return [
         Candidate(one, max(round(confidence / max(places, 1), 2), 0.01), reason) for one in found
     ]
+
+
+def can_be_used(use: Use, one: Definition, rules: Language) -> bool:
+    """Whether the language lets a definition be used in this way."""
+    if rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES:
+        return False
+    if use.receiver:
+        return True
+    if rules.modules is Modules.CRATE and one.container and one.kind == "type":
+        return False  # a type of a trait is behind Self
+    return use.kind is not ReferenceKind.USE or one.kind not in rules.never_handed_on
+
+
+def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
+    """The candidates of a kind that can be used in this way, if there are any."""
+    kinds = {
+        ReferenceKind.CALL: CALLABLE_KINDS,
+        ReferenceKind.NEW: TYPE_KINDS,
+        ReferenceKind.INHERIT: TYPE_KINDS,
+        ReferenceKind.TYPE: TYPE_KINDS,
+    }.get(kind)
+    if kinds is None:
+        return candidates
+    return [one for one in candidates if one.kind in kinds] or candidates

@@ -19,7 +19,7 @@ from codebase_mcp.symbols.languages import Language, Modules, language_of
 _SOURCE_ROOTS = frozenset({"src", "lib", "source", "sources", "python", "app", "main", "Lib"})
 _CACHED = 20_000
 # The tests of a package are in another directory than the package.
-_JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)(?=/)")
+_JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)/")
 _SEPARATORS = re.compile(r"[./\\]+|::")
 
 
@@ -126,9 +126,9 @@ def _without_extension(parts: Parts) -> Parts:
 
 
 @lru_cache(_CACHED)
-def package_directory(path: str) -> str:
-    """A file's directory, without the root of the sources that it is below: as packages are named."""
-    return _JVM_ROOT.sub("", path).rpartition("/")[0]
+def package_of(path: str) -> Parts:
+    """A file's directory as packages are named: below the root of the sources."""
+    return tuple(_JVM_ROOT.sub("", path).split("/")[:-1])
 
 
 def path_in_modules(path: str, modules: Mapping[str, str]) -> str:
@@ -167,6 +167,11 @@ def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
     lower = tuple(part.lower() for part in target)
     if not wanted:
         return Fit.NONE
+    if "/java/" in path and (package := package_of(path)) != target[:-1]:
+        inside = (*package, target[-1])  # there the directories are the whole package
+        exact = tuple(module.split("."))
+        is_there = exact == package or exact[: len(inside)] == inside
+        return Fit.FILE if is_there else Fit.NONE
     # A module is a package, which is a directory, or a type, which is a file.
     shared = max(_shared_end(wanted, lower[:-1]), _shared_end(wanted, lower))
     if shared == len(wanted):

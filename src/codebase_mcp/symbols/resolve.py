@@ -16,14 +16,15 @@ from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import (
     BY_NAME,
     Candidates,
+    can_be_used,
     different,
+    fitting,
     in_order,
     is_member,
     shared,
     weak,
 )
 from codebase_mcp.symbols.definition import (
-    CALLABLE_KINDS,
     PROSE_KINDS,
     TYPE_KINDS,
     Candidate,
@@ -36,7 +37,7 @@ from codebase_mcp.symbols.imports import (
     joined,
     last_part,
     module_fits,
-    package_directory,
+    package_of,
     parts_of,
     path_in_modules,
 )
@@ -60,9 +61,6 @@ NOT_VISIBLE = 0.01
 _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
-
-_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
-_NO_VALUES = frozenset({"interface", "type"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +146,16 @@ class Resolver:
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
-        key = use.snapshot_id, names, use.language, use.kind
+        key = use.snapshot_id, names, use.language, use.kind, bool(use.receiver)
         group = self._groups.get(key)
         if group is None:
             candidates = [
                 one
                 for name in names
                 for one in self._named.get((use.snapshot_id, name), ())
-                if language_of(one.language).family == rules.family
-                and _can_be_used(use.kind, one, rules)
+                if language_of(one.language).family == rules.family and can_be_used(use, one, rules)
             ]
-            group = self._groups[key] = Candidates(_fitting(use.kind, candidates))
+            group = self._groups[key] = Candidates(fitting(use.kind, candidates))
         return group
 
     def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
@@ -247,8 +244,11 @@ class Resolver:
         return []
 
     def _of_package(self, place: _Place, candidates: Candidates) -> list[Candidate]:
-        """Definitions of a package that the file knows by one of its modules: "import a.b"."""
+        """Definitions of a package that is named, or that the file imports a module of."""
         receiver = place.use.receiver
+        if place.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
+            inside = [one for one in candidates.top if package_of(one.path)[-1:] == (receiver,)]
+            return shared(inside, PACKAGE, f"in a package named {receiver}")
         if place.rules.modules is not Modules.DOTTED:
             return []
         if not any(one.module == receiver for one in place.here.imports):
@@ -325,26 +325,6 @@ class Resolver:
         return []
 
 
-def _can_be_used(kind: ReferenceKind, one: Definition, rules: Language) -> bool:
-    """Whether the language lets a definition be used in this way."""
-    if rules.has_types_apart and kind in _VALUES:
-        return one.kind not in _NO_VALUES
-    return rules.has_types_as_values or kind is not ReferenceKind.USE or not one.is_type
-
-
-def _fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
-    """The candidates of a kind that can be used in this way, if there are any."""
-    kinds = {
-        ReferenceKind.CALL: CALLABLE_KINDS,
-        ReferenceKind.NEW: TYPE_KINDS,
-        ReferenceKind.INHERIT: TYPE_KINDS,
-        ReferenceKind.TYPE: TYPE_KINDS,
-    }.get(kind)
-    if kinds is None:
-        return candidates
-    return [one for one in candidates if one.kind in kinds] or candidates
-
-
 def _in_scope(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
     """Definitions of the same file that a bare name means: of the innermost scope."""
     own = [one for one in candidates if place.contains(one)]
@@ -375,6 +355,8 @@ def _in_reach(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
     reach = place.rules.reach
     if reach is Reach.FILE:
         return weak(candidates, NOT_VISIBLE, "not imported in this file")
+    if place.rules.modules is Modules.INCLUDE and different(candidates) == 1:
+        return weak(candidates, SURE, "")
     if neighbours := _in_directory(place, candidates):
         return shared(neighbours, NEIGHBOUR, "same package")
     if included := _included(place, candidates):
@@ -432,8 +414,8 @@ def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
 def _in_directory(place: _Place, candidates: Sequence[Definition]) -> list[Definition]:
     """Those whose file is in the directory of a use, or in that of the same package."""
     if place.rules.modules is Modules.QUALIFIED:
-        here = package_directory(place.use.path)
-        return [one for one in candidates if package_directory(one.path) == here]
+        package = package_of(place.use.path)
+        return [one for one in candidates if package_of(one.path) == package]
     here = place.use.path.rpartition("/")[0]
     return [one for one in candidates if one.path.rpartition("/")[0] == here]
 
