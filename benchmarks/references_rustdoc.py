@@ -67,7 +67,8 @@ def uses(page: Path, pages: Path, crate: str) -> Iterator[tuple[str, int, str, s
                 if path.is_relative_to(pages):
                     there = f"{crate}src/{path.relative_to(pages).as_posix()}"
                     known = f"{there}:{target[2]}:{name[1]}"
-            yield where, line, name[1], known, reach(before)
+            if known != f"{where}:{line}:{name[1]}":  # it is its definition
+                yield where, line, name[1], known, reach(before)
 
 
 def reach(before: str) -> str:

@@ -22,7 +22,7 @@ UNNAMED = "?"
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
 _IMPORTED = frozenset({"import", "part"})
-_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "parameter", "skip"})
+_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "holder", "parameter", "skip"})
 _IMPORT, _TYPE, _USE = ReferenceKind.IMPORT, ReferenceKind.TYPE, ReferenceKind.USE
 _OWN = frozenset({"self", "cls", "this"})
 
@@ -129,11 +129,13 @@ def _uses(
     size, backwards = len(text), text[::-1]
     own_objects = _OwnObjects(syntax)
     for start, (_, capture, node, _) in captured:
-        kind = _USE if capture == "own" else _KINDS.get(capture)
+        kind = _USE if capture in ("own", "holder") else _KINDS.get(capture)
         name = _utf8(text[start : node.end_byte])
         if kind is None or kind is _IMPORT or not 0 < len(name) <= _NAME_CHARS:
             continue
         if capture == "own" and name not in known:
+            continue
+        if capture == "holder" and not name[0].isupper():
             continue
         found = before.match(backwards, size - start)
         if found:
