@@ -21,6 +21,8 @@ _CACHED = 20_000
 # The tests of a package are in another directory than the package.
 _JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)/")
 _SEPARATORS = re.compile(r"[./\\]+|::")
+# How a path of Rust begins that is not outside of the crate.
+_OWN_CRATE = frozenset({"self", "super", "crate"})
 
 
 class Fit(IntEnum):
@@ -53,10 +55,33 @@ def parts_of(path: str, rules: Language) -> Parts:
 
 
 @lru_cache(_CACHED)
+def words_of_path(path: str) -> frozenset[str]:
+    """The words that the name of a module has if it means this file; see `words_of_module`."""
+    *directories, file = path.split("/")
+    return _words("/".join([*directories, file.partition(".")[0] or file]))
+
+
+def words_of_module(module: str, rules: Language) -> frozenset[str]:
+    """Words of which a file's path has at least one if a module fits; none where it may have none.
+
+    Neither the ending of a file nor what stands for a directory is always in a path.
+    """
+    words = _words(module)
+    if ".." in module.lstrip("./") or words & rules.index_files:
+        return frozenset()
+    return words - _OWN_CRATE
+
+
+def _words(name: str) -> frozenset[str]:
+    """What separators leave; a package can have a hyphen where its module has an underscore."""
+    return frozenset(_SEPARATORS.split(name.lower().replace("-", "_"))) - {""}
+
+
+@lru_cache(_CACHED)
 def last_part(module: str) -> str:
     """What the path of the file that a module is ends in; empty where the module does not say."""
     last = _SEPARATORS.split(module.removesuffix(".js").removesuffix("/index"))[-1]
-    return "" if last in ("self", "super", "crate") else last
+    return "" if last in _OWN_CRATE else last
 
 
 def joined(module: str, name: str, language: str) -> str:
@@ -129,6 +154,13 @@ def _without_extension(parts: Parts) -> Parts:
 def package_of(path: str) -> Parts:
     """A file's directory as packages are named: below the root of the sources."""
     return tuple(_JVM_ROOT.sub("", path).split("/")[:-1])
+
+
+def directory_of(path: str, language: str) -> str:
+    """The directory whose files a file sees without an import, in many languages: its package."""
+    if language_of(language).modules is Modules.QUALIFIED:
+        return "/".join(package_of(path))
+    return path.rpartition("/")[0]
 
 
 def path_in_modules(path: str, modules: Mapping[str, str]) -> str:
