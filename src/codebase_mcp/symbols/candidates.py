@@ -7,12 +7,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from codebase_mcp.symbols.definition import Candidate, Definition
-from codebase_mcp.symbols.imports import parts_of, words_of_module, words_of_path
-from codebase_mcp.symbols.languages import language_of
+from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.definition import CALLABLE_KINDS, TYPE_KINDS, Candidate, Definition, Use
+from codebase_mcp.symbols.imports import directory_of, parts_of, words_of_module, words_of_path
+from codebase_mcp.symbols.languages import Language, Modules, language_of
 from codebase_mcp.text.tokens import fold
 
 Key = TypeVar("Key", bound=Hashable)
+
+_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
+_NO_VALUES = frozenset({"interface", "type"})
 
 # A use that is less sure than this is counted, but not shown.
 LEAST = 0.02
@@ -42,8 +46,9 @@ class Candidates(tuple[Definition, ...]):
 
     @cached_property
     def bare(self) -> Candidates:
-        """Those that are used without a receiver, if there are any."""
-        return Candidates(one for one in self if not one.container or one.is_type) or self
+        """Those that are used without a receiver: no methods."""
+        top = Candidates(one for one in self if not one.container or one.is_type)
+        return top or Candidates(one for one in self if one.kind != "method")
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -58,7 +63,7 @@ class Candidates(tuple[Definition, ...]):
     @cached_property
     def in_directory(self) -> Mapping[str, Candidates]:
         """Those of the files of each directory."""
-        return _grouped(self, lambda one: one.path.rpartition("/")[0])
+        return _grouped(self, lambda one: directory_of(one.path, one.language))
 
     @cached_property
     def held(self) -> Mapping[str, Candidates]:
@@ -105,17 +110,17 @@ class Candidates(tuple[Definition, ...]):
         """All of them, in order, where only the name speaks for them; nothing if they are many."""
         key = confidence, why
         if key not in self._by_name_alone:
-            share = round(confidence / max(self._places, 1), 2)
-            count = "only definition" if self._places == 1 else f"one of {self._places} definitions"
+            share = round(confidence / max(self.places, 1), 2)
+            count = "only definition" if self.places == 1 else f"one of {self.places} definitions"
             reason = f"{count} of this name" + (f", {why}" if why else "")
             found = [Candidate(one, share, reason) for one in self] if share >= LEAST else []
             self._by_name_alone[key] = in_order(found)
         return self._by_name_alone[key]
 
     @cached_property
-    def _places(self) -> int:
-        """How many they are; overloads of one name in one file can be one."""
-        return len({(one.path, one.qualified) for one in self})
+    def places(self) -> int:
+        """How many different ones they are."""
+        return different(self)
 
     @cached_property
     def _by_word(self) -> Mapping[str, list[int]]:
@@ -160,9 +165,51 @@ def is_member(one: Definition) -> bool:
     return bool(one.container) and not one.is_type
 
 
+def different(found: Sequence[Definition]) -> int:
+    """How many different definitions; overloads of one name in one file can be one.
+
+    What a header of C declares is the same as what a source defines under its name, and so are a
+    structure and a type of its name.
+    """
+    places = {(one.path, one.qualified) for one in found}
+    if len(places) > 1 and language_of(found[0].language).modules is Modules.INCLUDE:
+        whole = {(one.path, one.qualified) for one in found if not _is_declaration(one)}
+        return len(whole) or 1
+    return len(places)
+
+
+def _is_declaration(one: Definition) -> bool:
+    is_header = one.path.rpartition(".")[2].startswith("h")
+    return one.kind == "type" or (is_header and one.kind in ("function", "method"))
+
+
 def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
-    """Definitions that a rule cannot tell apart; overloads of one name in one file can be one."""
-    places = len({(one.path, one.qualified) for one in found})
+    """Definitions that a rule cannot tell apart."""
+    places = different(found)
     if places > 1:
         reason = f"{reason}, one of {places} there"
     return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
+
+
+def can_be_used(use: Use, one: Definition, rules: Language) -> bool:
+    """Whether the language lets a definition be used in this way."""
+    if rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES:
+        return False
+    if use.receiver:
+        return True
+    if rules.modules is Modules.CRATE and one.container and one.kind == "type":
+        return False  # a type of a trait is behind Self
+    return use.kind is not ReferenceKind.USE or one.kind not in rules.never_handed_on
+
+
+def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
+    """The candidates of a kind that can be used in this way, if there are any."""
+    kinds = {
+        ReferenceKind.CALL: CALLABLE_KINDS,
+        ReferenceKind.NEW: TYPE_KINDS,
+        ReferenceKind.INHERIT: TYPE_KINDS,
+        ReferenceKind.TYPE: TYPE_KINDS,
+    }.get(kind)
+    if kinds is None:
+        return candidates
+    return [one for one in candidates if one.kind in kinds] or candidates

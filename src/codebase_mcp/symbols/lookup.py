@@ -13,7 +13,7 @@ from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Use
-from codebase_mcp.symbols.languages import language_of
+from codebase_mcp.symbols.languages import Modules, language_of
 from codebase_mcp.symbols.resolve import Resolver, Surroundings
 from codebase_mcp.symbols.storage import (
     File,
@@ -21,6 +21,7 @@ from codebase_mcp.symbols.storage import (
     NamedUse,
     load_definitions,
     load_files,
+    load_modules,
     load_names,
     load_outlines,
     load_surroundings,
@@ -305,9 +306,11 @@ async def _resolved(
     imports = []
     if handed_on:
         imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
+    go = [one.path for one in definitions if language_of(one.language).modules is Modules.DIRECTORY]
+    modules = await load_modules(tx, go, snapshot_ids) if go else {}
 
     def resolved() -> list[tuple[str, ResolvedUse]]:
-        resolver = Resolver(definitions, [*uses, *imports], surroundings, around)
+        resolver = Resolver(definitions, [*uses, *imports], surroundings, around, modules)
         return [
             (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
             for name, use in uses

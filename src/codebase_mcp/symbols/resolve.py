@@ -14,9 +14,16 @@ from functools import cached_property
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.candidates import BY_NAME, Candidates, in_order, is_member, shared
+from codebase_mcp.symbols.candidates import (
+    BY_NAME,
+    Candidates,
+    can_be_used,
+    fitting,
+    in_order,
+    is_member,
+    shared,
+)
 from codebase_mcp.symbols.definition import (
-    CALLABLE_KINDS,
     PROSE_KINDS,
     TYPE_KINDS,
     Candidate,
@@ -24,7 +31,16 @@ from codebase_mcp.symbols.definition import (
     ResolvedUse,
     Use,
 )
-from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits, parts_of
+from codebase_mcp.symbols.imports import (
+    Fit,
+    directory_of,
+    joined,
+    last_part,
+    module_fits,
+    package_of,
+    parts_of,
+    path_in_modules,
+)
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
 
@@ -45,9 +61,6 @@ _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
 _NOTHING = Candidates()
-
-_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
-_NO_VALUES = frozenset({"interface", "type"})
 
 
 @dataclass(frozen=True)
@@ -86,8 +99,8 @@ class _Place:
 
     @property
     def directory(self) -> str:
-        """The directory of its file."""
-        return self.use.path.rpartition("/")[0]
+        """The directory of its file, or its package."""
+        return directory_of(self.use.path, self.use.language)
 
     def contains(self, definition: Definition) -> bool:
         """Whether a definition is in the same file."""
@@ -112,6 +125,7 @@ class Resolver:
         uses: Iterable[tuple[str, Use]],
         surroundings: Mapping[int, Surroundings],
         around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
+        modules: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for one in definitions:
@@ -127,6 +141,7 @@ class Resolver:
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
         self._around = around or {}
+        self._modules = modules or {}
         self._groups: dict[tuple[object, ...], Candidates] = {}
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
@@ -152,17 +167,16 @@ class Resolver:
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
-        key = use.snapshot_id, names, rules.family, rules.has_types_apart, use.kind
+        key = use.snapshot_id, names, use.language, use.kind, bool(use.receiver)
         group = self._groups.get(key)
         if group is None:
             candidates = [
                 one
                 for name in names
                 for one in self._named.get((use.snapshot_id, name), ())
-                if language_of(one.language).family == rules.family
-                and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
+                if language_of(one.language).family == rules.family and can_be_used(use, one, rules)
             ]
-            group = self._groups[key] = Candidates(_fitting(use.kind, candidates))
+            group = self._groups[key] = Candidates(fitting(use.kind, candidates))
         return group
 
     def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
@@ -193,7 +207,9 @@ class Resolver:
                 for one in self._by_import(place.use, reference.module, candidates, place.rules)
             ]
         top = candidates.bare
-        return self._by_wildcard(place, top) or _in_reach(place, top)
+        if top:
+            return self._by_wildcard(place, top) or _in_reach(place, top)
+        return self._by_wildcard(place, candidates) or _perhaps_inherited(place, candidates)
 
     def _by_wildcard(self, place: _Place, candidates: Candidates) -> list[Candidate]:
         """Those that an import of everything in a module brings."""
@@ -247,8 +263,11 @@ class Resolver:
         return []
 
     def _of_package(self, place: _Place, candidates: Candidates) -> list[Candidate]:
-        """Definitions of a package that the file knows by one of its modules: "import a.b"."""
+        """Definitions of a package that is named, or that the file imports a module of."""
         receiver = place.use.receiver
+        if place.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
+            inside = [one for one in candidates.top if package_of(one.path)[-1:] == (receiver,)]
+            return shared(inside, PACKAGE, f"in a package named {receiver}")
         if place.rules.modules is not Modules.DOTTED:
             return []
         if receiver not in place.here.modules:
@@ -283,9 +302,14 @@ class Resolver:
             return []
         if rules.modules is Modules.QUALIFIED:
             return _by_package(use, module, candidates)
+        near = candidates.near(module, use.language)
+        targets = [one.path for one in near]
+        if rules.modules is Modules.DIRECTORY:
+            near, named = candidates, self._modules.get(use.snapshot_id, {})
+            targets = [path_in_modules(one.path, named) for one in near]
         fits = [
-            (module_fits(use.language, use.path, module, one.path), one)
-            for one in candidates.near(module, use.language)
+            (module_fits(use.language, use.path, module, target), one)
+            for target, one in zip(targets, near, strict=True)
         ]
         if exact := [one for fit, one in fits if fit is Fit.FILE]:
             return shared(exact, IMPORTED, f"imported from {module}")
@@ -321,19 +345,6 @@ class Resolver:
         return []
 
 
-def _fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
-    """The candidates of a kind that can be used in this way, if there are any."""
-    kinds = {
-        ReferenceKind.CALL: CALLABLE_KINDS,
-        ReferenceKind.NEW: TYPE_KINDS,
-        ReferenceKind.INHERIT: TYPE_KINDS,
-        ReferenceKind.TYPE: TYPE_KINDS,
-    }.get(kind)
-    if kinds is None:
-        return candidates
-    return [one for one in candidates if one.kind in kinds] or candidates
-
-
 def _in_scope(place: _Place, candidates: Candidates) -> list[Candidate]:
     """Definitions of the same file that a bare name means: of the innermost scope."""
     own = candidates.in_file.get(place.use.path, ())
@@ -364,13 +375,23 @@ def _in_reach(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     reach = place.rules.reach
     if reach is Reach.FILE:
         return []
+    if place.rules.modules is Modules.INCLUDE and candidates.places == 1:
+        return candidates.by_name_alone(SURE, "")
     if neighbours := candidates.in_directory.get(place.directory):
         return shared(neighbours, NEIGHBOUR, "same package")
     if included := _included(place, candidates):
         return included
     if reach is Reach.DIRECTORY:
         return []
-    return candidates.by_name_alone(SURE if len(candidates) == 1 else BY_NAME, "")
+    return candidates.by_name_alone(SURE if candidates.places == 1 else BY_NAME, "")
+
+
+def _perhaps_inherited(place: _Place, methods: Candidates) -> Sequence[Candidate]:
+    """Methods that are called by their name alone, where the language allows it."""
+    if not place.rules.has_implicit_self:
+        return []
+    is_sure = methods.places == 1 and place.rules.reach is Reach.PROJECT
+    return methods.by_name_alone(SURE if is_sure else BY_NAME, "perhaps inherited")
 
 
 def _own(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
@@ -388,6 +409,9 @@ def _own(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     classes = {one.qualified.rpartition(".")[0] for one in place.around} & members.containers
     if classes:  # one type in several files
         parts = [one for one in members if one.container in classes]
+        near = [one for one in parts if directory_of(one.path, one.language) == place.directory]
+        if near:
+            return shared(near, NEIGHBOUR, "method of a class of this name, same directory")
         return shared(parts, NAMED_TYPE, "method of a class of this name")
     return members.by_name_alone(BY_NAME, "perhaps inherited")
 

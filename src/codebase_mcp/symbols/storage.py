@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
@@ -240,6 +241,21 @@ async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
         if rows:
             break
     return [File(*row) for row in rows]
+
+
+async def load_modules(
+    tx: Transaction, paths: Iterable[str], snapshot_ids: Sequence[int]
+) -> dict[int, dict[str, str]]:
+    """What the build files of the directories around some files call these: by snapshot, Go's."""
+    directories = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents}
+    files = [f"{directory}/go.mod".removeprefix("./") for directory in directories]
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    for snapshot_id, path, name in await tx.fetch_all(
+        _SQL["modules"], snapshots=list(snapshot_ids), paths=files
+    ):
+        if name:
+            found[snapshot_id][path.rpartition("/")[0]] = name
+    return found
 
 
 async def load_outlines(

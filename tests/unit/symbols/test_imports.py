@@ -9,6 +9,7 @@ from codebase_mcp.symbols.imports import (
     joined,
     last_part,
     module_fits,
+    path_in_modules,
     words_of_module,
     words_of_path,
 )
@@ -47,6 +48,9 @@ FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
         ("go", "cmd/main.go", "example.org/shop/internal/pay", "internal/pay/card.go", FILE),
         ("go", "cmd/main.go", "errors", "internal/errors/all.go", NONE),
         ("go", "cmd/main.go", "example.org/shop/pay", "internal/cart/card.go", NONE),
+        # or is it, where go.mod says the rest
+        ("go", "cmd/main.go", "example.org/shop", "/example.org/shop/card.go", FILE),
+        ("go", "cmd/main.go", "log", "/example.org/shop/log/card.go", NONE),
         # Java and its like: packages are directories, types are files
         ("java", "a/Cart.java", "org.shop.pay", "src/main/java/org/shop/pay/Card.java", FILE),
         ("kotlin", "a/Cart.kt", "org.shop.pay", "src/pay/Card.kt", PACKAGE),
@@ -121,3 +125,18 @@ def test_an_imported_name_may_be_a_module(
 )
 def test_a_module_tells_how_its_path_ends(module: str, last: str) -> None:
     assert last_part(module) == last
+
+
+def test_a_file_is_named_by_the_nearest_module_around_it() -> None:
+    modules = {"": "ex.org/shop", "tools": "ex.org/tools"}
+    found = [
+        path_in_modules(path, modules)
+        for path in ("a.go", "pay/a.go", "tools/x/a.go", "vendor/ex.org/log/a.go")
+    ]
+    assert found == [
+        "/ex.org/shop/a.go",
+        "/ex.org/shop/pay/a.go",
+        "/ex.org/tools/x/a.go",
+        "/ex.org/log/a.go",
+    ]
+    assert path_in_modules("pay/a.go", {"tools": "ex.org/tools"}) == "pay/a.go"

@@ -14,6 +14,7 @@ LANGUAGES = {
     "go": "go",
     "java": "java",
     "c": "c",
+    "h": "c",
     "rs": "rust",
     "ts": "typescript",
     "md": "markdown",
@@ -255,6 +256,40 @@ def test_a_go_package_and_a_rust_module_are_receivers() -> None:
     module = defined("src/pay.rs", "charge")
     found = meaning(used("src/main.rs", "pay"), [module])
     assert found == [("src/pay.rs", 0.8, "in a module named pay")]
+
+
+def test_a_test_of_java_is_in_the_package_that_it_tests() -> None:
+    near = defined("src/main/java/org/shop/Charge.java", "charge", "class")
+    far = defined("src/main/java/org/bank/Charge.java", "charge", "class")
+    found = meaning(used("src/test/java/org/shop/ShopTest.java"), [near, far])
+    assert found == [(near.path, 0.9, "same package")]
+
+
+def test_a_method_that_is_called_by_its_name_alone_may_be_inherited() -> None:
+    method = defined("a/Shop.java", "Shop.charge")
+    [(_, confidence, reason)] = meaning(used("a/Other.java"), [method])
+    assert (confidence, reason) == (0.5, "only definition of this name, perhaps inherited")
+
+
+def test_what_a_header_of_c_declares_is_what_its_source_defines() -> None:
+    both = [defined("pay.h", "charge"), defined("src/pay.c", "charge")]
+    found = meaning(used("shop/a.c"), both)
+    assert [one[1] for one in found] == [SURE, SURE]
+    found = meaning(used("shop/a.c"), [*both, defined("mac/pay.c", "charge")])
+    assert [one[1] for one in found] == [0.25] * 3
+
+
+def test_a_go_method_needs_its_object_and_a_go_type_is_no_value() -> None:
+    method = defined("pay/a.go", "Shop.charge")
+    assert meaning(used("pay/b.go"), [method]) == []
+    kind = defined("pay/a.go", "charge", "struct")
+    assert meaning(used("pay/b.go", kind=ReferenceKind.USE), [kind]) == []
+    assert meaning(used("pay/b.go", kind=ReferenceKind.TYPE), [kind])
+    around = (Symbol("sell", "Shop.sell", "method", 40, 60, 1),)
+    found = meaning(
+        used("pay/b.go", "self"), [method, defined("x/a.go", "Shop.charge")], around=around
+    )
+    assert found == [("pay/a.go", 0.9, "method of a class of this name, same directory")]
 
 
 def test_other_languages_and_headings_are_not_meant() -> None:
