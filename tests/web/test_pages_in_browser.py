@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tests.web.test_pages import FILES, HOSTILE_NAME, SCRIPT
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.lifespan import background_lifespan
+from codebase_mcp.database.projects import find_project
 from codebase_mcp.settings.loading import Settings
 
 MakeRepo = Callable[..., Path]
@@ -165,6 +168,30 @@ async def test_index_and_remove_with_live_progress(
         await page.get_by_role("button", name="Remove it from the index").click()
         await expect(page.locator(".done")).to_contain_text("removed")
         await expect(page.locator("main")).to_contain_text("Nothing is indexed in this project")
+
+
+async def test_a_question_that_is_outdated_is_cancelled_on_the_server(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    await app.index(make_repo(), project_id)
+    project = await find_project(app.database, project_id)
+    slow = replace(settings, search_memory_mb=0)
+    async with serving(slow) as server, tab(browser, server.address) as page:
+        await page.goto(f"/?project={project_id}")
+        calls = server.holder.calls
+        async with app.database.transaction(project) as tx:
+            await tx.execute("LOCK TABLE chunk IN ACCESS EXCLUSIVE MODE")
+            await page.get_by_label("Question").fill("authenticate")
+            while not len(calls):
+                await asyncio.sleep(0.01)
+            async with page.expect_event("requestfailed") as failed:
+                await page.get_by_label("Question").fill("authenticate user")
+            assert "q=authenticate&" in (await failed.value).url
+            await page.goto("/sign-in")  # it calls nothing
+            while len(calls):  # no search can have ended: the lock is still held
+                await asyncio.sleep(0.01)
+        await page.goto(f"/search?project={project_id}&q=authenticate+user")
+        await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
 
 
 @asynccontextmanager

@@ -124,6 +124,7 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
         "state": state_note(report.index.state, report.index.files_pending),
         "more": limit < _MOST and report.answer.file_count > len(shown),
         "next": min(limit + _SHOWN, _MOST),
+        "cut": limit == _MOST and report.answer.file_count > len(shown),
         "text": text,
         "tokens": round(len(text) / CHARS_PER_TOKEN),
         "worktree": WORKTREE,

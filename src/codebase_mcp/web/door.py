@@ -28,8 +28,8 @@ from codebase_mcp.errors import (
     ShuttingDown,
 )
 from codebase_mcp.keys.keys import PREFIX, KeyRing
-from codebase_mcp.pages.routes import PATHS
-from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN
+from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
+from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN, link
 from codebase_mcp.projects.identity import Access, Identity, peer_of
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
@@ -46,9 +46,6 @@ OPEN = ("/health/live", "/health/ready")
 # Where requests count for the rate limit.
 _SEARCHES = ("/search", "/results", "/file", "/symbol", "/changes")
 LIMITED = ("/mcp", "/sse", "/messages", "/tools/", *_SEARCHES)
-
-# Where a browser is asked to sign in; parts of pages are not among them.
-_WHOLE_PAGES = PATHS - {"/results", "/index/events"}
 
 _WITHOUT_KEY = Access(reads_as_server=False)
 
@@ -184,9 +181,9 @@ class Door:
                 caller = await self._callers.identify(scope, is_page=is_page)
                 enter_identity(scope, replace(caller, peer=peer_of(client and client[0])))
         except NotAdmitted as error:
-            if error.status == 401 and scope["method"] == "GET" and path in _WHOLE_PAGES:
-                target = f"{scope.get('root_path', '')}{SIGN_IN}"
-                await RedirectResponse(target, 303)(scope, receive, send)
+            if error.status == 401 and scope["method"] == "GET" and path in WHOLE_PAGES:
+                form = _sign_in_form(scope, path, is_refused=bool(error.challenge))
+                await RedirectResponse(form, 303)(scope, receive, send)
                 return
             answer = error_answer(error, error.status)
             if error.status == 401 or error.challenge:
@@ -205,6 +202,14 @@ class Door:
         else:
             app = self._limited if path.startswith(LIMITED) else self._app
             await app(scope, receive, send)
+
+
+def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
+    """Where a browser signs in; it returns to the page that it asked for."""
+    query = scope["query_string"].decode("latin-1")
+    asked = f"{path}?{query}" if query else path
+    wrong = "1" if is_refused else None
+    return link(scope.get("root_path", ""), SIGN_IN, next=asked, wrong=wrong)
 
 
 def door_of(
