@@ -318,7 +318,8 @@ async def test_the_index_page_counts_masked_secrets_and_a_directory_lists_all_fi
     repository = await indexed(http, make_repo(files), project_id)
     in_project = {"project": project_id}
     index = await http.get("/index", params=in_project)
-    assert "1 secret masked in 1 file" in seen(index).text
+    assert "Secrets masked1" in seen(index).text
+    assert "Secrets are masked in 1 file" in seen(index).text
     assert key not in index.text
     assert "src/keys.py" in seen(await http.get(seen(index).link("path=src%2Fkeys.py"))).text
     assert "without counting" not in index.text

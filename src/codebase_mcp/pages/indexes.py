@@ -112,7 +112,9 @@ async def events(site: Site, request: Request) -> Response:
         wait_s = 0.0
         while not await _is_gone(request, wait_s):
             try:
-                progress = await _progress(app, projects.chosen, identity)
+                # In a task of its own: a stream is cancelled again and again until it stops.
+                asked = _progress(app, projects.chosen, identity)
+                progress = await site.holder.calls.run(asked)
             except CodebaseError:
                 return  # the browser asks again
             html = site.fragment(request, "progress.html", projects=projects, **progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +33,7 @@ def environment() -> Environment:
         "clip": clip,
         "tail": tail,
     }
+    made.tests["commit_hash"] = re.compile("[0-9a-f]{40}").fullmatch
     return made
 
 
