@@ -20,7 +20,7 @@ from tests.web.conftest import serving
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.keys.keys import create_key
-from codebase_mcp.pages import records
+from codebase_mcp.pages import records, searching
 from codebase_mcp.pages.routes import GET, POST
 from codebase_mcp.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
 from codebase_mcp.projects.identity import Access
@@ -237,6 +237,12 @@ async def test_records_changes_and_health_are_shown_as_they_are(
     assert SCRIPT in seen(await http.get("/changes", params=wrong), 400).text
     health = seen(await http.get("/status", params=in_project))
     assert {"healthy", "create_task"} <= set(health.words)
+
+
+def test_of_a_long_result_only_the_lines_around_those_shown_are_coloured() -> None:
+    assert searching.windows([]) == []
+    assert searching.windows([0, 1, 2, 40]) == [(0, 41)]
+    assert searching.windows([0, 1, 500, 520, 2000]) == [(0, 2), (440, 521), (1940, 2001)]
 
 
 async def test_long_lists_are_shown_page_by_page(
