@@ -9,11 +9,13 @@ import struct
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.connection import Database, Embedded, is_recent
@@ -253,6 +255,35 @@ async def test_a_session_lock_is_held_by_one_until_its_block_ends(
         assert await second.acquire(project, "index")
 
 
+async def test_no_session_stays_open_when_the_release_of_its_locks_is_cancelled(
+    database: Database, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Connection] = []
+    connect = database._locks._connect
+
+    async def connect_and_tell() -> Connection:
+        opened.append(await connect())
+        return opened[-1]
+
+    monkeypatch.setattr(database._locks, "_connect", connect_and_tell)
+    async with AsyncExitStack() as trying, AsyncExitStack() as holding:
+        tried = await trying.enter_async_context(database.try_locks())
+        assert await tried.acquire(project, "one")
+        await holding.enter_async_context(database.session_locks(project, ["other"]))
+        for stack, connection in zip((trying, holding), opened, strict=True):
+            leaving = asyncio.create_task(stack.aclose())
+            while connection.pgconn.transaction_status != TransactionStatus.ACTIVE:
+                assert not leaving.done()
+                await asyncio.sleep(0)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            assert leaving.cancelled()
+            assert connection.closed
+    with pytest.raises(DatabaseUnavailable):
+        await tried.acquire(project, "one")
+    assert len(opened) == 2
+
+
 async def test_a_session_lock_falls_with_the_process_that_holds_it(
     database: Database, project: Project, embedded: Embedded
 ) -> None:
@@ -339,7 +370,10 @@ async def test_a_pool_that_is_all_in_use_says_so(database: Database) -> None:
     again, is_new = await pool.acquire()
     assert (again is connection, is_new) == (True, False)
     await pool.release(again)
-    await pool.close()
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)
+    closing.cancel()  # as a server that is stopped twice
+    await asyncio.wait([closing])
     assert connection.closed
 
 

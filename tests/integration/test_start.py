@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tests.integration.conftest import Shell
 from codebase_mcp.app.app import App
 from codebase_mcp.background.lifespan import has_database, warm_start, warm_up_search
 from codebase_mcp.database.server import Embedded, EmbeddedServer
+from codebase_mcp.errors import DatabaseUnavailable, ShuttingDown
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder
 
@@ -349,3 +350,32 @@ async def test_a_server_freezes_what_is_loaded_and_the_library_does_not(settings
     gc.unfreeze()
     await holder.close()
     assert frozen > 10_000
+
+
+@pytest.mark.anyio
+async def test_a_server_leaves_nothing_open_and_opens_nothing_after_its_end(
+    settings: Settings,
+) -> None:
+    opened: list[App] = []
+
+    async def open_app() -> App:
+        opened.append(await App.open(settings))
+        return opened[-1]
+
+    @asynccontextmanager
+    async def lifespan(app: App) -> AsyncIterator[None]:
+        await app.database.check()
+        if len(opened) == 1:
+            raise DatabaseUnavailable("not yet")
+        yield
+
+    holder = AppHolder(open_app, lifespan=lifespan)
+    with pytest.raises(DatabaseUnavailable):
+        await holder.get()
+    assert (await holder.get()) is opened[1]
+    assert [app.database.pool_facts().idle for app in opened] == [0, 1]
+    await holder.close()
+    assert opened[1].database.pool_facts().idle == 0
+    with pytest.raises(ShuttingDown):
+        await holder.get()
+    assert len(opened) == 2

@@ -107,8 +107,9 @@ async def test_what_does_not_fit_is_dropped_and_said_and_old_entries_are_deleted
 
 
 def test_the_kind_of_an_address_and_spans_of_time() -> None:
-    kinds = [peer_of(host) for host in (None, "127.0.0.1", "::1", "10.1.2.3", "::ffff:8.8.8.8")]
-    assert kinds == ["socket", "loopback", "loopback", "private", "public"]
+    hosts = (None, "::ffff:127.0.0.1", "::1", "fe80::1%eth0", "10.1.2.3", "::ffff:8.8.8.8", "here")
+    kinds = [peer_of(host) for host in hosts]
+    assert kinds == ["socket", *2 * ["loopback"], *2 * ["private"], *2 * ["public"]]
     assert Identity().peer is None
     assert age_of("90m") == timedelta(minutes=90)
     for invalid in ("7", "d", "-7d", "7 d", "99999d"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from tests.web.conftest import Served, serving
 
 from codebase_mcp.database.connection import Database
+from codebase_mcp.keys import keys
 from codebase_mcp.keys.keys import (
     Key,
     create_key,
@@ -27,6 +29,7 @@ from codebase_mcp.projects.identity import Access, Scope
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.web import door
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +51,12 @@ WRITERS = {
     "delete_entity", "update_entity_type_schema", "create_work_item", "update_work_item",
 }  # fmt: skip
 ADMINS = {"clear_index"}
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+OPENING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO}
 
 
 @pytest.fixture
@@ -255,20 +264,49 @@ async def test_a_session_belongs_to_the_key_that_opened_it(
     settings: Settings, database: Database
 ) -> None:
     alice, bob = await key_with(database, "read"), await key_with(database, "read", owner="bob")
-    client_info = {"name": "t", "version": "1"}
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
-    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     headers = {"Accept": "application/json, text/event-stream"}
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     async with serving(settings) as server:
         async with http_of(server, alice) as http:
-            opened = await http.post("/mcp", json=opening, headers=headers)
+            opened = await http.post("/mcp", json=OPENING, headers=headers)
             headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
             assert (await http.post("/mcp", json=ping, headers=headers)).status_code == 200
         async with http_of(server, bob) as http:
             assert (await http.post("/mcp", json=ping, headers=headers)).status_code == 404
         async with http_of(server) as http:
             assert (await http.post("/mcp", json=ping, headers=headers)).status_code == 401
+
+
+async def test_open_streams_end_when_their_key_is_revoked(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "CHECK_STREAMS_S", 0.01)
+    monkeypatch.setattr(keys, "_KNOWN_S", 0.0)
+    (revoked, text), (_, other) = [
+        await create_key(database, owner, access("read")) for owner in ("alice", "bob")
+    ]
+    async with serving(replace(settings, sse=True)) as server, AsyncExitStack() as stack:
+
+        async def stream(key: str, path: str) -> asyncio.Task[bytes]:
+            http = await stack.enter_async_context(http_of(server, key))
+            headers = {"Accept": "application/json, text/event-stream"}
+            if path == "/mcp":
+                opened = await http.post("/mcp", json=OPENING, headers=headers)
+                headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+            answer = http.stream("GET", path, headers=headers, timeout=None)
+            response = await stack.enter_async_context(answer)
+            assert response.status_code == 200
+            return asyncio.create_task(response.aread())
+
+        ending = [await stream(text, path) for path in ("/mcp", "/sse")]
+        staying = [await stream(other, path) for path in ("/mcp", "/sse")]
+        await revoke_key(database, revoked.id)
+        async with asyncio.timeout(60):
+            await asyncio.gather(*ending)
+        assert not any(task.done() for task in staying)
+        for task in staying:
+            task.cancel()
+        await asyncio.wait(staying)
 
 
 async def test_nothing_of_a_key_is_logged_or_shown(

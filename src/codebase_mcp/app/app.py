@@ -16,7 +16,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -249,18 +249,19 @@ class App:
 
     async def close(self) -> None:
         """Give everything back; the embedded database lives on while others use it."""
-        await self.resolver.close()
-        await self.freshness.close()
-        if "views" in vars(self):
-            await self.views.close()
-        if "_misses" in vars(self):
-            self._misses.close()
-        await self._searcher.close()
-        await self._nearest.close()
-        await self.memory_indexes.close()
-        await self._runs.close()
-        await self.models.close()
-        await self.database.close()
+        async with AsyncExitStack() as stack:  # the last first, also if one fails or is cancelled
+            stack.push_async_callback(self.database.close)
+            stack.push_async_callback(self.models.close)
+            stack.push_async_callback(self._runs.close)
+            stack.push_async_callback(self.memory_indexes.close)
+            stack.push_async_callback(self._nearest.close)
+            stack.push_async_callback(self._searcher.close)
+            if "_misses" in vars(self):
+                stack.callback(self._misses.close)
+            if "views" in vars(self):
+                stack.push_async_callback(self.views.close)
+            stack.push_async_callback(self.freshness.close)
+            stack.push_async_callback(self.resolver.close)
 
     async def index(
         self,

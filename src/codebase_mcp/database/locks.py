@@ -128,10 +128,17 @@ class TryLocks:
         self._connection: Connection | None = None
         self._held: set[int] = set()
         self._turn = asyncio.Lock()
+        self._is_closed = False
 
     async def acquire(self, key: int) -> bool:
-        """Acquire this lock if it is free; whether it is held now."""
+        """Acquire this lock if it is free; whether it is held now.
+
+        Raises:
+            DatabaseUnavailable: they were closed.
+        """
         async with self._turn:
+            if self._is_closed:  # nothing would close a new connection
+                raise DatabaseUnavailable("The session of these locks was closed")
             if key not in self._held and await self._ask("try_session_lock", key):
                 self._held.add(key)
             return key in self._held
@@ -153,7 +160,8 @@ class TryLocks:
                     await self._drop()
 
     async def close(self) -> None:
-        """Release all of them."""
+        """Release all of them; none can be acquired again."""
+        self._is_closed = True
         async with self._turn:
             connection, self._connection = self._connection, None
             self._held.clear()
@@ -181,7 +189,9 @@ class TryLocks:
 
 async def _end_session(connection: Connection) -> None:
     """Release the locks at once, not when the server notices the closed connection; close it."""
-    with suppress(psycopg.Error, TimeoutError):
-        async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-            await connection.execute(_QUERIES["release_all_session_locks"])
-    await connection.close()
+    try:
+        with suppress(psycopg.Error, TimeoutError):
+            async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+                await connection.execute(_QUERIES["release_all_session_locks"])
+    finally:  # also if the caller is cancelled meanwhile
+        await connection.close()

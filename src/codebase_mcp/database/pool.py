@@ -125,10 +125,10 @@ class Pool:
     async def close(self) -> None:
         """Close all idle connections, and those in use when they are released."""
         self._closed = True
+        await self._close_idle()  # first, as waiting may be cancelled
         if self._trimming is not None:
             self._trimming.cancel()
             await asyncio.wait([self._trimming])
-        await self._close_idle()
 
     async def _acquire_slot(self) -> None:
         self._waiting += 1

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -98,8 +98,19 @@ def peer_of(host: str | None) -> Peer:
     """The kind of a caller's address; one without an address came through a Unix socket."""
     if not host:
         return "socket"
-    address = ip_address(host.partition("%")[0])
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.is_loopback:
+    address = address_of(host)
+    if address is not None and address.is_loopback:
         return "loopback"
-    return "private" if address.is_private else "public"
+    return "private" if address is not None and address.is_private else "public"
+
+
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The address of a caller, without its scope; None if it is not an IP address.
+
+    One of IPv4 that came through a socket of IPv6 (``::ffff:127.0.0.1``) is that of IPv4.
+    """
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

@@ -21,7 +21,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.directories import directory_matcher, directory_pattern
+from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
@@ -198,13 +198,7 @@ async def _word_uses(
 
 async def _filtered(tx: Transaction, filters: FileFilters) -> FilteredFiles:
     """How many files pass each filter, and which values exist where none passes."""
-    parameters = {
-        "repository_id": filters.repository_id,
-        "extensions": list(filters.extensions) if filters.extensions else None,
-        "languages": list(filters.languages) if filters.languages else None,
-        "kinds": list(filters.kinds) if filters.kinds else None,
-        "directory": directory_pattern(filters.directory) if filters.directory else None,
-    }
+    parameters = filters.parameters() | {"repository_id": filters.repository_id}
     [[files, *counts, passing]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
     named = (
         ("repositories", "repository_id", filters.repository_id),

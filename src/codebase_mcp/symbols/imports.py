@@ -19,6 +19,8 @@ from codebase_mcp.symbols.languages import Language, Modules, language_of
 _SOURCE_ROOTS = frozenset({"src", "lib", "source", "sources", "python", "app", "main", "Lib"})
 _CACHED = 20_000
 _SEPARATORS = re.compile(r"[./\\]+|::")
+# How a path of Rust begins that is not outside of the crate.
+_OWN_CRATE = frozenset({"self", "super", "crate"})
 
 
 class Fit(IntEnum):
@@ -51,10 +53,33 @@ def parts_of(path: str, rules: Language) -> Parts:
 
 
 @lru_cache(_CACHED)
+def words_of_path(path: str) -> frozenset[str]:
+    """The words that the name of a module has if it means this file; see `words_of_module`."""
+    *directories, file = path.split("/")
+    return _words("/".join([*directories, file.partition(".")[0] or file]))
+
+
+def words_of_module(module: str, rules: Language) -> frozenset[str]:
+    """Words of which a file's path has at least one if a module fits; none where it may have none.
+
+    Neither the ending of a file nor what stands for a directory is always in a path.
+    """
+    words = _words(module)
+    if ".." in module.lstrip("./") or words & rules.index_files:
+        return frozenset()
+    return words - _OWN_CRATE
+
+
+def _words(name: str) -> frozenset[str]:
+    """What separators leave; a package can have a hyphen where its module has an underscore."""
+    return frozenset(_SEPARATORS.split(name.lower().replace("-", "_"))) - {""}
+
+
+@lru_cache(_CACHED)
 def last_part(module: str) -> str:
     """What the path of the file that a module is ends in; empty where the module does not say."""
     last = _SEPARATORS.split(module.removesuffix(".js").removesuffix("/index"))[-1]
-    return "" if last in ("self", "super", "crate") else last
+    return "" if last in _OWN_CRATE else last
 
 
 def joined(module: str, name: str, language: str) -> str:

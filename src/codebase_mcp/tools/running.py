@@ -94,7 +94,7 @@ class RunningCalls:
         """
         if self.is_draining:
             call.close()
-            raise _shutting_down("no new calls are accepted")
+            raise shutting_down("no new calls are accepted")
         task = asyncio.create_task(call)
         reply = asyncio.get_running_loop().create_future()
         self._replies[task] = reply
@@ -107,7 +107,7 @@ class RunningCalls:
                 await asyncio.wait([task])
             raise
         if not task.done() or task.cancelled():
-            raise _shutting_down("the call was cancelled")
+            raise shutting_down("the call was cancelled")
         return task.result()
 
     async def drain(self, limit_s: float) -> None:
@@ -135,7 +135,8 @@ class RunningCalls:
             task.exception()  # retrieved, as the caller may have gone
 
 
-def _shutting_down(what: str) -> ShuttingDown:
+def shutting_down(what: str) -> ShuttingDown:
+    """The error for a call that comes, or is under way, while the server ends."""
     return ShuttingDown(
         f"The server is shutting down: {what}",
         hint="Call again when the server is back. What an index run has stored is kept.",

@@ -35,7 +35,7 @@ from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unexpected
-from codebase_mcp.tools.running import CallQueue, RunningCalls
+from codebase_mcp.tools.running import CallQueue, RunningCalls, shutting_down
 from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class AppHolder:
         self._app: App | None = None
         self._lifespan = lifespan
         self._exit_stack = AsyncExitStack()
+        self._is_closed = False
 
     @classmethod
     def of(cls, settings: Settings, lifespan: Lifespan | None = None) -> AppHolder:
@@ -148,12 +149,20 @@ class AppHolder:
         )
 
     async def get(self) -> App:
-        """The product, opened."""
+        """The product, opened.
+
+        Raises:
+            ShuttingDown: it was closed; nothing would close it again.
+        """
         async with self._lock:
+            if self._is_closed:
+                raise shutting_down("no new calls are accepted")
             if self._app is None:
-                app = await self._open_app()
-                if self._lifespan is not None:
-                    await self._exit_stack.enter_async_context(self._lifespan(app))
+                async with AsyncExitStack() as stack:
+                    app = await stack.enter_async_context(await self._open_app())
+                    if self._lifespan is not None:
+                        await stack.enter_async_context(self._lifespan(app))
+                    self._exit_stack = stack.pop_all()
                 self._app = app
             return self._app
 
@@ -232,13 +241,12 @@ class AppHolder:
         return replies_for(None if client is None else client.client_info.name)
 
     async def close(self) -> None:
-        """Cancel what is under way, and close what was opened."""
+        """Cancel what is under way, and close what was opened, for good."""
+        self._is_closed = True
         await self.calls.stop()
         async with self._lock:
-            if self._app is not None:
-                await self._exit_stack.aclose()
-                await self._app.close()
-                self._app = None
+            self._app = None
+            await self._exit_stack.aclose()
 
 
 class ContractTool(Tool):

@@ -6,10 +6,11 @@ this machine, needs none. What a caller may do is said with its identity and app
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
 from fastmcp.server.auth import AccessToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -30,13 +31,14 @@ from codebase_mcp.errors import (
 from codebase_mcp.keys.keys import PREFIX, KeyRing
 from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
 from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN, link
-from codebase_mcp.projects.identity import Access, Identity, peer_of
+from codebase_mcp.projects.identity import Access, Identity, address_of, peer_of
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.callers import enter_identity, owner_of
+from codebase_mcp.tools.callers import enter_identity, identity_of, owner_of
 from codebase_mcp.web.answers import error_answer
 from codebase_mcp.web.peers import is_own_user
 from codebase_mcp.web.rate_limits import RateLimit
+from codebase_mcp.web.streams import EndableStreams
 from codebase_mcp.web.tokens import Tokens
 
 _log = logging.getLogger(__name__)
@@ -46,6 +48,10 @@ OPEN = ("/health/live", "/health/ready")
 # Where requests count for the rate limit.
 _SEARCHES = ("/search", "/results", "/file", "/symbol", "/changes")
 LIMITED = ("/mcp", "/sse", "/messages", "/tools/", *_SEARCHES)
+
+# Where a response may stay open for hours; whether its caller is still admitted is checked again.
+_STREAMS = ("/mcp", "/sse", "/index/events")
+CHECK_STREAMS_S = 5.0
 
 _WITHOUT_KEY = Access(reads_as_server=False)
 
@@ -85,12 +91,8 @@ class Callers:
             )
 
     def _is_allowed(self, host: str | None) -> bool:
-        try:
-            address = ip_address(host or "")
-        except ValueError:
-            return False
-        mapped = getattr(address, "ipv4_mapped", None) or address
-        return any(mapped in network for network in self._networks)
+        address = address_of(host or "")
+        return address is not None and any(address in network for network in self._networks)
 
     async def identify(self, scope: Scope, *, is_page: bool = False) -> Identity:
         """The caller, with what it may do.
@@ -201,7 +203,40 @@ class Door:
             await error_answer(unknown)(scope, receive, send)
         else:
             app = self._limited if path.startswith(LIMITED) else self._app
+            if scope["method"] == "GET" and path in _STREAMS:
+                app = self._while_admitted(app, is_page=is_page)
             await app(scope, receive, send)
+
+    def _while_admitted(self, app: ASGIApp, *, is_page: bool) -> ASGIApp:
+        """The app; its responses end when the key or token of their caller is not valid any more.
+
+        Without a key it is the connection that admits, and that stays the same.
+        """
+
+        async def streaming(scope: Scope, receive: Receive, send: Send) -> None:
+            if identity_of(scope).owner is None:
+                await app(scope, receive, send)
+                return
+            stream = EndableStreams(app)
+
+            async def end_when_refused() -> None:
+                while True:
+                    await asyncio.sleep(CHECK_STREAMS_S)
+                    try:
+                        await self._callers.identify(scope, is_page=is_page)
+                    except NotAdmitted:
+                        stream.end()
+                        return
+                    except CodebaseError:  # the database is away: checked again
+                        continue
+
+            checking = asyncio.create_task(end_when_refused())
+            try:
+                await stream(scope, receive, send)
+            finally:
+                checking.cancel()
+
+        return streaming
 
 
 def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:

@@ -29,7 +29,6 @@ from codebase_mcp import telemetry
 from codebase_mcp.background.audit import AuditLog
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import ShuttingDown
 from codebase_mcp.pages.routes import page_routes
 from codebase_mcp.pages.site import Site
 from codebase_mcp.settings.choices import provider_of
@@ -92,8 +91,6 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         routes += tokens.routes
 
     async def database() -> Database:
-        if holder.calls.is_draining:  # else it might be opened again after its end
-            raise ShuttingDown("The server is shutting down", hint="Call again when it is back.")
         return (await holder.get()).database
 
     @asynccontextmanager

@@ -9,12 +9,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_network
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import MutableHeaders
 
 from codebase_mcp.errors import Overloaded
+from codebase_mcp.projects.identity import address_of
 from codebase_mcp.tools.callers import identity_of
 from codebase_mcp.web.answers import error_answer
 
@@ -99,7 +100,7 @@ class RateLimit:
             if not limit:
                 await app(scope, receive, send)
                 return
-            allowance = self._buckets.take(identity.owner or _address_of(scope), limit)
+            allowance = self._buckets.take(identity.owner or _caller_at(scope), limit)
 
             async def send_with_headers(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -121,17 +122,12 @@ class RateLimit:
         return 0 if identity.access.reads_as_server else DEFAULT_PER_MINUTE
 
 
-def _address_of(scope: Scope) -> str:
+def _caller_at(scope: Scope) -> str:
     """The address of a client; of IPv6, the network that one customer of a provider has."""
     host = scope["client"][0] if scope.get("client") else ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return f"address {host}"
+    address = address_of(host) or host
     if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return f"address {address.ipv4_mapped}"
-        return f"address {ip_network((int(address), 64), strict=False)}"
+        address = ip_network((int(address), 64), strict=False)
     return f"address {address}"
 
 

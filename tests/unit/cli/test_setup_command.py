@@ -112,6 +112,32 @@ def test_a_remote_server_is_written_with_its_url(name: str, home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", [c.name for c in CLIENTS if c.remote])
+def test_a_key_is_written_as_a_reference_to_a_variable_where_the_client_documents_that(
+    name: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, remote = BY_NAME[name], ("--yes", "--http", "https://code.example/mcp")
+    assert setup(name, *remote) == 0
+    assert "--key-env NAME" in capsys.readouterr().err
+    plain = entry_in(client, config_of(client, home))
+    assert setup(name, *remote, "--key-env", "TEAM_KEY") == 0
+    told = capsys.readouterr().err
+    entry = entry_in(client, config_of(client, home))
+    added = [(field, value) for field, value in entry.items() if field not in plain]
+    if client.keyed is None:
+        assert not added
+        assert '"headers": {"Authorization": "Bearer KEY"}' in told
+        return
+    assert "Set TEAM_KEY to the key" in told
+    [(field, value)] = added
+    if client.is_toml:
+        assert (field, value) == ("bearer_token_env_var", "TEAM_KEY")
+    else:
+        reference = value["Authorization"].removeprefix("Bearer ")
+        assert (field, list(value)) == ("headers", ["Authorization"])
+        assert reference in ("${TEAM_KEY}", "${env:TEAM_KEY}", "{env:TEAM_KEY}")
+
+
 def test_a_client_without_support_for_urls_is_reported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,6 +374,8 @@ def test_the_list_reports_invalid_files(home: Path, capsys: pytest.CaptureFixtur
             ["codex", "--http", "http://x/mcp", "--env", "A=b"],
             "cannot be combined with --command or --env",
         ),
+        (["codex", "--key-env", "KEY"], "--key-env: only with --http"),
+        (["codex", "--http", "http://x/mcp", "--key-env", "cbm_aB3_x"], "not the key itself"),
         (["codex", "--toolsets", "cod"], "must be 'all' or some of"),
         (["windsurf", "--scope", "project"], "no project configuration"),
         (["codex", "--scope", "project", "--project-dir", "/no/such"], "is not a directory"),

@@ -16,6 +16,7 @@ PAGE = Path(codebase_mcp.__file__).parents[2] / "docs" / "clients.md"
 MARK = "<!-- From here on generated; see tests/unit/cli/test_setup_documents.py -->"
 LAUNCH = Launch("/path/to/codebase-mcp", (), ())
 URL = "https://code.example/mcp"
+KEY = "CODE_KEY"
 
 
 def blocks() -> str:
@@ -38,7 +39,8 @@ def _block(client: Client) -> str:
         _fenced(client, None),
     ]
     if client.remote is not None:
-        lines += ["", f"With `--http {URL}`:", "", _fenced(client, URL)]
+        key = "" if client.keyed is None else f" --key-env {KEY}"
+        lines += ["", f"With `--http {URL}{key}`:", "", _fenced(client, URL)]
     return "\n".join([*lines, ""])
 
 
@@ -71,7 +73,7 @@ def _machine(platform: str) -> Machine:
 
 
 def _fenced(client: Client, url: str | None) -> str:
-    chosen = SetupTarget("user", Path("/p"), "codebase", LAUNCH, url, ("code",))
+    chosen = SetupTarget("user", Path("/p"), "codebase", LAUNCH, url, ("code",), key_env=KEY)
     text = entry_edit(client, chosen).add("").text.rstrip("\n")
     return f"```{'toml' if client.is_toml else 'json'}\n{text}\n```"
 

@@ -67,6 +67,16 @@ async def test_a_model_is_asked_once_what_it_is(
     assert (facts.name, facts.dimension) == (embedder.name, 96)
 
 
+async def test_a_question_is_sent_without_the_secrets_that_somebody_pasted_into_it(
+    server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
+) -> None:
+    key = "cbm_aB3dE5gH7jK9_" + "mN0pQ2rS4tU6vW8xY1zA3bC5dE7fG9hJ1kL3mN5pQ7r"
+    vector = await make_embedder(provider).embed_query(f"parse json with {key}")
+    np.testing.assert_allclose(vector, unit("parse json with"), atol=1e-6)
+    assert server.embeddings[-1].texts[0].endswith(f"parse json with {'*' * len(key)}")
+    assert key not in str(server.requests)
+
+
 async def test_empty_texts_are_not_sent(
     server: EmbeddingServer, make_embedder: MakeEmbedder, provider: str
 ) -> None:

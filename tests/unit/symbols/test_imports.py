@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits
+from codebase_mcp.symbols.imports import (
+    Fit,
+    joined,
+    last_part,
+    module_fits,
+    words_of_module,
+    words_of_path,
+)
+from codebase_mcp.symbols.languages import language_of
 
 FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
 
@@ -66,6 +74,20 @@ def test_a_module_fits_a_file(
     language: str, importer: str, module: str, target: str, fit: Fit
 ) -> None:
     assert module_fits(language, importer, module, target) is fit
+    if fit:
+        words = words_of_module(module, language_of(language))
+        assert not words or words & words_of_path(target)
+
+
+def test_a_module_has_words_in_common_with_the_paths_that_it_may_mean() -> None:
+    python, script, rust = map(language_of, ("python", "typescript", "rust"))
+    assert words_of_module("shop-app.Pay", python) == {"shop_app", "pay"}
+    assert words_of_module("crate::shop", rust) == {"shop"}
+    assert words_of_path("src/shop_app/pay.test.ts") == {"src", "shop_app", "pay"}
+    # The path of a directory's own file need not have any.
+    for module, rules in (("..", python), (".__init__", python), ("./index.js", script),
+                          ("./shop/..", script), ("super", rust)):  # fmt: skip
+        assert words_of_module(module, rules) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,11 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         "--http", metavar="URL", help="a server that is already running, including /mcp"
     )
     parser.add_argument(
+        "--key-env",
+        metavar="NAME",
+        help="the environment variable that holds the key for --http, which stays out of the files",
+    )
+    parser.add_argument(
         "--env",
         action="append",
         metavar="NAME=VALUE",

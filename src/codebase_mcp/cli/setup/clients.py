@@ -33,8 +33,10 @@ class Client:
 
     ``user`` and ``project`` are the paths of its configuration. Of several names in a project the
     first existing one is used, else the last; ``sections`` of the file are chosen the same way.
-    ``remote`` is None if the file cannot name a server by its URL. ``rules`` are instruction files,
-    ``skills`` folders of skills, ``marks`` paths that exist if the client is installed.
+    ``remote`` is None if the file cannot name a server by its URL. ``keyed`` adds a key to that
+    entry, by the name of the environment variable that holds it; None if the client documents no
+    such reference. ``rules`` are instruction files, ``skills`` folders of skills, ``marks`` paths
+    that exist if the client is installed.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Client:
     afterwards: str = "Restart it."
     user_skills: Place | None = None
     project_skills: str | None = None
+    keyed: Callable[[str], Entry] | None = None
 
     def is_installed(self, machine: Machine) -> bool:
         """Whether its program or one of its files is on this machine."""
@@ -112,6 +115,11 @@ def _http(url: str) -> Entry:
     return {"type": "http", "url": url}
 
 
+def _bearer(reference: str) -> Callable[[str], Entry]:
+    """The header with the key, by a reference to an environment variable, here NAME."""
+    return lambda name: {"headers": {"Authorization": "Bearer " + reference.replace("NAME", name)}}
+
+
 def _home(*parts: str) -> Place:
     return lambda machine: machine.home.joinpath(*parts)
 
@@ -158,6 +166,7 @@ CLIENTS = (
         afterwards="Start a new session; /mcp shows the server.",
         user_skills=_folder("CLAUDE_CONFIG_DIR", ".claude", "skills"),
         project_skills=".claude/skills",
+        keyed=_bearer("${NAME}"),
     ),
     Client(
         "claude-desktop", "Claude Desktop", (), (_application("Claude"),),
@@ -170,6 +179,7 @@ CLIENTS = (
         lambda url: {"url": url}, None, (f".cursor/rules/{RULE_FILE}.mdc",),
         f"---\n{_ABOUT}\nalwaysApply: true\n---\n", "Turn the server on in its settings.",
         _home(".cursor", "skills"), ".cursor/skills",
+        keyed=_bearer("${env:NAME}"),
     ),
     Client(
         "vscode", "VS Code", ("code",), (_application("Code", "User"),),
@@ -178,6 +188,7 @@ CLIENTS = (
         _COPILOT_RULES, f"---\n{_ABOUT}\napplyTo: '**'\n---\n",
         "Start the server with the command MCP: List Servers.",
         _home(".copilot", "skills"), ".github/skills",
+        keyed=_bearer("${env:NAME}"),
     ),
     Client(
         "codex", "Codex", ("codex",), (_folder("CODEX_HOME", ".codex"),),
@@ -186,6 +197,7 @@ CLIENTS = (
         _folder("CODEX_HOME", ".codex", "AGENTS.md"), ("AGENTS.md",),
         afterwards="Start a new session; /mcp shows the server.",
         user_skills=_home(".agents", "skills"), project_skills=".agents/skills",
+        keyed=lambda name: {"bearer_token_env_var": name},
     ),
     Client(
         "gemini", "Gemini CLI", ("gemini",), (_home(".gemini", "settings.json"),),
@@ -193,6 +205,7 @@ CLIENTS = (
         lambda url: {"httpUrl": url}, _home(".gemini", "GEMINI.md"), ("GEMINI.md",),
         afterwards="Start a new session; /mcp shows the server.",
         user_skills=_home(".gemini", "skills"), project_skills=".gemini/skills",
+        keyed=_bearer("${NAME}"),
     ),
     Client(
         "antigravity", "Antigravity", ("agy",),
@@ -208,6 +221,7 @@ CLIENTS = (
         lambda url: {"httpUrl": url}, _home(".qwen", "QWEN.md"), ("QWEN.md",),
         afterwards="Start a new session; /mcp shows the server.",
         user_skills=_home(".qwen", "skills"), project_skills=".qwen/skills",
+        keyed=_bearer("${NAME}"),
     ),
     Client(
         "windsurf", "Windsurf", ("windsurf",), (_home(".codeium", "windsurf"),),
@@ -216,6 +230,7 @@ CLIENTS = (
         _home(".codeium", "windsurf", "memories", "global_rules.md"),
         afterwards="Refresh its list of MCP servers.",
         user_skills=_home(".codeium", "windsurf", "skills"),
+        keyed=_bearer("${env:NAME}"),
     ),
     Client(
         "zed", "Zed", ("zed", "zeditor"), (_zed(),), _zed("settings.json"),
@@ -230,6 +245,7 @@ CLIENTS = (
         lambda m: m.config / "opencode" / "AGENTS.md", ("AGENTS.md",),
         afterwards="Start a new session.",
         user_skills=lambda m: m.config / "opencode" / "skills", project_skills=".opencode/skills",
+        keyed=_bearer("{env:NAME}"),
     ),
     Client(
         "copilot-cli", "GitHub Copilot CLI", ("copilot",), (_folder("COPILOT_HOME", ".copilot"),),
@@ -238,6 +254,7 @@ CLIENTS = (
         _folder("COPILOT_HOME", ".copilot", "copilot-instructions.md"), _COPILOT_RULES,
         afterwards="Start a new session; /mcp show lists the server.",
         user_skills=_folder("COPILOT_HOME", ".copilot", "skills"), project_skills=".github/skills",
+        keyed=_bearer("${NAME}"),
     ),
     Client(
         "kiro", "Kiro", ("kiro", "kiro-cli"), (_home(".kiro"),),
@@ -245,5 +262,6 @@ CLIENTS = (
         lambda url: {"url": url}, _home(".kiro", "steering", f"{RULE_FILE}.md"),
         (f".kiro/steering/{RULE_FILE}.md",), "---\ninclusion: always\n---\n",
         "It connects when the file is saved.", _home(".kiro", "skills"), ".kiro/skills",
+        keyed=_bearer("${NAME}"),
     ),
 )  # fmt: skip

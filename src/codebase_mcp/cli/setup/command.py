@@ -11,6 +11,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rich.text import Text
 
@@ -23,6 +24,7 @@ from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import DEFAULT_TOOLSETS, Settings, environment_for_child
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -59,6 +61,8 @@ async def setup(options: argparse.Namespace, settings: Settings) -> int:
         print_json(_as_json(planner.changes, copies))
     elif needed and not options.dry_run:
         _report(needed, copies, clients, is_removal=options.remove)
+    if target.url is not None and not options.remove:
+        _tell_about_key(target.url, target.key_env, clients)
     return 0
 
 
@@ -87,6 +91,8 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
         problems.append("--http: cannot be combined with --command or --env")
     if options.http and not re.match(r"https?://\S+$", options.http):
         problems.append("--http: must begin with http:// or https://")
+    if options.key_env is not None:
+        problems += _problems_of_key(options)
     root = settings.project_dir or Path.cwd()
     if options.scope == "project" and not root.is_dir():
         problems.append(f"--project-dir: {root} is not a directory")
@@ -105,7 +111,19 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
         toolsets=settings.toolsets if options.toolsets else DEFAULT_TOOLSETS,
         with_rules=options.rules,
         force=options.force,
+        key_env=options.key_env,
     )
+
+
+def _problems_of_key(options: argparse.Namespace) -> list[str]:
+    """What is wrong with the variable for the key."""
+    from codebase_mcp.keys.keys import PREFIX  # noqa: PLC0415 - only where a key is needed
+
+    if not options.http:
+        return ["--key-env: only with --http"]
+    if options.key_env.startswith(PREFIX) or not _VARIABLE.fullmatch(options.key_env):
+        return ["--key-env: must be the name of an environment variable, not the key itself"]
+    return []
 
 
 def _own_folder(settings: Settings) -> Path:
@@ -232,6 +250,22 @@ def _report(
         console.print(f"{'removed from' if is_removal else 'written'} {change.path}{kept}")
     for client in clients if not is_removal else ():
         console.print(f"{client.title}: {client.afterwards}")
+
+
+def _tell_about_key(url: str, key_env: str | None, clients: list[Client]) -> None:
+    """What remains to be done so that the server gets its key; on standard error."""
+    if key_env is None:
+        if not is_loopback(urlsplit(url).hostname or ""):
+            warn("If this server asks for a key, run it again with --key-env NAME.")
+        return
+    if any(client.keyed for client in clients):
+        warn(f"Set {key_env} to the key, in the environment in which the client starts.")
+    for client in clients:
+        if client.keyed is None:
+            warn(
+                f"{client.title} documents no variables in this file. Add to the entry, if the file"
+                ' is not shared: "headers": {"Authorization": "Bearer KEY"}'
+            )
 
 
 def _as_json(changes: list[Change], copies: dict[Path, Path | None]) -> list[dict[str, Any]]:

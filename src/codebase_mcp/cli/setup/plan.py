@@ -22,7 +22,10 @@ from codebase_mcp.cli.setup.toml_edit import TomlEntry
 
 @dataclass(frozen=True, slots=True)
 class SetupTarget:
-    """The requested setup; ``launch`` or ``url`` is how the server is started or reached."""
+    """The requested setup; ``launch`` or ``url`` is how the server is started or reached.
+
+    ``key_env`` is the environment variable with the key for the URL.
+    """
 
     scope: Scope
     root: Path
@@ -32,6 +35,7 @@ class SetupTarget:
     toolsets: tuple[str, ...]
     with_rules: bool = True
     force: bool = False
+    key_env: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,8 @@ def entry_edit(client: Client, target: SetupTarget) -> Edit:
                 f"{client.title} cannot read a URL from its file; add {target.url} in its settings"
             )
         value = client.remote(target.url)
+        if target.key_env is not None and client.keyed is not None:
+            value |= client.keyed(target.key_env)
     if client.is_toml:
         return TomlEntry(client.sections[0][0], target.name, value)
     return JsonEntry(client.sections, target.name, value)
