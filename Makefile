@@ -142,6 +142,13 @@ bench-symbols: $(VENV)/dev ## Measure how long answers about names take (TREE=di
 
 bench-impact: $(VENV)/dev ## Measure whether impact names a file that was left out (REPOS="dir...")
 	$(BIN)/python benchmarks/impact.py $(ARGS) $(REPOS)
+.PHONY: bench-page pictures
+bench-page: $(VENV)/dev ## Measure the first paint of the page, and its bytes (ARGS="--tree DIR")
+	$(BIN)/python benchmarks/page.py $(ARGS)
+
+pictures: $(VENV)/dev ## Make the pictures of the documents anew
+	$(BIN)/python benchmarks/pictures.py
+
 .PHONY: dist try-dist pages
 dist: $(VENV)/dev ## Build the sdist, and of it the wheel, into dist/
 	rm -rf dist build/sdist && mkdir -p build/sdist

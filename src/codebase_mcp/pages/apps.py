@@ -165,12 +165,12 @@ def _tasks_html(reply: Reply) -> str:
     for task in reply.tasks:
         by_status[task.status].append(task)
     columns = [
-        (status, by_status[status], len(by_status[status]))
+        (status, by_status[status], {"total": len(by_status[status]), "older": None})
         for status in get_args(TaskStatus)
         if status in by_status
     ]
     more = reply.total_count - len(reply.tasks)
-    return _fragment("app-tasks.html", columns=columns, more=more, chosen="")
+    return _fragment("app-tasks.html", columns=columns, more=more, project="", chosen="")
 
 
 def _fragment(name: str, **values: Any) -> str:

@@ -69,6 +69,7 @@ SIGN_IN = "/sign-in"
 # What is needed to sign in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
 _MAX_FORM_BYTES = 1 << 16
+_MAX_FIELDS = 50
 
 # What an action reports on the page that follows it; nothing else from a URL is shown as ours.
 DONE = {
@@ -151,6 +152,7 @@ class Site:
             done=DONE.get(request.query_params.get("done", "")),
             here=request.url.path.removeprefix(root),
             pages=PAGES,
+            signed_in=KEY_COOKIE in request.cookies,
             **values,
         )
         answer = HTMLResponse(html, status, dict(_HEADERS))
@@ -244,7 +246,10 @@ async def form_of(request: Request) -> dict[str, str]:
             body += piece
             if len(body) > _MAX_FORM_BYTES:
                 raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=50)
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            raise InvalidInput(f"A form may have at most {_MAX_FIELDS} fields") from None
         request.state.form = {name: values[0].strip() for name, values in fields.items()}
     form: dict[str, str] = request.state.form
     return form

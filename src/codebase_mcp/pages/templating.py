@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -36,6 +37,7 @@ def environment() -> Environment:
         "tail": tail,
         "href": href,
     }
+    made.tests["commit_hash"] = re.compile("[0-9a-f]{40}").fullmatch
     return made
 
 

@@ -27,7 +27,7 @@ _SEARCH = load_queries("codebase_mcp.search", "search.sql")
 # More rows of a name say nothing more, and would take seconds.
 _MAX_DEFINITIONS = 5_000
 _MAX_USING_FILES = 5_000
-_MAX_FILES = 5_000
+MOST_FILES = 5_000
 _MAX_NAMES = 3_000
 
 # Of most lines.
@@ -236,7 +236,7 @@ async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
             path=path,
             snapshots=list(snapshot_ids),
             anywhere=anywhere,
-            most=_MAX_FILES,
+            most=MOST_FILES,
         )
         if rows:
             break
