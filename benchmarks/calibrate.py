@@ -7,10 +7,13 @@
 
 Prints the coefficients for ``search/confidence.py``. ``RELATED_WEIGHTS`` is fitted to separate the
 questions about the code from the unrelated ones; each set has the same weight. ``FLOOR`` is where
-the share ``LOST`` of the relevant files among the first ten is lost. ``MATCH_WEIGHTS`` is fitted on
-the candidates of the development queries, of those without file names, of the everyday ones and of
-those of further dumps (of ``training/projects.py``), and on those of foreign questions, of which
-none is right. The printed figures are cross-validated over repositories, and over unrelated
+the share ``LOST`` of the relevant files among the first ten is lost. ``FIRST_WEIGHTS`` and
+``OTHERS_WEIGHTS`` are fitted on the first ten candidates of the development queries, of those
+without file names, of the everyday ones and of those of further dumps (of
+``training/projects.py``), and on those of foreign questions, of which none is right. Make such a
+dump with a table that was trained without these projects (``training/mine.py --without``): with
+the product's own, which has learned these questions, the first hit seems surer than it is.
+The printed figures are cross-validated over repositories, and over unrelated
 questions; the parts named "check" are never used for fitting.
 """
 
@@ -20,12 +23,19 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.search.confidence import LEAST_LEAD, MATCH_WEIGHTS, MOST, RELATED_WEIGHTS
+from codebase_mcp.search.confidence import (
+    FILES_CONSIDERED,
+    FIRST_WEIGHTS,
+    LEAST_LEAD,
+    MOST,
+    OTHERS_WEIGHTS,
+    RANKS_HALVING,
+    RELATED_WEIGHTS,
+)
 from quality_dump import Dump, Numbers, joined, read_dump
 from quality_report import BANDS, SURE, UNANSWERED
 from quality_scoring import DEPTH
@@ -153,35 +163,122 @@ def read_all(paths: Sequence[Path]) -> Dump:
     return joined([first, *others])
 
 
-def file_evidence(dump: Dump) -> Numbers:
-    """`confidence.file_evidence` for all candidates: a column for each of ``MATCH_WEIGHTS``."""
-    counts = np.diff(dump.starts)
-    tops = dump.score[dump.starts[:-1][counts > 0]].repeat(counts[counts > 0])
-    lead = np.divide(dump.score, tops, out=np.zeros_like(tops), where=tops > 0)
-    ahead = np.zeros_like(lead)
-    firsts = dump.starts[:-1][counts > 1]
-    ahead[firsts] = 1 - lead[firsts + 1]
-    best = dump.starts[:-1][counts > 0].repeat(counts[counts > 0])
-    columns: dict[str, Any] = {
-        "coverage": np.minimum(dump.column("coverage"), MOST)[best],
-        "name": dump.column("name")[best],
-        "definition": np.minimum(dump.column("definition"), MOST)[best],
-        "meaning": dump.column("meaning")[best],
-        "lead": lead,
-        "ahead": ahead,
-    }
-    return np.column_stack([columns[name] for name in MATCH_WEIGHTS if name != "intercept"])
+class Files:
+    """The candidates of a dump as `confidence` sees them.
+
+    ``lead`` is of every candidate; ``first_evidence`` has a row for each question with candidates,
+    whose number is in ``asked``, and a column for each of ``FIRST_WEIGHTS``.
+    """
+
+    def __init__(self, dump: Dump) -> None:
+        every = np.diff(dump.starts)
+        self.asked = np.flatnonzero(every)
+        counts, starts = every[self.asked], dump.starts[:-1][self.asked]
+        self.question = dump.question_of()
+        self.position = np.arange(len(dump.score)) - dump.starts[:-1][self.question]
+        best = starts.repeat(counts)
+        tops = dump.score[best]
+        self.lead = np.divide(dump.score, tops, out=np.zeros_like(tops), where=tops > 0)
+        second = self.lead[starts + np.minimum(1, counts - 1)]
+        last = self.lead[starts + np.minimum(counts, FILES_CONSIDERED) - 1]
+        least = np.array([question["least_meaning"] for question in dump.questions])
+        nearest = dump.column("best_meaning")
+        nearest = np.where(nearest > 0, nearest, least[self.question])
+        expansion = dump.column("expansion")
+        before = np.add.reduceat(expansion > expansion[best], starts, dtype=np.float64)
+        unknown = np.array([question["evidence"]["unknown"] for question in dump.questions])
+        columns = {
+            "coverage": np.minimum(dump.column("coverage"), MOST)[starts],
+            "name": dump.column("name")[starts],
+            "definition": np.minimum(dump.column("definition"), MOST)[starts],
+            "meaning": dump.column("meaning")[starts],
+            "apart": np.where(
+                (dump.score[starts] > 0) & (counts > 1), 1 - np.maximum(last, 0.0), 0.0
+            ),
+            "ahead": np.where((second > 0) & (counts > 1), 1 - second, 0.0),
+            "expanded": np.where(
+                expansion[starts] > 0, RANKS_HALVING / (RANKS_HALVING + before), 0.0
+            ),
+            "behind": np.maximum.reduceat(nearest, starts) - nearest[starts],
+            "unknown": unknown[self.asked],
+        }
+        self.first_evidence = np.column_stack([columns[name] for name in FIRST])
 
 
-def report_bands(scores: Numbers, relevant: Flags, first: Flags) -> None:
+FIRST = tuple(name for name in FIRST_WEIGHTS if name != "intercept")
+OTHERS = tuple(name for name in OTHERS_WEIGHTS if name != "intercept")
+
+
+def score_of(odds: Numbers) -> Numbers:
+    """The scores of log odds, as `confidence.confidences` computes them."""
+    found: Numbers = np.sqrt(1 / (1 + np.exp(-odds)))
+    return found
+
+
+class Fitting:
+    """The weights of scores, fitted on some questions."""
+
+    def __init__(self, dump: Dump, asked: Questions, related: Flags) -> None:
+        self._dump, self._asked = dump, asked
+        self.files = files = Files(dump)
+        sets = (*_MATCH_SETS, "foreign")
+        counted = related & np.isin(asked.set, sets)
+        self.shown = (files.position < DEPTH) & (files.lead >= LEAST_LEAD) & counted[files.question]
+        shares = dict.fromkeys(_MATCH_SETS, 1.0) | {"foreign": _FOREIGN_SHARE}
+        sizes = {name: max(((asked.set == name) & counted).sum(), 1) for name in sets}
+        self.weight = (
+            np.array([shares[n] / sizes[n] if n in shares else 0.0 for n in asked.set]) * counted
+        )
+
+    def fit(self, fitted: Flags) -> tuple[Logistic, Logistic]:
+        """The functions for the first file and for the others, by the fitted questions."""
+        files, right = self.files, self._dump.relevant
+        firsts = right[self._dump.starts[:-1][files.asked]]
+        chosen = (fitted & (self.weight > 0))[files.asked]
+        first = fit(
+            FIRST,
+            files.first_evidence[chosen],
+            firsts[chosen],
+            self.weight[files.asked][chosen],
+        )
+        here = self.shown & (files.position > 0) & fitted[files.question]
+        others = fit(
+            OTHERS, self._others(first)[here], right[here], self.weight[files.question][here]
+        )
+        return first, others
+
+    def scores(self, first: Logistic, others: Logistic) -> Numbers:
+        """The score of each candidate."""
+        odds = self._first_odds(first)
+        scores = np.minimum(score_of(others.odds(self._others(first))), score_of(odds))
+        return np.where(self.files.position == 0, score_of(odds), scores)
+
+    def _first_odds(self, first: Logistic) -> Numbers:
+        by_question = np.zeros(len(self._asked.set))
+        by_question[self.files.asked] = first.odds(self.files.first_evidence)
+        found: Numbers = by_question[self.files.question]
+        return found
+
+    def _others(self, first: Logistic) -> Numbers:
+        return np.column_stack([self._first_odds(first), self.files.lead])
+
+
+def report_bands(scores: Numbers, relevant: Flags) -> None:
     """Print the share of relevant hits in each band of the score."""
     for low, high in BANDS:
         band = (scores >= low) & (scores < high)
         share = relevant[band].mean() if band.any() else float("nan")
         print(f"  score {low:.1f}..{min(high, 1):.1f}: {band.sum():5} files, {share:.2f} relevant")
-    poor = scores < 0.6
-    print(f"  below 0.6 {relevant[poor].mean():.2f} relevant")
-    print(f"  queries with a hit at {SURE} or more: {(scores >= SURE)[first].mean():.2f}")
+
+
+def report_firsts(scores: Numbers, relevant: Flags) -> None:
+    """Print how often the first hit is right, by its score."""
+    for low, high in ((SURE, 2.0), (0.8, 2.0), (0.6, 0.8), (0.5, 0.6), (0.0, 0.5)):
+        band = (scores >= low) & (scores < high)
+        share = relevant[band].mean() if band.any() else float("nan")
+        print(
+            f"  first hits at {low:.1f} to {min(high, 1):.1f}: {band.mean():.2f}, {share:.2f} right"
+        )
 
 
 def main() -> None:
@@ -211,35 +308,21 @@ def main() -> None:
     print("fitted on all but the check parts:")
     report_floor(asked, odds, floor)
 
-    question = dump.question_of()
-    positions = np.arange(len(dump.score)) - np.repeat(dump.starts[:-1], np.diff(dump.starts))
-    sets = (*_MATCH_SETS, "foreign")
-    shown = (positions < DEPTH) & np.isin(asked.set, sets)[question]
-    evidence = file_evidence(dump)
-    shown &= (
-        evidence[:, [n for n in MATCH_WEIGHTS if n != "intercept"].index("lead")] >= LEAST_LEAD
-    ) & (odds[question] >= floor)
-    names = tuple(name for name in MATCH_WEIGHTS if name != "intercept")
-    shares = dict.fromkeys(_MATCH_SETS, 1.0) | {"foreign": _FOREIGN_SHARE}
-    counts = {name: max((shown & (asked.set[question] == name)).sum(), 1) for name in sets}
-    even = np.array([shares[n] / counts[n] if n in shares else 0.0 for n in asked.set])[question]
-    chosen = shown & (asked.split != "check")[question]
-    match = fit(names, evidence[chosen], dump.relevant[chosen], even[chosen])
-    print(f"MATCH_WEIGHTS = {match}")
-    scores = np.zeros(len(evidence))
-    for fitted, evaluated in asked.folds(asked.split != "check"):
-        here = shown & fitted[question]
-        found = fit(names, evidence[here], dump.relevant[here], even[here])
-        at = shown & evaluated[question]
-        scores[at] = np.sqrt(1 / (1 + np.exp(-found.odds(evidence[at]))))
-    for name in _MATCH_SETS:
-        here = asked.set[question] == name
+    fitting = Fitting(dump, asked, odds >= floor)
+    unchecked = asked.split != "check"
+    first, others = fitting.fit(unchecked)
+    print(f"FIRST_WEIGHTS = {first}\nOTHERS_WEIGHTS = {others}")
+    question, shown = fitting.files.question, fitting.shown
+    scores = np.zeros(len(dump.score))
+    for fitted, evaluated in asked.folds(unchecked):
+        at = evaluated[question]
+        scores[at] = fitting.scores(*fitting.fit(fitted))[at]
+    is_first = shown & (fitting.files.position == 0)
+    for name in (*_MATCH_SETS, "foreign"):
+        here = (asked.set == name)[question]
         print(f"cross-validated, {name}:")
-        report_bands(
-            scores[shown & here], dump.relevant[shown & here], positions[shown & here] == 0
-        )
-        lost = dump.relevant & (positions < DEPTH) & here & ~shown
-        print(f"  relevant files not shown: {lost.sum()}")
+        report_bands(scores[shown & here], dump.relevant[shown & here])
+        report_firsts(scores[is_first & here], dump.relevant[is_first & here])
 
 
 if __name__ == "__main__":

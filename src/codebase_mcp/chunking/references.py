@@ -22,7 +22,7 @@ UNNAMED = "?"
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
 _IMPORTED = frozenset({"import", "part"})
-_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "parameter", "skip"})
+_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "holder", "parameter", "skip"})
 _IMPORT, _TYPE, _USE = ReferenceKind.IMPORT, ReferenceKind.TYPE, ReferenceKind.USE
 _OWN = frozenset({"self", "cls", "this"})
 
@@ -46,6 +46,7 @@ _PREFIX = re.compile(rb"(?:[\w$]+\.)+\Z")
 _QUOTES = "\"'`<>"
 _PATH_SEPARATORS = {"rust": "::", "php": "\\"}
 _WILDCARDS = frozenset({"*", "_"})
+_VERSIONED = re.compile(r"([^/]+?)[/.]v\d+\Z")
 _QUALIFIED = re.compile(r"(.*?)(::|[.\\])([^.\\:]+)$", re.DOTALL)
 
 _Found = tuple[int, str, Node, Node | None]
@@ -76,7 +77,7 @@ def find_references(
     found: list[Reference] = []
     for syntax in syntaxes:
         captured = sorted(_captured(syntax).items())
-        imports = list(_imports(syntax, captured, _PATH_SEPARATORS.get(language, ".")))
+        imports = list(_imports(syntax, captured, language))
         known = {symbol.name for symbol in symbols}
         known.update(use.alias or use.name for use in imports)
         hidden = _hidden(syntax, captured, symbols)
@@ -126,16 +127,21 @@ def _uses(
     """All but imports; of the names that are only handed on, those that are known."""
     text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
     size, backwards = len(text), text[::-1]
+    own_objects = _OwnObjects(syntax)
     for start, (_, capture, node, _) in captured:
-        kind = _USE if capture == "own" else _KINDS.get(capture)
+        kind = _USE if capture in ("own", "holder") else _KINDS.get(capture)
         name = _utf8(text[start : node.end_byte])
         if kind is None or kind is _IMPORT or not 0 < len(name) <= _NAME_CHARS:
             continue
         if capture == "own" and name not in known:
             continue
+        if capture == "holder" and not name[0].isupper():
+            continue
         found = before.match(backwards, size - start)
         if found:
             receiver = _utf8(found[1][::-1]) if found[1] else UNNAMED
+            if own_objects.is_own(start, receiver) and backwards[found.end()] != ".":
+                receiver = "self"
             if capture == "own" and receiver not in _OWN:
                 continue
             yield Reference(node.start_point[0] + 1, name, kind, receiver)
@@ -148,9 +154,9 @@ def _utf8(text: str) -> str:
 
 
 def _imports(
-    syntax: Syntax, captured: Iterable[tuple[int, _Found]], separator: str
+    syntax: Syntax, captured: Iterable[tuple[int, _Found]], language: str
 ) -> Iterator[Reference]:
-    modules = _Modules(_statements(syntax), separator)
+    modules = _Modules(_statements(syntax), _PATH_SEPARATORS.get(language, "."))
     for start, (_, capture, node, alias) in captured:
         text = _path(syntax, node)[-_NAME_CHARS:] if capture in _IMPORTED else ""
         if text:
@@ -161,6 +167,8 @@ def _imports(
             if name == "self" and module:  # Rust: "use std::io::{self}"
                 name, module = _split(module)
             local = syntax.text_of(alias)[:_NAME_CHARS] if alias else ""
+            if language == "go" and not local and (found := _VERSIONED.search(f"{module}/{name}")):
+                local = found[1]  # "ex.org/shop/v2" and "ex.org/shop.v2" are called shop
             line = node.start_point[0] + 1
             yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
 
@@ -186,8 +194,11 @@ def _captured(syntax: Syntax) -> dict[int, _Found]:
                 start = node.start_byte
                 if start not in found or pattern < found[start][0]:
                     found[start] = (pattern, capture, node, alias[0] if alias else None)
-    # The name of a definition is no use of it; "const a = require('a')" is both.
+    # The name of a definition is no use of it; "const a = require('a')" is both, and what adds to a
+    # type uses it.
     for _, captures in syntax.matches:
+        if "extension" in captures:
+            continue
         for node in captures.get("name", ()):
             if node.start_byte in found and found[node.start_byte][1] != "import":
                 del found[node.start_byte]
@@ -221,6 +232,22 @@ class _Modules:
         self._open = [statement for statement in self._open if statement[1] > start]
         parts = [*(module for _, _, module in self._open), path]
         return self._separator.join(part for part in parts if part)
+
+
+class _OwnObjects:
+    """What methods call their own object, in a language where it has no fixed name."""
+
+    def __init__(self, syntax: Syntax) -> None:
+        self._methods = sorted(
+            (one["within"][0].start_byte, one["within"][0].end_byte, syntax.text_of(one["self"][0]))
+            for _, one in syntax.uses
+            if "within" in one
+        )
+
+    def is_own(self, start: int, name: str) -> bool:
+        """Whether a name at a position is that of the own object."""
+        at = bisect_right(self._methods, start, key=itemgetter(0)) - 1
+        return at >= 0 and start < self._methods[at][1] and name == self._methods[at][2]
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -19,7 +19,10 @@ Both are one query, as the tree is then walked once:
 - ``@from`` the module of every import within the node ``@statement``. One pattern for a list of
   names and what stands behind the list would take quadratic time;
 - ``@part`` a name that is an import if it is within such a statement;
+- ``@self`` what a method calls its own object, in the node ``@within``;
 - ``@own`` a member that is read: a use if its object is the own one;
+- ``@holder`` what a member is taken of, behind a package or an object: a use if it is a type by its
+  upper-case first letter;
 - ``@parameter`` the name of a type parameter: in its definition it hides a type of that name;
 - ``@skip`` a name that is no use.
 

@@ -13,9 +13,10 @@ from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.cli.callers import callers_in_words, may_have_key
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.pages.apps import server_with_apps
 from codebase_mcp.settings.loading import Settings, share_metrics_in
 from codebase_mcp.telemetry import logs
-from codebase_mcp.tools.server import NAME, AppHolder, server_of
+from codebase_mcp.tools.server import NAME, AppHolder
 from codebase_mcp.web.shutdown import Shutdown
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ async def serve(
         if settings.transport == "stdio":
             holder = AppHolder.of(settings, background_lifespan(settings))
             async with warm_start(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
-                await serve_stdio(server_of(holder, settings.toolsets), holder, shutdown)
+                await serve_stdio(server_with_apps(holder, settings.toolsets), holder, shutdown)
         else:
             await _listen(settings, shutdown, when_bound)
     return 0
@@ -88,12 +89,12 @@ async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutd
     share_metrics_in(None)
     telemetry.enable()
     holder = AppHolder.of(settings, background_lifespan(settings))
-    app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
+    app = asgi_app_of(server_with_apps(holder, settings.toolsets), holder, settings)
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_http(app, holder, sockets, shutdown, settings))
         if settings.transport == "all":
             # A server of its own: the first to end would close what belongs to both.
-            local = server_of(holder, settings.toolsets, closes=False)
+            local = server_with_apps(holder, settings.toolsets, closes=False)
             group.create_task(serve_stdio(local, holder, shutdown))
 
 

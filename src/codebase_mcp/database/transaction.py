@@ -7,6 +7,7 @@ connection.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import (
     AsyncIterable,
@@ -43,6 +44,8 @@ _LIMIT = ", pg_catalog.set_config('statement_timeout', %(limit_ms)s, true)"
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(%(key)s)"
 _TRY_LOCK = "SELECT pg_catalog.pg_try_advisory_xact_lock(%(key)s)"
 _COMMIT: Statement = ("COMMIT", {})
+# Some milliseconds.
+_DECODED_AT_ONCE = 2_000
 # pg_locks shows a 64-bit key in two halves.
 _HELD = """
 SELECT wanted.key
@@ -270,9 +273,17 @@ class Transaction:
 
 
 async def _rows_of(cursor: _Cursor) -> list[Row]:
-    """The rows of a result; empty for a statement that returns none."""
-    has_rows = cursor.pgresult is not None and cursor.pgresult.nfields
-    return await cursor.fetchall() if has_rows else []
+    """The rows of a result; empty for a statement that returns none.
+
+    Many are decoded piece by piece: other tasks have their turns.
+    """
+    if cursor.pgresult is None or not cursor.pgresult.nfields:
+        return []
+    rows = await cursor.fetchmany(_DECODED_AT_ONCE)
+    while cursor.rownumber != cursor.rowcount:
+        await asyncio.sleep(0)
+        rows += await cursor.fetchmany(_DECODED_AT_ONCE)
+    return rows
 
 
 async def pipelined(connection: Connection, statements: Sequence[Statement]) -> list[_Cursor]:

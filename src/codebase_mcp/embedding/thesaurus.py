@@ -175,7 +175,7 @@ def _ranges(starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.in
     """The numbers from each start up to its end, one range after the other."""
     counts = ends - starts
     first = np.repeat(starts - _offsets(counts), counts)
-    numbers: NDArray[np.int32] = np.arange(counts.sum()) + first
+    numbers: NDArray[np.int32] = np.arange(counts.sum(), dtype=np.int32) + first
     return numbers
 
 

@@ -190,7 +190,7 @@ class Batches:
     ) -> tuple[FileRecord, RawText]:
         blob_id = blob_id_of_content(content, self._snapshot.generation)
         source = replace(file, language=content.language, kind=content.kind)
-        raw = RawText(blob_id, content.blob_hash, content.language, content.text)
+        raw = RawText(blob_id, content.blob_hash, content.language, content.text, content.masked)
         return FileRecord(source, blob_id, read_at_ns), raw
 
     async def _store(self, records: Sequence[FileRecord], texts: dict[int, RawText]) -> None:

@@ -91,23 +91,34 @@ class RepositoryDetails:
     """What else is known of a repository's index.
 
     ``failures`` are files with the reason why they could not be indexed, ``sizes`` bytes by
-    language, the largest first.
+    language, the largest first; ``secrets`` is how many are masked in each file that has any, and
+    ``uncounted`` the number of files of which that is not known.
     """
 
     failures: tuple[tuple[str, str], ...]
     sizes: dict[str, int]
+    secrets: dict[str, int]
+    uncounted: int = 0
 
 
 async def load_details(tx: Transaction) -> dict[UUID, RepositoryDetails]:
     """The details of each repository of a project."""
-    failures, sizes = await tx.fetch_many([(_SQL["failures"], {}), (_SQL["sizes"], {})])
-    by_repository: dict[UUID, dict[str, int]] = defaultdict(dict)
+    failures, sizes, secrets, uncounted = await tx.fetch_many(
+        [(_SQL[name], {}) for name in ("failures", "sizes", "secrets", "uncounted")]
+    )
+    sizes_of: dict[UUID, dict[str, int]] = defaultdict(dict)
     for repository_id, language, size in sizes:
-        by_repository[repository_id][language] = size
+        sizes_of[repository_id][language] = size
+    secrets_of: dict[UUID, dict[str, int]] = defaultdict(dict)
+    for repository_id, path, number in secrets:
+        secrets_of[repository_id][path] = number
+    uncounted_of: dict[UUID, int] = dict(uncounted)
     return {
         repository_id: RepositoryDetails(
             tuple((path, reason) for path, reason in json.loads(found)),
-            by_repository[repository_id],
+            sizes_of[repository_id],
+            secrets_of[repository_id],
+            uncounted_of.get(repository_id, 0),
         )
         for repository_id, found in failures
     }

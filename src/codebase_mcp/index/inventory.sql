@@ -44,6 +44,24 @@ SELECT s.repository_id, s.failures::text
 FROM snapshot AS s
 WHERE s.active;
 
+-- name: secrets
+-- The files in which secrets are masked, with their number, by repository.
+SELECT s.repository_id, f.path, b.secrets
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.active AND b.secrets > 0
+ORDER BY f.path;
+
+-- name: uncounted
+-- By repository, the number of files whose secrets were masked by a version that did not count them.
+SELECT s.repository_id, count(*)
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.active AND b.secrets IS NULL
+GROUP BY s.repository_id;
+
 -- name: sizes
 -- Bytes of each language, by repository.
 SELECT s.repository_id, f.language, sum(f.size)::bigint

@@ -46,13 +46,15 @@ MAX_LEXICON = 250_000
 class RawText:
     """A decoded text and what identifies its blob.
 
-    ``unparsed`` splits it by lines instead of by syntax, for a text that crashes its parser.
+    ``secrets`` is how many are masked in it. ``unparsed`` splits it by lines instead of by syntax,
+    for a text that crashes its parser.
     """
 
     blob_id: int
     hash: bytes
     language: str
     text: str
+    secrets: int = 0
     unparsed: bool = False
 
 
@@ -178,6 +180,7 @@ def _blob_row(raw: RawText, generation: int, chunk_count: int, comments: bytes) 
         rows.int4(chunk_count),
         rows.text(raw.text),
         comments,
+        rows.int4(raw.secrets),
     )
 
 

@@ -50,6 +50,7 @@ class Picture:
     touched: list[Node]
     edges: list[Edge]
     height: int
+    left_out: int
 
 
 async def changes(site: Site, request: Request) -> Response:
@@ -131,6 +132,7 @@ def _picture(impact: dict[str, Any]) -> Picture | None:
     left = {path: _ROW * place + _ROW for place, path in enumerate(shown)}
     right = {path: _ROW * place + _ROW for place, path in enumerate(beside)}
     kinds = {to: kind for (_, to), (kind, _) in touches.items()}
+    files = {path for pair in touches for path in pair}
     return Picture(
         [Node(path, y, "changed") for path, y in left.items()],
         [Node(path, y, kinds[path]) for path, y in right.items()],
@@ -140,4 +142,5 @@ def _picture(impact: dict[str, Any]) -> Picture | None:
             if source in left and to in right
         ],
         _ROW * (max(len(left), len(right)) + 1),
+        len(files - left.keys() - right.keys()),
     )

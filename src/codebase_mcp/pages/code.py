@@ -55,7 +55,8 @@ _CLASSES = (
 )
 
 
-_SPAN = Markup('<span class="{}">{}</span>')
+_OPENING = {name: Markup('<span class="{}">').format(name) for _, name in _CLASSES}
+_CLOSING = Markup("</span>")
 
 
 class Line(NamedTuple):
@@ -89,7 +90,7 @@ def _split(lexer: Lexer, text: str) -> Iterator[Markup]:
                 yield Markup("").join(pieces)
                 pieces = []
             if part:
-                pieces.append(_SPAN.format(name, part) if name else escape(part))
+                pieces.append(_OPENING[name] + part + _CLOSING if name else escape(part))
     yield Markup("").join(pieces)
 
 

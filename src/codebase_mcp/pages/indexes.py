@@ -34,6 +34,8 @@ _CHECK_S = 0.5
 # How often a page that watches a run is told, and how often one that waits for a run.
 _RUNNING_S, _IDLE_S = 0.4, 2.0
 _LANGUAGES = 7
+# How many files that failed, or hold secrets, are listed.
+_FILES = 100
 
 REASONS = {
     "ignored": "left out by .gitignore or .mcpignore",
@@ -87,7 +89,13 @@ async def index(site: Site, request: Request) -> Response:
             raise
         shown, progress = [], {"state": None, "jobs": {}}  # the default project, never indexed
     return site.page(
-        request, "index.html", projects=projects, shown=shown, reasons=REASONS, **progress
+        request,
+        "index.html",
+        projects=projects,
+        shown=shown,
+        reasons=REASONS,
+        most=_FILES,
+        **progress,
     )
 
 
@@ -104,7 +112,9 @@ async def events(site: Site, request: Request) -> Response:
         wait_s = 0.0
         while not await _is_gone(request, wait_s):
             try:
-                progress = await _progress(app, projects.chosen, identity)
+                # In a task of its own: a stream is cancelled again and again until it stops.
+                asked = _progress(app, projects.chosen, identity)
+                progress = await site.holder.calls.run(asked)
             except CodebaseError:
                 return  # the browser asks again
             html = site.fragment(request, "progress.html", projects=projects, **progress)

@@ -18,12 +18,14 @@ _MOST = 100
 class Projects:
     """The projects that the caller sees, and the one that a page is about, by its id.
 
-    ``repositories`` are those of that one, as the tool ``project`` replies them.
+    ``repositories`` are those of that one, as the tool ``project`` replies them; ``left_out`` other
+    projects are not listed.
     """
 
     all: list[dict[str, Any]]
     chosen: str
     repositories: list[dict[str, Any]]
+    left_out: int = 0
 
     def repository(self, identity: str) -> dict[str, Any] | None:
         """A repository by its id."""
@@ -64,7 +66,8 @@ async def projects_of(site: Site, request: Request) -> Projects:
         listed += [{**one, "project_id": one["project_id"] or DEFAULT_ID}
                    for one in named["projects"]]  # fmt: skip
     chosen = next((one for one in listed if one["project_id"] == wanted), None)
-    return Projects(listed, wanted, chosen["repositories"] if chosen else [])
+    repositories = chosen["repositories"] if chosen else []
+    return Projects(listed, wanted, repositories, max(reply["total"] - len(listed), 0))
 
 
 def _last_indexed(listed: list[dict[str, Any]]) -> str:

@@ -78,7 +78,8 @@ async def file(site: Site, request: Request) -> Response:
     found = _exact(report.facts.outline, path)
     if found is None:
         entries = _below(report.facts.outline, path)
-        return site.page(request, "directory.html", **frame, entries=entries)
+        is_cut = report.facts.outline.is_cut
+        return site.page(request, "directory.html", **frame, entries=entries, is_cut=is_cut)
     shown, symbols = found
     lines = (report.facts.texts or {}).get(shown.blob_id, [])
     async with app.enter(projects.chosen, identity_in(request), readonly=True) as here:
@@ -98,6 +99,7 @@ async def file(site: Site, request: Request) -> Response:
         notes=notes,
         changes=changes,
         total=len(lines),
+        most_blamed=_MOST_BLAMED,
     )
 
 
@@ -120,11 +122,18 @@ def _exact(outline: TreeOutline, path: str) -> tuple[File, tuple[Symbol, ...]] |
     for one in outline.files:
         if one.file.path == path:
             return one.file, one.definitions
-    if path and not any(one.file.path.startswith(f"{path}/") for one in outline.files):
-        near = outline.files[0].file.path if outline.files else ""
+    files = _files(outline)
+    if path and not any(one.path.startswith(f"{path}/") for one in files):
+        near = files[0].path if files else ""
         hint = f"Did you mean {near}?" if near else "It may not be indexed: see the index page."
         raise NotFound(f"No file or directory {path[:200]!r} is indexed", hint=hint)
     return None
+
+
+def _files(outline: TreeOutline) -> list[File]:
+    """All files of an outline, by path."""
+    files = [*(one.file for one in outline.files), *outline.others]
+    return sorted(files, key=lambda file: file.path)
 
 
 def _below(outline: TreeOutline, path: str) -> list[Entry]:
@@ -132,12 +141,12 @@ def _below(outline: TreeOutline, path: str) -> list[Entry]:
     start = len(path) + 1 if path else 0
     files: list[Entry] = []
     inside: dict[str, int] = defaultdict(int)
-    for one in outline.files:
-        name, _, rest = one.file.path[start:].partition("/")
+    for one in _files(outline):
+        name, _, rest = one.path[start:].partition("/")
         if rest:
             inside[name] += 1
         else:
-            files.append(Entry(name, one.file.path, 1, one.file.language))
+            files.append(Entry(name, one.path, 1, one.language))
     folders = [Entry(name, f"{path}/{name}".lstrip("/"), n) for name, n in sorted(inside.items())]
     return [*folders, *files]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
+from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.pages.site import Site, refusal_of
+from codebase_mcp.pages.site import SIGN_IN, Site, refusal_of
+from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
 
 GET: tuple[tuple[str, str], ...] = (
@@ -37,8 +39,10 @@ POST: tuple[tuple[str, str], ...] = (
     ("/sign-out", "signing:sign_out"),
 )
 PATHS = frozenset(path for path, _ in (*GET, *POST))
+# What is not asked for by a page that is there.
+WHOLE_PAGES = frozenset(path for path, _ in GET) - {"/results", "/index/events", SIGN_IN}
 
-Page = Callable[[Site, Request], Awaitable[Response]]
+Page = Callable[[Site, Request], Coroutine[Any, Any, Response]]
 
 
 def page_routes(site: Site) -> list[BaseRoute]:
@@ -59,7 +63,11 @@ def _endpoint(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]
             if request.method == "POST" and (refusal := await refusal_of(request)):
                 raise refusal
             page: Page = getattr(import_module(f"codebase_mcp.pages.{module}"), function)
-            return await page(site, request)
+            if request.method == "POST":  # what has begun to change something is completed
+                return await page(site, request)
+            return await until_hang_up(request, page(site, request))
+        except ClientDisconnect:
+            return Response(status_code=499)  # never sent, as the browser is gone
         except CodebaseError as error:
             return site.error(request, error)
         except Exception as error:  # the edge: logged with its traceback, shown by its id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -36,6 +37,8 @@ _SHOWN, _MOST = 10, 50
 # Lines of the first results and of those after them.
 _LINES, _FEWER_LINES, _FIRST = 18, 6, 3
 _CODE_CHARS = 3_000
+# Colours depend on the lines before: whether a string is open there.
+_LEAD_IN = 60
 # Weaker signals are not shown.
 _LEAST_SIGNAL = 0.05
 # How many of the lines that match are marked.
@@ -116,19 +119,26 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
             with_help=True,
         ),
     )
-    shown = await asyncio.to_thread(_results, report)
+    shown = await asyncio.to_thread(shown_of, report)
     text = search_text(_as_agents_see_it(report), app.settings.reply_chars)
-    return {
-        "results": shown,
-        "report": report,
-        "state": state_note(report.index.state, report.index.files_pending),
-        "more": limit < _MOST and report.answer.file_count > len(shown),
+    return shown | {
+        "more": limit < _MOST and report.answer.file_count > len(shown["results"]),
         "next": min(limit + _SHOWN, _MOST),
+        "cut": limit == _MOST and report.answer.file_count > len(shown),
         "text": text,
         "tokens": round(len(text) / CHARS_PER_TOKEN),
+        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
+    }
+
+
+def shown_of(report: SearchReport) -> dict[str, Any]:
+    """What the results template shows of an answer, wherever that is."""
+    return {
+        "results": _results(report),
+        "report": report,
+        "state": state_note(report.index.state, report.index.files_pending),
         "worktree": WORKTREE,
         "several": len({one.repository_id for one in report.answer.snapshots}) > 1,
-        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
     }
 
 
@@ -179,7 +189,11 @@ def _lines(hit: Hit, place: int) -> list[Line | None]:
     matching = [number - hit.start_line for number in hit.matching_lines]
     most = _LINES if place < _FIRST else _FEWER_LINES
     shown = excerpt(lines, matching, most_lines=most, most_chars=_CODE_CHARS)
-    html = coloured(lines, hit.language, hit.file_path)
+    html = {
+        start + at: line
+        for start, end in windows(shown)
+        for at, line in enumerate(coloured(lines[start:end], hit.language, hit.file_path))
+    }
     found: list[Line | None] = []
     before = -1
     for at in shown:
@@ -189,6 +203,17 @@ def _lines(hit: Hit, place: int) -> list[Line | None]:
         before = at
     if before + 1 < len(lines):
         found.append(None)
+    return found
+
+
+def windows(shown: Iterable[int]) -> list[tuple[int, int]]:
+    """The lines to colour for those that are shown, of a class of a thousand perhaps ten."""
+    found: list[tuple[int, int]] = []
+    for at in shown:
+        start = max(at - _LEAD_IN, 0)
+        if found and start <= found[-1][1]:
+            start = found.pop()[0]
+        found.append((start, at + 1))
     return found
 
 

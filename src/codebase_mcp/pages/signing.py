@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl, urlsplit
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.pages.routes import WHOLE_PAGES
 from codebase_mcp.pages.site import KEY_COOKIE, Site, form_of, redirect
 
 # The key itself may end sooner.
@@ -14,7 +17,7 @@ _DAY_S = 86_400
 
 async def form(site: Site, request: Request) -> Response:
     """The form that asks for a key."""
-    return site.page(request, "signing.html", signed_in=KEY_COOKIE in request.cookies)
+    return site.page(request, "signing.html")
 
 
 async def sign_in(site: Site, request: Request) -> Response:
@@ -23,10 +26,12 @@ async def sign_in(site: Site, request: Request) -> Response:
     Raises:
         InvalidInput: no key was given.
     """
-    key = (await form_of(request)).get("key", "")
+    form = await form_of(request)
+    key = form.get("key", "")
     if not key.isascii() or not key.isprintable() or not key:
         raise InvalidInput.of("key", None, "A key is a line of letters and digits", rule="a key")
-    answer = redirect(request, "/")
+    path, query = _asked_for(form.get("next", ""))
+    answer = redirect(request, path, **query)
     answer.set_cookie(
         KEY_COOKIE,
         key,
@@ -37,6 +42,17 @@ async def sign_in(site: Site, request: Request) -> Response:
         samesite="strict",
     )
     return answer
+
+
+def _asked_for(address: str) -> tuple[str, dict[str, str]]:
+    """The page that was asked for before signing in, and its parameters; else the first page."""
+    try:
+        parts = urlsplit(address)
+        query = dict(parse_qsl(parts.query, max_num_fields=50))
+    except ValueError:
+        return "/", {}
+    is_ours = not parts.scheme and not parts.netloc and parts.path in WHOLE_PAGES
+    return (parts.path, query) if is_ours else ("/", {})
 
 
 async def sign_out(site: Site, request: Request) -> Response:

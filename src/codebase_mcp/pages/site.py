@@ -29,8 +29,6 @@ from codebase_mcp.tools.server import AppHolder
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from jinja2 import Environment
-
     from codebase_mcp.projects.identity import Scope
     from codebase_mcp.settings.loading import Settings
 
@@ -71,6 +69,7 @@ SIGN_IN = "/sign-in"
 # What is needed to sign in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
 _MAX_FORM_BYTES = 1 << 16
+_MAX_FIELDS = 50
 
 # What an action reports on the page that follows it; nothing else from a URL is shown as ours.
 DONE = {
@@ -153,6 +152,7 @@ class Site:
             done=DONE.get(request.query_params.get("done", "")),
             here=request.url.path.removeprefix(root),
             pages=PAGES,
+            signed_in=KEY_COOKIE in request.cookies,
             **values,
         )
         answer = HTMLResponse(html, status, dict(_HEADERS))
@@ -175,11 +175,17 @@ class Site:
 
     def fragment(self, request: Request, template: str, **values: Any) -> str:
         """A template as HTML."""
+        from codebase_mcp.pages.templating import environment  # noqa: PLC0415 - for pages alone
+
         root = request.scope.get("root_path", "")
-        return self._environment.get_template(template).render(
-            link=lambda path, /, **query: link(root, path, **query),
-            params=_Params(request.query_params),
-            **values,
+        return (
+            environment()
+            .get_template(template)
+            .render(
+                link=lambda path, /, **query: link(root, path, **query),
+                params=_Params(request.query_params),
+                **values,
+            )
         )
 
     async def static(self, request: Request) -> Response:
@@ -197,12 +203,6 @@ class Site:
         folder = files("codebase_mcp.pages").joinpath("static")
         contents = {name: folder.joinpath(name).read_bytes() for name in _STATIC}
         return {name: (read, sha256(read).hexdigest()[:12]) for name, read in contents.items()}
-
-    @cached_property
-    def _environment(self) -> Environment:
-        from codebase_mcp.pages.templating import environment  # noqa: PLC0415 - for pages alone
-
-        return environment()
 
 
 def require(request: Request, scope: Scope) -> None:
@@ -246,7 +246,10 @@ async def form_of(request: Request) -> dict[str, str]:
             body += piece
             if len(body) > _MAX_FORM_BYTES:
                 raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=50)
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            raise InvalidInput(f"A form may have at most {_MAX_FIELDS} fields") from None
         request.state.form = {name: values[0].strip() for name, values in fields.items()}
     form: dict[str, str] = request.state.form
     return form

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from codebase_mcp.printable import printable, printable_line
 
 _UNITS = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"))
 
 
+@cache
 def environment() -> Environment:
     """The templates of this package, with the filters that they use."""
     made = Environment(
@@ -31,7 +35,9 @@ def environment() -> Environment:
         "count": lambda number: f"{number:,}".replace(",", "\u202f"),
         "clip": clip,
         "tail": tail,
+        "href": href,
     }
+    made.tests["commit_hash"] = re.compile("[0-9a-f]{40}").fullmatch
     return made
 
 
@@ -72,6 +78,11 @@ def tail(text: str, most: int) -> str:
     """The end of a path."""
     line = printable_line(text)
     return line if len(line) <= most else "…" + line[1 - most :]
+
+
+def href(url: str) -> Markup:
+    """The attribute of a link; nothing where there is no address."""
+    return Markup(' href="{}"').format(url) if url else Markup()
 
 
 def _time(at: datetime | str | None) -> datetime | None:

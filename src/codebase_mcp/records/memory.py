@@ -26,6 +26,7 @@ from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
+from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.recall import passages
 from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.text.counting import Lexicon, term_table
@@ -251,6 +252,22 @@ async def newest(
         tx, "newest", session_id=session_id, tags=list(tags) if tags else None, limit=limit
     )
     return await _with_anchors(tx, [Observation.from_row(row) for row in rows])
+
+
+async def page_of_observations(
+    tx: Transaction,
+    paging: Paging,
+    *,
+    session_id: str | None = None,
+    kind: ObservationType | None = None,
+) -> Page[Observation]:
+    """A page of the observations of a session and type, newest first."""
+    params = {**paging.parameters(), "session_id": session_id, "type": kind}
+    _, rows, [[total]] = await tx.fetch_many(
+        [(_SQL["prepare"], {}), (_SQL["page"], params), (_SQL["total"], params)]
+    )
+    found = await _with_anchors(tx, [Observation.from_row(row) for row in rows])
+    return paging.page(found, total, lambda one: Cursor(one.created_at, one.id))
 
 
 async def newest_of_each_type(

@@ -134,6 +134,24 @@ WHERE (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
 ORDER BY created_at DESC, id DESC
 LIMIT %(limit)s;
 
+-- name: page
+-- A page of the observations, newest first.
+SELECT id, content, type, tags, session_id, created_at, stored_at
+FROM observation
+WHERE (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND (%(type)s::text IS NULL OR type = %(type)s)
+  AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+ORDER BY created_at DESC, id DESC
+OFFSET %(offset)s
+LIMIT %(limit)s;
+
+-- name: total
+-- How many observations there are of a session and type.
+SELECT count(*)
+FROM observation
+WHERE (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND (%(type)s::text IS NULL OR type = %(type)s);
+
 -- name: newest_of_each_type
 -- The newest observations of every type.
 SELECT o.id, o.content, o.type, o.tags, o.session_id, o.created_at, o.stored_at

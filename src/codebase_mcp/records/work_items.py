@@ -6,6 +6,7 @@ of paths, and what is above it stands in its own. Neither type nor parent of an 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -210,6 +211,43 @@ async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
         children=[child for child in descendants if child.parent_id == item.id],
         descendants=descendants,
         descendants_total=total,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """An item without a parent, with what is below it, in the order of reading.
+
+    ``left_out`` others are below it; those at the bottom are left out first.
+    """
+
+    items: list[WorkItem]
+    left_out: int
+
+
+async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree]:
+    """A page of trees, the newest first, with this many items of each at most."""
+    roots, [[total]] = await tx.fetch_many(
+        [(_SQL["root_page"], paging.parameters()), (_SQL["count_roots"], {})]
+    )
+    page = paging.page(roots, total, lambda row: Cursor(row[1], row[0]))
+    rows = await tx.fetch_all(_SQL["trees"], roots=[row[0] for row in page.items], most=most)
+    trees: dict[str, list[WorkItem]] = defaultdict(list)
+    for item in await _items(tx, rows):
+        trees[item.path.partition("/")[0]].append(item)
+    found = [
+        Tree(in_order(items), below + 1 - len(items))
+        for root, _, below in page.items
+        for items in [trees[str(root)]]
+    ]
+    return Page(found, page.total, page.next_cursor)
+
+
+def in_order(items: Sequence[WorkItem]) -> list[WorkItem]:
+    """An item and what is below it, each before its own, and of siblings the oldest first."""
+    made = {str(one.id): one.created_at for one in items}
+    return sorted(
+        items, key=lambda one: [(made[id], id) for id in one.path.split("/") if id in made]
     )
 
 

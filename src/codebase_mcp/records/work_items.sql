@@ -111,6 +111,41 @@ FROM work_item
 WHERE path > (SELECT path FROM work_item WHERE id = %(id)s)
   AND path < (SELECT path FROM work_item WHERE id = %(id)s) || chr(1114111);
 
+-- name: root_page
+-- A page of the items without a parent, newest first, each with the number of its descendants.
+SELECT root.id, root.created_at,
+       (SELECT count(*)
+        FROM work_item AS below
+        WHERE below.path > root.path AND below.path < root.path || chr(1114111))
+FROM work_item AS root
+WHERE root.parent_id IS NULL
+  AND (root.created_at, root.id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+ORDER BY root.created_at DESC, root.id DESC
+OFFSET %(offset)s
+LIMIT %(limit)s;
+
+-- name: count_roots
+-- The number of items without a parent.
+SELECT count(*)
+FROM work_item
+WHERE parent_id IS NULL;
+
+-- name: trees
+-- Some items, each with the first of its descendants, level by level.
+SELECT item.id, item.item_type, item.title, item.description, item.status, item.parent_id,
+       item.path, item.created_at, item.updated_at, item.completed_at,
+       EXISTS (SELECT FROM anchor WHERE anchor.record_id = item.id) AS is_anchored
+FROM unnest(%(roots)s::uuid[]) AS wanted (id)
+JOIN work_item AS root ON root.id = wanted.id
+CROSS JOIN LATERAL (
+    SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+           completed_at
+    FROM work_item AS below
+    WHERE below.path >= root.path AND below.path < root.path || chr(1114111)
+    ORDER BY length(below.path), below.created_at, below.id
+    LIMIT %(most)s
+) AS item;
+
 -- name: known
 -- One row if the item exists.
 SELECT id

@@ -1,10 +1,10 @@
 """How sure is it that these files answer the question? Pure.
 
-Two logistic functions and a cut. The first says, from absolute evidence, whether the question has
-to do with this code at all, so that a question about something else finds nothing. The second says
-how likely a file is the right one, from that evidence and the file's lead over the others. A file
-far behind the first is not shown. The functions are fitted on annotated queries by
-``benchmarks/calibrate.py``; how well they hold: ``docs/search-quality.md``.
+Three logistic functions and a cut. The first says, from absolute evidence, whether the question
+has to do with this code at all, so that a question about something else finds nothing. The second
+says how likely the first file is a right one, the third how likely each of the others is, given
+that and how far it is behind. A file far behind is not shown. The functions are fitted on annotated
+queries by ``benchmarks/calibrate.py``; how well they hold: ``docs/search-quality.md``.
 """
 
 from __future__ import annotations
@@ -40,19 +40,36 @@ RELATED_WEIGHTS: Mapping[str, float] = {
 # Below these log odds the question has nothing to do with the code.
 FLOOR = -0.21
 
+# At these odds the question has clearly to do with the code, and its first file gets this score at
+# least: even where every fourth such file is right, seldom is there no answer at all.
+CLEARLY_RELATED = 1.6
+LEAST_FIRST = 0.5
+
 # A file whose score is a smaller share of the first one's is not shown, unless one of its chunks
 # holds everything that was asked for.
 LEAST_LEAD = 0.3
 FULL_COVERAGE = 1.0
 
-MATCH_WEIGHTS: Mapping[str, float] = {
-    "intercept": -8.322,
-    "coverage": -0.271,
-    "name": 0.046,
-    "definition": 0.336,
-    "meaning": 1.288,
-    "lead": 6.779,
-    "ahead": 7.636,
+# This many files before the first one by the query's expansion terms halve that evidence.
+RANKS_HALVING = 3
+
+FIRST_WEIGHTS: Mapping[str, float] = {
+    "intercept": -4.064,
+    "coverage": 0.393,
+    "name": -0.381,
+    "definition": 1.571,
+    "meaning": 3.141,
+    "apart": 3.008,
+    "ahead": 3.630,
+    "expanded": 0.330,
+    "behind": -3.068,
+    "unknown": 1.791,
+}
+
+OTHERS_WEIGHTS: Mapping[str, float] = {
+    "intercept": -8.045,
+    "first": 0.221,
+    "lead": 7.103,
 }
 
 
@@ -87,28 +104,42 @@ class QueryEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class FileEvidence:
-    """The evidence that a file is the right one, comparable between queries.
+class FirstEvidence:
+    """The evidence that the first file is a right one, comparable between queries.
 
-    ``coverage``, ``name``, ``definition`` and ``meaning`` are those of the best file: they say how
-    well the question is answered at all. Of the file itself only its position counts, so that
-    files keep the order of the ranking: ``lead`` is its ranking score as a share of the best
-    file's. ``ahead`` is how far the first file is ahead of the second by the same measure, 0 for
-    the others.
+    Its ``coverage``, ``name``, ``definition`` and ``meaning``; ``apart`` and ``ahead``, how far its
+    ranking score is above the tenth file's and the second's, as a share of its own; ``expanded``,
+    how high it is by the query's expansion terms alone (1 for the first, `RANKS_HALVING` places
+    later half of it, 0 without any); ``behind``, how much nearer in meaning another file's nearest
+    chunk is; ``unknown``, the share of the question's words that occur nowhere.
     """
 
     coverage: float
     name: float
     definition: float
     meaning: float
-    lead: float
+    apart: float
     ahead: float
+    expanded: float
+    behind: float
+    unknown: float
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How sure a file is: ``similarity`` is its score, from 0 to 1.
+
+    ``lead`` is its ranking score as a share of the first file's.
+    """
+
+    similarity: float
+    lead: float
 
 
 # The attributes that the weights after the intercept belong to, in their order.
 _VALUES: Mapping[type, attrgetter[tuple[float, ...]]] = {
     QueryEvidence: attrgetter(*list(RELATED_WEIGHTS)[1:]),
-    FileEvidence: attrgetter(*list(MATCH_WEIGHTS)[1:]),
+    FirstEvidence: attrgetter(*list(FIRST_WEIGHTS)[1:]),
 }
 
 # Where the index's model is not available: values that most questions about the code exceed.
@@ -150,36 +181,65 @@ def query_evidence(
     )
 
 
-def file_evidence(ranked: Sequence[RankedFile]) -> list[FileEvidence]:
-    """The evidence for each of the ranked files, in order."""
+def confidences(ranked: Sequence[RankedFile], asked: QueryEvidence) -> list[Confidence]:
+    """How sure each of the ranked files is, in order.
+
+    A score is the square root of the fitted probability that the file is a right one. So a
+    probability of 0.81 becomes 0.9, which the tools' scale calls "excellent", and 0.5 becomes 0.7,
+    "fair". Of the first file all evidence counts. Of the others only the first one's probability
+    and their own lead do, so that files keep the order of the ranking.
+    """
     if not ranked:
         return []
+    top = ranked[0].score
+    leads = [file.score / top if top > 0 else 0.0 for file in ranked]
+    odds = _sum(FIRST_WEIGHTS, first_evidence(ranked, leads, asked.unknown))
+    first = max(_score(odds), LEAST_FIRST if asked.odds >= CLEARLY_RELATED else 0.0)
+    intercept, by_first, by_lead = OTHERS_WEIGHTS.values()
+    base = intercept + by_first * odds
+    others = (Confidence(min(first, _score(base + by_lead * lead)), lead) for lead in leads[1:])
+    return [Confidence(first, 1.0), *others]
+
+
+def first_evidence(
+    ranked: Sequence[RankedFile], leads: Sequence[float], unknown: float
+) -> FirstEvidence:
+    """The evidence that the first file is a right one; ``leads`` are those of `Confidence`."""
     best = ranked[0]
-    top = best.score
-    second = ranked[1].score if len(ranked) > 1 else 0.0
-    first = FileEvidence(
+    nearest = [_nearest(file) for file in ranked]
+    positive = best.score > 0
+    return FirstEvidence(
         coverage=min(best.coverage, MOST),
         name=best.signals["name"],
         definition=min(best.signals["definition"], MOST),
         meaning=best.signals["meaning"],
-        lead=1.0,
-        ahead=(top - second) / top if second > 0 else 0.0,
+        apart=1.0 - max(leads[:FILES_CONSIDERED][-1], 0.0) if positive and len(leads) > 1 else 0.0,
+        ahead=1.0 - leads[1] if len(leads) > 1 and leads[1] > 0 else 0.0,
+        expanded=_expanded(ranked),
+        behind=max(nearest) - nearest[0],
+        unknown=unknown,
     )
-    leads = (file.score / top if top > 0 else 0.0 for file in ranked[1:])
-    shared = first.coverage, first.name, first.definition, first.meaning
-    return [first, *(FileEvidence(*shared, lead, 0.0) for lead in leads)]
 
 
-def similarity(evidence: FileEvidence) -> float:
-    """A score from 0 to 1 for a file.
-
-    It is the square root of the fitted probability that the file is a right one. So a probability
-    of 0.81 becomes 0.9, which the tools' scale calls "excellent", and 0.5 becomes 0.7, "fair".
-    """
-    return math.sqrt(1 / (1 + math.exp(-_sum(MATCH_WEIGHTS, evidence))))
+def _nearest(file: RankedFile) -> float:
+    evidence = file.candidate.evidence
+    return evidence.best_meaning or evidence.least_meaning
 
 
-def _sum(weights: Mapping[str, float], evidence: QueryEvidence | FileEvidence) -> float:
+def _expanded(ranked: Sequence[RankedFile]) -> float:
+    """How high the first file is by the query's expansion terms, between 0 and 1."""
+    own = ranked[0].signals["expansion"]
+    if own <= 0:
+        return 0.0
+    before = sum(file.signals["expansion"] > own for file in ranked)
+    return RANKS_HALVING / (RANKS_HALVING + before)
+
+
+def _score(odds: float) -> float:
+    return math.sqrt(1 / (1 + math.exp(-odds)))
+
+
+def _sum(weights: Mapping[str, float], evidence: QueryEvidence | FirstEvidence) -> float:
     intercept, *factors = weights.values()
     return sum(map(mul, factors, _VALUES[type(evidence)](evidence)), intercept)
 

@@ -31,9 +31,8 @@ from codebase_mcp.search.confidence import (
     FULL_COVERAGE,
     LEAST_LEAD,
     QueryEvidence,
-    file_evidence,
+    confidences,
     query_evidence,
-    similarity,
 )
 from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.definition_hits import (
@@ -418,16 +417,17 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
     if ranking.evidence.odds < FLOOR:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
+    found = confidences(ranking.files, ranking.evidence)
     return [
         ScoredFile(
             file,
-            similarity(evidence),
+            confidence.similarity,
             by_id[file.candidate.snapshot_id].repository_id,
             by_id[file.candidate.snapshot_id].view,
         )
-        for file, evidence in zip(ranking.files, file_evidence(ranking.files), strict=True)
+        for file, confidence in zip(ranking.files, found, strict=True)
         if file.candidate.evidence.chunk_count
-        and (evidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
+        and (confidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]
 
 

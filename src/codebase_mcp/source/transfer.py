@@ -273,7 +273,8 @@ _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
     (
         InvalidInput,
         r"authentication failed|could not read (?:username|password)|terminal prompts disabled"
-        r"|permission denied|returned error: 40[13]|invalid credentials|access denied",
+        r"|unable to get password|permission denied|returned error: 40[13]|invalid credentials"
+        r"|access denied",
         "Not allowed to read {url}, or it does not exist",
         "Provide credentials: a credential helper, an ssh key, or https://user:token@host/…",
     ),

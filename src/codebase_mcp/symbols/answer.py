@@ -11,11 +11,12 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
 from codebase_mcp.model import Symbol
 from codebase_mcp.symbols.calls import CallTree, callees_of, callers_of
+from codebase_mcp.symbols.candidates import LEAST
 from codebase_mcp.symbols.definition import Definition
 from codebase_mcp.symbols.inheritance import Implementation, implementations_of
 from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, resolve_uses
 from codebase_mcp.symbols.outline import TreeOutline, outline_of
-from codebase_mcp.symbols.references import LEAST, FoundUse, References, references_to
+from codebase_mcp.symbols.references import FoundUse, References, references_to
 from codebase_mcp.symbols.storage import load_texts
 
 Operation = Literal["definition", "references", "callers", "callees", "implementations", "outline"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference
+from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, CALLS, Definition, DefinitionKey
 from codebase_mcp.symbols.lookup import definition_of, file_of, resolve_uses
 from codebase_mcp.symbols.references import FoundUse, uses_of
@@ -67,8 +68,9 @@ async def callers_of(
         most_uses = _MAX_USES if step else None
         found = await uses_of(tx, level, snapshot_ids, CALLS, most_uses=most_uses)
         nodes = []
-        for key, calls in found.items():
-            parents[key] += _callers([one for one in calls if one.confidence >= LEAST])
+        callers = await aside(sum(map(len, found.values())), _callers_of_each, found)
+        for key, calls in callers.items():
+            parents[key] += calls
             nodes += parents[key]
         level, not_followed = _next_level(nodes, seen, not_followed, is_last=step == depth - 1)
         common = await common_names(tx, {one.name for one in level}, _MAX_SAME)
@@ -111,6 +113,15 @@ def _next_level(
     return level, not_followed
 
 
+def _callers_of_each(
+    found: Mapping[DefinitionKey, Sequence[FoundUse]],
+) -> dict[DefinitionKey, list[Call]]:
+    return {
+        key: _callers([one for one in calls if one.confidence >= LEAST])
+        for key, calls in found.items()
+    }
+
+
 def _callers(calls: Sequence[FoundUse]) -> list[Call]:
     """The definitions that some calls are in, code before tests, the surest first."""
     found: dict[tuple[object, ...], Call] = {}
@@ -118,9 +129,10 @@ def _callers(calls: Sequence[FoundUse]) -> list[Call]:
     for one in calls:
         use = one.resolved.use
         around = [s for s in one.resolved.around if s.kind in CALLABLE_KINDS]
-        caller = definition_of(use, around[-1]) if around else None
-        key = (caller.key if caller else (use.snapshot_id, use.path),)
+        within = around[-1] if around else None
+        key = use.snapshot_id, use.path, within and (within.start_line, within.qualified)
         if key not in found:
+            caller = definition_of(use, within) if within else None
             found[key] = Call(caller, use.path, [], one.confidence, one.reason)
             if one.is_test:
                 tests.add(id(found[key]))

@@ -1,7 +1,7 @@
 """Does an import, as it is written in one file, mean another file? Pure: paths and names in.
 
-No build file and no search path is read: a module means a file if the ends of their paths agree,
-and what is left of the file's path may be a source root.
+No search path is read, and of build files only what Go's call their module: a module means a file
+if the ends of their paths agree, and what is left of the file's path may be a source root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from codebase_mcp.symbols.languages import Language, Modules, language_of
 # Directories that imports do not name.
 _SOURCE_ROOTS = frozenset({"src", "lib", "source", "sources", "python", "app", "main", "Lib"})
 _CACHED = 20_000
+# The tests of a package are in another directory than the package.
+_JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)/")
 _SEPARATORS = re.compile(r"[./\\]+|::")
+# How a path of Rust begins that is not outside of the crate.
+_OWN_CRATE = frozenset({"self", "super", "crate"})
 
 
 class Fit(IntEnum):
@@ -51,10 +55,33 @@ def parts_of(path: str, rules: Language) -> Parts:
 
 
 @lru_cache(_CACHED)
+def words_of_path(path: str) -> frozenset[str]:
+    """The words that the name of a module has if it means this file; see `words_of_module`."""
+    *directories, file = path.split("/")
+    return _words("/".join([*directories, file.partition(".")[0] or file]))
+
+
+def words_of_module(module: str, rules: Language) -> frozenset[str]:
+    """Words of which a file's path has at least one if a module fits; none where it may have none.
+
+    Neither the ending of a file nor what stands for a directory is always in a path.
+    """
+    words = _words(module)
+    if ".." in module.lstrip("./") or words & rules.index_files:
+        return frozenset()
+    return words - _OWN_CRATE
+
+
+def _words(name: str) -> frozenset[str]:
+    """What separators leave; a package can have a hyphen where its module has an underscore."""
+    return frozenset(_SEPARATORS.split(name.lower().replace("-", "_"))) - {""}
+
+
+@lru_cache(_CACHED)
 def last_part(module: str) -> str:
     """What the path of the file that a module is ends in; empty where the module does not say."""
     last = _SEPARATORS.split(module.removesuffix(".js").removesuffix("/index"))[-1]
-    return "" if last in ("self", "super", "crate") else last
+    return "" if last in _OWN_CRATE else last
 
 
 def joined(module: str, name: str, language: str) -> str:
@@ -123,7 +150,37 @@ def _without_extension(parts: Parts) -> Parts:
     return parts[:-1] if stem == "index" else (*parts[:-1], stem)
 
 
+@lru_cache(_CACHED)
+def package_of(path: str) -> Parts:
+    """A file's directory as packages are named: below the root of the sources."""
+    return tuple(_JVM_ROOT.sub("", path).split("/")[:-1])
+
+
+def directory_of(path: str, language: str) -> str:
+    """The directory whose files a file sees without an import, in many languages: its package."""
+    if language_of(language).modules is Modules.QUALIFIED:
+        return "/".join(package_of(path))
+    return path.rpartition("/")[0]
+
+
+def path_in_modules(path: str, modules: Mapping[str, str]) -> str:
+    """A file's path below the name of the module that it is in, marked by a slash in front.
+
+    ``modules`` are the names of directories. The path itself, if no directory around it has one.
+    """
+    directory = path
+    while directory:
+        directory = directory.rpartition("/")[0]
+        if directory in modules:
+            inside = path[len(directory) :].lstrip("/")
+            _, vendor, copied = f"/{inside}".rpartition("/vendor/")
+            return f"/{copied}" if vendor else f"/{modules[directory]}/{inside}"
+    return path
+
+
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
+    if path.startswith("/"):
+        return Fit.FILE if path[1:].rpartition("/")[0] == module else Fit.NONE
     target = tuple(path.split("/")[:-1])
     wanted = tuple(module.split("/"))
     if wanted == target:
@@ -142,6 +199,11 @@ def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
     lower = tuple(part.lower() for part in target)
     if not wanted:
         return Fit.NONE
+    if "/java/" in path and (package := package_of(path)) != target[:-1]:
+        inside = (*package, target[-1])  # there the directories are the whole package
+        exact = tuple(module.split("."))
+        is_there = exact == package or exact[: len(inside)] == inside
+        return Fit.FILE if is_there else Fit.NONE
     # A module is a package, which is a directory, or a type, which is a file.
     shared = max(_shared_end(wanted, lower[:-1]), _shared_end(wanted, lower))
     if shared == len(wanted):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.candidates import LEAST
 from codebase_mcp.symbols.definition import TYPE_KINDS, Definition
 from codebase_mcp.symbols.lookup import definition_of
-from codebase_mcp.symbols.references import LEAST, uses_of
+from codebase_mcp.symbols.references import uses_of
 from codebase_mcp.symbols.resolve import SCOPE
 from codebase_mcp.symbols.storage import load_definitions
 

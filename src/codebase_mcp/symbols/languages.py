@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from codebase_mcp.symbols.definition import TYPE_KINDS
 
 # What a method calls its own object, and its base class.
 SELF = frozenset({"self", "this", "cls", "Self", "static", "$this", "@"})
@@ -38,6 +40,7 @@ class Language:
     Names of one ``family`` can be used by each other's files. ``index_files`` stand for their
     directory. With ``has_implicit_self`` a method is called by its name alone within its class, and
     with ``has_types_apart`` a value and a type may have one name, and an interface is no value.
+    A bare name that is handed on means no definition of the kinds ``never_handed_on``.
     """
 
     family: str
@@ -45,6 +48,7 @@ class Language:
     reach: Reach
     has_implicit_self: bool = False
     has_types_apart: bool = False
+    never_handed_on: frozenset[str] = frozenset()
     index_files: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -69,8 +73,9 @@ _C = Language("c", Modules.INCLUDE, Reach.PROJECT, has_implicit_self=True)
 LANGUAGES: Mapping[str, Language] = {
     "python": _PYTHON,
     **dict.fromkeys(("javascript", "typescript", "tsx", "jsx", "vue", "svelte"), _SCRIPT),
-    "go": Language("go", Modules.DIRECTORY, Reach.DIRECTORY),
-    **dict.fromkeys(("java", "kotlin", "scala", "groovy"), _JVM),
+    "go": Language("go", Modules.DIRECTORY, Reach.DIRECTORY, never_handed_on=TYPE_KINDS),
+    **dict.fromkeys(("kotlin", "scala", "groovy"), _JVM),
+    "java": replace(_JVM, never_handed_on=frozenset({"method"})),
     "csharp": Language("csharp", Modules.QUALIFIED, Reach.PROJECT, has_implicit_self=True),
     "php": Language("php", Modules.QUALIFIED, Reach.PROJECT),
     "rust": Language(

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
 from codebase_mcp.search.spelling import edit_distance
+from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Use
-from codebase_mcp.symbols.languages import language_of
-from codebase_mcp.symbols.resolve import Resolver
+from codebase_mcp.symbols.languages import Modules, language_of
+from codebase_mcp.symbols.resolve import Resolver, Surroundings
 from codebase_mcp.symbols.storage import (
     File,
+    Line,
     NamedUse,
     load_definitions,
     load_files,
+    load_modules,
     load_names,
     load_outlines,
     load_surroundings,
@@ -290,42 +293,60 @@ async def _resolved(
     kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
 ) -> list[tuple[str, ResolvedUse]]:
     """What each use of some kinds may mean among some definitions, or all of the names."""
-    lines = {(use.blob_id, use.line) for _, use in uses}
-    surroundings, around = await load_surroundings(tx, lines, _wanted(uses, definitions or ()))
-    imported = {
-        (blob_id, one.alias or one.name): one.name
-        for blob_id, here in surroundings.items()
-        for one in here.imports
-    }
-    handed_on = set()
+    count = len(uses)
+    lines, wanted, whole = await aside(count, _needed, uses, definitions or ())
+    surroundings, around = await load_surroundings(tx, lines, wanted, whole)
+    names, receivers = await aside(count, _imported, uses, surroundings)
+    handed_on: set[str] = set()
     if definitions is None:
-        names = {name for name, _ in uses}
-        handed_on = {imported[use.blob_id, name] for name, use in uses
-                     if (use.blob_id, name) in imported and not use.receiver}  # fmt: skip
-        definitions = await load_definitions(tx, names | handed_on, snapshot_ids)
-        handed_on &= {one.name for one in definitions}
-    holders = {one.holder for one in definitions}
-    handed_on |= holders & {imported.get((use.blob_id, use.receiver), "") for _, use in uses}
+        used = {name for name, _ in uses}
+        definitions = await load_definitions(tx, used | names, snapshot_ids)
+        handed_on = names & {one.name for one in definitions}
+    handed_on |= receivers & ({one.holder for one in definitions} - {""})
     imports = []
-    if handed_on - {""}:
-        imports = await load_uses(tx, handed_on - {""}, snapshot_ids, only_imports=True)
-    resolver = Resolver(definitions, [*uses, *imports], surroundings, around)
-    return [
-        (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
-        for name, use in uses
-        if use.kind in kinds
-    ]
+    if handed_on:
+        imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
+    go = [one.path for one in definitions if language_of(one.language).modules is Modules.DIRECTORY]
+    modules = await load_modules(tx, go, snapshot_ids) if go else {}
+
+    def resolved() -> list[tuple[str, ResolvedUse]]:
+        resolver = Resolver(definitions, [*uses, *imports], surroundings, around, modules)
+        return [
+            (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
+            for name, use in uses
+            if use.kind in kinds
+        ]
+
+    return await aside(count, resolved)
 
 
-def _wanted(uses: Sequence[NamedUse], definitions: Sequence[Definition]) -> set[str] | None:
-    """The names whose imports matter; None for all, where a file is imported and not a name."""
-    if any(language_of(use.language).imports_files for _, use in uses):
-        return None
-    wanted = {"*"}
+def _needed(
+    uses: Iterable[NamedUse], definitions: Iterable[Definition]
+) -> tuple[set[Line], set[str], set[int]]:
+    """The lines of uses, the names whose imports matter there, and the texts where all do."""
+    lines, names, whole = set(), {"*"}, set()
     for name, use in uses:
-        wanted |= {name, use.receiver}
+        lines.add((use.blob_id, use.line))
+        names |= {name, use.receiver}
+        if language_of(use.language).imports_files:
+            whole.add(use.blob_id)
     holders = {one.holder for one in definitions}
-    return wanted | holders if len(holders) <= _MAX_HOLDERS else wanted
+    if whole or len(holders) <= _MAX_HOLDERS:
+        names |= holders
+    return lines, names, whole
+
+
+def _imported(
+    uses: Iterable[NamedUse], surroundings: Mapping[int, Surroundings]
+) -> tuple[set[str], set[str]]:
+    """The names from elsewhere that uses stand for, and those that their receivers do."""
+    names: set[str] = set()
+    receivers: set[str] = set()
+    for name, use in uses:
+        here = surroundings.get(use.blob_id)
+        if here and (found := here.local.get(use.receiver or name)):
+            (receivers if use.receiver else names).add(found[-1].name)
+    return names, receivers
 
 
 def _use_of(file: File, one: Reference) -> Use:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Symbol
 from codebase_mcp.symbols.lookup import file_at
-from codebase_mcp.symbols.storage import File, load_outlines
+from codebase_mcp.symbols.storage import MOST_FILES, File, load_outlines
 
 _ALL = 100
 
@@ -23,11 +23,15 @@ class FileOutline:
 
 @dataclass(frozen=True, slots=True)
 class TreeOutline:
-    """The files at or below a path that define something; ``without`` others define nothing."""
+    """The files at or below a path that define something, and the ``others``.
+
+    ``is_cut`` says that there are more than were looked at.
+    """
 
     path: str
     files: tuple[FileOutline, ...]
-    without: int
+    others: tuple[File, ...]
+    is_cut: bool
 
 
 async def outline_of(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> TreeOutline:
@@ -43,4 +47,5 @@ async def outline_of(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
     )
     found = [FileOutline(one, tuple(definitions.get(one.blob_id, ()))) for one in files]
     shown = [one for one in found if one.definitions or is_file]
-    return TreeOutline(path, tuple(shown), len(found) - len(shown))
+    others = [] if is_file else [one.file for one in found if not one.definitions]
+    return TreeOutline(path, tuple(shown), tuple(others), len(files) >= MOST_FILES)

@@ -9,12 +9,10 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.candidates import BY_NAME
+from codebase_mcp.symbols.aside import aside
+from codebase_mcp.symbols.candidates import BY_NAME, LEAST
 from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
-
-# A use that is less sure than this is counted, but not shown.
-LEAST = 0.02
 
 _UNDEFINED = "not defined here, by its name alone"
 
@@ -77,12 +75,18 @@ async def references_to(
     if targets and not any(one.name == parts[-1] for one in targets):  # written in another case
         written = list(dict.fromkeys(one.name for one in targets))
         definitions, uses = await resolve_names(tx, written, snapshot_ids)
+    if not targets and (len(parts) > 1 or not uses):
+        raise await not_defined(tx, name, definitions, snapshot_ids)
+    return await aside(len(uses), _references, targets, uses)
+
+
+def _references(
+    targets: Sequence[Definition], uses: Sequence[tuple[str, ResolvedUse]]
+) -> References:
     if targets:
         found = meaning({one.key for one in targets}, uses)
-    elif len(parts) == 1 and uses:
-        found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
     else:
-        raise await not_defined(tx, name, definitions, snapshot_ids)
+        found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
     likely = in_order([one for one in found if one.confidence >= LEAST])
     return References(
         tuple(targets),
@@ -106,8 +110,16 @@ async def uses_of(
     """
     names = list(dict.fromkeys(one.name for one in targets))
     _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
+    return await aside(len(uses), _of_each, targets, uses, kinds)
+
+
+def _of_each(
+    targets: Sequence[Definition],
+    uses: Sequence[tuple[str, ResolvedUse]],
+    kinds: Collection[ReferenceKind],
+) -> dict[DefinitionKey, list[FoundUse]]:
     found: dict[DefinitionKey, list[FoundUse]] = {one.key: [] for one in targets}
-    for one in meaning(set(found), uses):
+    for one in meaning(found, uses):
         if one.definition is not None and one.kind in kinds and one.confidence >= LEAST:
             found[one.definition.key].append(one)
     return found

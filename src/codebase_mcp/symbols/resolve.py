@@ -8,14 +8,22 @@ left is possible by its name alone, and says among how many.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.candidates import BY_NAME, Candidates, in_order, is_member, shared, weak
+from codebase_mcp.symbols.candidates import (
+    BY_NAME,
+    Candidates,
+    can_be_used,
+    fitting,
+    in_order,
+    is_member,
+    shared,
+)
 from codebase_mcp.symbols.definition import (
-    CALLABLE_KINDS,
     PROSE_KINDS,
     TYPE_KINDS,
     Candidate,
@@ -23,7 +31,16 @@ from codebase_mcp.symbols.definition import (
     ResolvedUse,
     Use,
 )
-from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits, parts_of
+from codebase_mcp.symbols.imports import (
+    Fit,
+    directory_of,
+    joined,
+    last_part,
+    module_fits,
+    package_of,
+    parts_of,
+    path_in_modules,
+)
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
 
@@ -38,23 +55,36 @@ NAMED_TYPE = 0.8
 PACKAGE = 0.6
 TYPE_IN_FILE = 0.6
 LIKE_ITS_TYPE = 0.6
-NOT_VISIBLE = 0.01
 
 # How many files an import is followed through, as packages hand names on.
 _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
-
-_VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
-_NO_VALUES = frozenset({"interface", "type"})
+_NOTHING = Candidates()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Surroundings:
     """What a text imports and inherits from."""
 
     imports: tuple[Reference, ...] = ()
     inherits: tuple[Reference, ...] = ()
+
+    @cached_property
+    def local(self) -> Mapping[str, Sequence[Reference]]:
+        """The imports that each name in the text may stand for."""
+        found: defaultdict[str, list[Reference]] = defaultdict(list)
+        for one in self.imports:
+            found[one.alias or one.name].append(one)
+        return found
+
+    @cached_property
+    def modules(self) -> frozenset[str]:
+        """The modules that are imported, or something of them."""
+        return frozenset(one.module for one in self.imports)
+
+
+_NO_SURROUNDINGS = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +97,18 @@ class _Place:
     rules: Language
     imported: tuple[Reference, ...]
 
+    @property
+    def directory(self) -> str:
+        """The directory of its file, or its package."""
+        return directory_of(self.use.path, self.use.language)
+
     def contains(self, definition: Definition) -> bool:
         """Whether a definition is in the same file."""
         return (definition.snapshot_id, definition.path) == (self.use.snapshot_id, self.use.path)
 
-    def local(self, name: str) -> Iterator[Reference]:
+    def local(self, name: str) -> Sequence[Reference]:
         """The imports that a name in this file may stand for."""
-        return (one for one in self.here.imports if (one.alias or one.name) == name)
+        return self.here.local.get(name, ())
 
 
 class Resolver:
@@ -90,6 +125,7 @@ class Resolver:
         uses: Iterable[tuple[str, Use]],
         surroundings: Mapping[int, Surroundings],
         around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
+        modules: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for one in definitions:
@@ -105,6 +141,7 @@ class Resolver:
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
         self._around = around or {}
+        self._modules = modules or {}
         self._groups: dict[tuple[object, ...], Candidates] = {}
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
@@ -116,12 +153,12 @@ class Resolver:
         return ResolvedUse(use, around, self._known[key])
 
     def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> tuple[Candidate, ...]:
-        here = self._surroundings.get(use.blob_id, Surroundings())
+        here = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
             one
-            for one in here.imports
-            if (one.alias or one.name) == name and self._is_seen(one, use, around)
+            for one in here.local.get(name, ())
+            if self._is_seen(one, use, around)
         )  # fmt: skip
         place = _Place(use, around, here, rules, imported)
         meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
@@ -130,17 +167,16 @@ class Resolver:
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
-        key = use.snapshot_id, names, rules.family, rules.has_types_apart, use.kind
+        key = use.snapshot_id, names, use.language, use.kind, bool(use.receiver)
         group = self._groups.get(key)
         if group is None:
             candidates = [
                 one
                 for name in names
                 for one in self._named.get((use.snapshot_id, name), ())
-                if language_of(one.language).family == rules.family
-                and not (rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES)
+                if language_of(one.language).family == rules.family and can_be_used(use, one, rules)
             ]
-            group = self._groups[key] = Candidates(_fitting(use.kind, candidates))
+            group = self._groups[key] = Candidates(fitting(use.kind, candidates))
         return group
 
     def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
@@ -160,7 +196,7 @@ class Resolver:
             return self._of_receiver(place, candidates)
         return self._bare(place, candidates)
 
-    def _bare(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    def _bare(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
         """A name without a receiver: of the same file, imported, or in the language's reach."""
         if inside := _in_scope(place, candidates):
             return inside
@@ -170,11 +206,12 @@ class Resolver:
                 for reference in place.imported
                 for one in self._by_import(place.use, reference.module, candidates, place.rules)
             ]
-        top = [one for one in candidates if not one.container or one.is_type]
-        top = top or list(candidates)
-        return self._by_wildcard(place, top) or _in_reach(place, top)
+        top = candidates.bare
+        if top:
+            return self._by_wildcard(place, top) or _in_reach(place, top)
+        return self._by_wildcard(place, candidates) or _perhaps_inherited(place, candidates)
 
-    def _by_wildcard(self, place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+    def _by_wildcard(self, place: _Place, candidates: Candidates) -> list[Candidate]:
         """Those that an import of everything in a module brings."""
         for reference in place.here.imports:
             if reference.name == "*" and not reference.alias:
@@ -195,19 +232,18 @@ class Resolver:
             return _of_bases(place, candidates) or _by_name(place, candidates)
         if named := self._of_named(place, candidates):
             return named
-        if imports := list(place.local(receiver)):
-            source = imports[0].module or receiver
-            return weak(candidates.members, NOT_VISIBLE, f"{receiver} is imported from {source}")
+        if place.local(receiver):  # of what is imported
+            return []
         return _by_name(place, candidates)
 
     def _of_named(self, place: _Place, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""
         receiver, use = place.use.receiver, place.use
         found = []
-        imports = list(place.local(receiver))
+        imports = place.local(receiver)
         for reference in imports:
             found += self._of_module(place, reference, candidates)
-            members = candidates.held.get(reference.name, [])
+            members = candidates.held.get(reference.name, _NOTHING)
             for one in self._by_import(use, reference.module, members, place.rules, reference.name):
                 reason = f"method of {reference.name}, {one.reason}"
                 found.append(Candidate(one.definition, one.confidence, reason))
@@ -215,23 +251,26 @@ class Resolver:
             return found
         if package := self._of_package(place, candidates):
             return package
-        members = candidates.held.get(receiver, [])
+        members = candidates.held.get(receiver, _NOTHING)
         if own := [one for one in members if place.contains(one)]:
             return shared(own, SCOPE, f"member of {receiver} in the same file")
         if members and place.rules.reach is not Reach.FILE:
-            near = _in_directory(place, members)
+            near = members.in_directory.get(place.directory, _NOTHING)
             return shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
         if place.rules.modules is Modules.CRATE:
-            inside = candidates.top_by_module.get((receiver,), [])
+            inside = candidates.top_by_module.get((receiver,), _NOTHING)
             return shared(inside, NAMED_TYPE, f"in a module named {receiver}")
         return []
 
     def _of_package(self, place: _Place, candidates: Candidates) -> list[Candidate]:
-        """Definitions of a package that the file knows by one of its modules: "import a.b"."""
+        """Definitions of a package that is named, or that the file imports a module of."""
         receiver = place.use.receiver
+        if place.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
+            inside = [one for one in candidates.top if package_of(one.path)[-1:] == (receiver,)]
+            return shared(inside, PACKAGE, f"in a package named {receiver}")
         if place.rules.modules is not Modules.DOTTED:
             return []
-        if not any(one.module == receiver for one in place.here.imports):
+        if receiver not in place.here.modules:
             return []
         found = self._by_import(place.use, receiver, candidates.top, place.rules)
         reason = f"perhaps of the package {receiver}"
@@ -254,7 +293,7 @@ class Resolver:
         self,
         use: Use,
         module: str,
-        candidates: Sequence[Definition],
+        candidates: Candidates,
         rules: Language,
         name: str = "",
     ) -> list[Candidate]:
@@ -263,7 +302,15 @@ class Resolver:
             return []
         if rules.modules is Modules.QUALIFIED:
             return _by_package(use, module, candidates)
-        fits = [(module_fits(use.language, use.path, module, one.path), one) for one in candidates]
+        near = candidates.near(module, use.language)
+        targets = [one.path for one in near]
+        if rules.modules is Modules.DIRECTORY:
+            near, named = candidates, self._modules.get(use.snapshot_id, {})
+            targets = [path_in_modules(one.path, named) for one in near]
+        fits = [
+            (module_fits(use.language, use.path, module, target), one)
+            for target, one in zip(targets, near, strict=True)
+        ]
         if exact := [one for fit, one in fits if fit is Fit.FILE]:
             return shared(exact, IMPORTED, f"imported from {module}")
         if handed := self._handed_on(use, module, candidates, name):
@@ -272,10 +319,10 @@ class Resolver:
         return shared(below, PACKAGE, f"perhaps imported from {module}")
 
     def _handed_on(
-        self, use: Use, module: str, candidates: Sequence[Definition], name: str
+        self, use: Use, module: str, candidates: Candidates, name: str
     ) -> list[Definition]:
         """The candidates that the module itself imports, in up to some steps."""
-        wanted = {name} if name else {one.name for one in candidates}
+        wanted = {name} if name else candidates.names
         steps = [(use.language, use.path, module)]
         seen = set(steps)
         for _ in range(_MAX_STEPS):
@@ -287,32 +334,20 @@ class Resolver:
             ]
             steps = [step for step in dict.fromkeys(following) if step not in seen]
             seen.update(steps)
-            found = [
-                one
-                for one in candidates
-                if any(module_fits(*step, one.path) is Fit.FILE for step in steps)
-            ]
+            found = {
+                one.key
+                for step in steps
+                for one in candidates.near(step[2], step[0])
+                if module_fits(*step, one.path) is Fit.FILE
+            }
             if found or not steps:
-                return found
+                return [one for one in candidates if one.key in found] if found else []
         return []
 
 
-def _fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
-    """The candidates of a kind that can be used in this way, if there are any."""
-    kinds = {
-        ReferenceKind.CALL: CALLABLE_KINDS,
-        ReferenceKind.NEW: TYPE_KINDS,
-        ReferenceKind.INHERIT: TYPE_KINDS,
-        ReferenceKind.TYPE: TYPE_KINDS,
-    }.get(kind)
-    if kinds is None:
-        return candidates
-    return [one for one in candidates if one.kind in kinds] or candidates
-
-
-def _in_scope(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _in_scope(place: _Place, candidates: Candidates) -> list[Candidate]:
     """Definitions of the same file that a bare name means: of the innermost scope."""
-    own = [one for one in candidates if place.contains(one)]
+    own = candidates.in_file.get(place.use.path, ())
     scopes = [place.around[-1].qualified] if place.around else []
     while scopes and "." in scopes[-1]:
         scopes.append(scopes[-1].rpartition(".")[0])
@@ -335,39 +370,53 @@ def _in_scope(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
     return []
 
 
-def _in_reach(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _in_reach(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """Those that the language lets a file see which does not import them."""
     reach = place.rules.reach
     if reach is Reach.FILE:
-        return weak(candidates, NOT_VISIBLE, "not imported in this file")
-    if neighbours := _in_directory(place, candidates):
+        return []
+    if place.rules.modules is Modules.INCLUDE and candidates.places == 1:
+        return candidates.by_name_alone(SURE, "")
+    if neighbours := candidates.in_directory.get(place.directory):
         return shared(neighbours, NEIGHBOUR, "same package")
     if included := _included(place, candidates):
         return included
     if reach is Reach.DIRECTORY:
-        return weak(candidates, NOT_VISIBLE, "of another package, not imported in this file")
-    return weak(candidates, SURE if len(candidates) == 1 else BY_NAME, "")
+        return []
+    return candidates.by_name_alone(SURE if candidates.places == 1 else BY_NAME, "")
 
 
-def _own(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _perhaps_inherited(place: _Place, methods: Candidates) -> Sequence[Candidate]:
+    """Methods that are called by their name alone, where the language allows it."""
+    if not place.rules.has_implicit_self:
+        return []
+    is_sure = methods.places == 1 and place.rules.reach is Reach.PROJECT
+    return methods.by_name_alone(SURE if is_sure else BY_NAME, "perhaps inherited")
+
+
+def _own(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """A member of the class around a use, or of its bases."""
     scope = place.around[-1].qualified if place.around else ""
+    in_file = candidates.in_file.get(place.use.path, ())
     while scope:
-        inside = [one for one in candidates if place.contains(one) and one.container == scope]
+        inside = [one for one in in_file if one.container == scope]
         if inside:
             return shared(inside, SCOPE, "method of the enclosing class")
         scope = scope.rpartition(".")[0]
     if found := _of_bases(place, candidates):
         return found
-    members = [one for one in candidates if one.container and not one.is_type]
-    classes = {one.qualified.rpartition(".")[0] for one in place.around}
-    parts = [one for one in members if one.container in classes]  # one type in several files
-    if parts:
+    members = candidates.members
+    classes = {one.qualified.rpartition(".")[0] for one in place.around} & members.containers
+    if classes:  # one type in several files
+        parts = [one for one in members if one.container in classes]
+        near = [one for one in parts if directory_of(one.path, one.language) == place.directory]
+        if near:
+            return shared(near, NEIGHBOUR, "method of a class of this name, same directory")
         return shared(parts, NAMED_TYPE, "method of a class of this name")
-    return weak(members, BY_NAME, "perhaps inherited")
+    return members.by_name_alone(BY_NAME, "perhaps inherited")
 
 
-def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _of_bases(place: _Place, candidates: Candidates) -> list[Candidate]:
     """Members of the classes that the class around a use names as its bases."""
     if not place.around:
         return []
@@ -377,20 +426,13 @@ def _of_bases(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
         one.name for one in place.here.inherits if outer.start_line <= one.line <= outer.end_line
     ]
     for base in bases:
-        members = [one for one in candidates if one.holder == base]
-        if members:
+        if members := candidates.held.get(base):
             near = [one for one in members if place.contains(one)] or members
             return shared(near, BASE, f"method of the base class {base}")
     return []
 
 
-def _in_directory(place: _Place, candidates: Sequence[Definition]) -> list[Definition]:
-    """Those whose file is in the directory of a use."""
-    here = place.use.path.rpartition("/")[0]
-    return [one for one in candidates if one.path.rpartition("/")[0] == here]
-
-
-def _included(place: _Place, candidates: Sequence[Definition]) -> list[Candidate]:
+def _included(place: _Place, candidates: Candidates) -> list[Candidate]:
     """Those that a file which is included declares."""
     if place.rules.modules not in (Modules.INCLUDE, Modules.REQUIRE):
         return []
@@ -398,7 +440,7 @@ def _included(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
         module = joined(reference.module, reference.name, place.use.language)
         found = [
             one
-            for one in candidates
+            for one in candidates.near(module, place.use.language)
             if module_fits(place.use.language, place.use.path, module, one.path) is Fit.FILE
         ]
         if found:
@@ -406,12 +448,12 @@ def _included(place: _Place, candidates: Sequence[Definition]) -> list[Candidate
     return []
 
 
-def _by_package(use: Use, module: str, candidates: Sequence[Definition]) -> list[Candidate]:
+def _by_package(use: Use, module: str, candidates: Candidates) -> list[Candidate]:
     """Those whose directories agree best with the names of a package."""
     for wanted in (Fit.FILE, Fit.PACKAGE):
         found = [
             one
-            for one in candidates
+            for one in candidates.near(module, use.language)
             if module_fits(use.language, use.path, module, one.path) is wanted
         ]
         if found:
@@ -425,21 +467,22 @@ def _by_package(use: Use, module: str, candidates: Sequence[Definition]) -> list
 def _by_name(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """Members of an object whose type is not known."""
     receiver = fold(place.use.receiver.strip("_$@"))
-    if like := candidates.members_by_folded_holder.get(receiver, []) if receiver else []:
-        return shared(like, LIKE_ITS_TYPE, "the object is named like its class")
+    if receiver and (like := candidates.members_by_folded_holder.get(receiver)):
+        return like.shared(LIKE_ITS_TYPE, "the object is named like its class")
     modules = _of_module_named(place, candidates)
     if not candidates.members:
-        return modules or weak(candidates, NOT_VISIBLE, "the object is not known")
-    known = {one.alias or one.name for one in place.here.imports}
-    typed = [one for name in known for one in candidates.held.get(name, ()) if is_member(one)]
+        return modules
+    known = place.here.local.keys() & candidates.held.keys()
+    typed = [one for name in known for one in candidates.held[name] if is_member(one)]
     if typed and len({one.container for one in typed}) == 1 and len(candidates.members) > 1:
         return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
-    return [*candidates.by_name_alone, *modules] if modules else candidates.by_name_alone
+    alone = candidates.members.by_name_alone(BY_NAME, "")
+    return [*alone, *modules] if modules else alone
 
 
-def _of_module_named(place: _Place, candidates: Candidates) -> list[Candidate]:
+def _of_module_named(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
     """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
     if place.rules.modules is not Modules.DOTTED:
         return []
-    inside = candidates.top_by_module.get((place.use.receiver,), [])
-    return shared(inside, BY_NAME, "the object is named like the module")
+    inside = candidates.top_by_module.get((place.use.receiver,), _NOTHING)
+    return inside.shared(BY_NAME, "the object is named like the module")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
@@ -13,6 +15,7 @@ from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.definition import Definition, Use
 from codebase_mcp.symbols.resolve import Surroundings
 from codebase_mcp.text.references import unpack
@@ -24,8 +27,13 @@ _SEARCH = load_queries("codebase_mcp.search", "search.sql")
 # More rows of a name say nothing more, and would take seconds.
 _MAX_DEFINITIONS = 5_000
 _MAX_USING_FILES = 5_000
-_MAX_FILES = 5_000
+MOST_FILES = 5_000
 _MAX_NAMES = 3_000
+
+# Of most lines.
+_LINE_CHARS = 40
+
+_OF_TEXTS = frozenset({ReferenceKind.IMPORT, ReferenceKind.INHERIT})
 
 Line = tuple[int, int]
 """A line of a text: its id and the number, 1-based."""
@@ -97,7 +105,8 @@ async def load_names(
             _named_uses(names, snapshot_ids, most=most_files),
         ]
     )
-    return [Definition(*row) for row in definitions], _uses(uses)
+    uses_found = await aside(len(uses), _uses, uses)
+    return [Definition(*row) for row in definitions], uses_found
 
 
 async def load_uses(
@@ -112,7 +121,7 @@ async def load_uses(
     [rows] = await tx.fetch_many(
         [_named_uses(names, snapshot_ids, blob_ids, only_imports=only_imports)]
     )
-    return _uses(rows)
+    return await aside(len(rows), _uses, rows)
 
 
 def _definitions(
@@ -162,40 +171,61 @@ async def references_of(
 
 
 async def load_surroundings(
-    tx: Transaction, lines: Collection[Line], names: Collection[str] | None
+    tx: Transaction, lines: Collection[Line], names: Collection[str], whole: Collection[int]
 ) -> tuple[dict[int, Surroundings], dict[Line, tuple[Symbol, ...]]]:
     """What is around some lines: the definitions, what their texts inherit from, and what they
-    import under some names, or at all."""
+    import under some names; in some texts, all that they import."""
     if not lines:
         return {}, {}
-    asked = {
+    asked = await aside(len(lines), _surrounding, lines, names, whole)
+    found, symbols = await tx.fetch_many(asked)
+    return (
+        await aside(len(found), _surroundings, found),
+        await aside(len(symbols), _around, symbols, lines),
+    )
+
+
+def _surrounding(
+    lines: Collection[Line], names: Collection[str], whole: Collection[int]
+) -> list[Statement]:
+    texts = {
         "blobs": array_literal({blob_id for blob_id, _ in lines}),
-        "names": None if names is None else list(names),
+        "names": list(names),
+        "whole": array_literal(whole),
     }
     places = {
         "blobs": array_literal(blob_id for blob_id, _ in lines),
         "lines": array_literal(line for _, line in lines),
     }
-    found, symbols = await tx.fetch_many([(_SQL["surroundings"], asked), (_SQL["around"], places)])
-    around: dict[Line, list[Symbol]] = defaultdict(list)
-    for blob_id, line, *symbol in symbols:
-        around[blob_id, line].append(Symbol(*symbol))
-    return _surroundings(found), {line: tuple(outer) for line, outer in around.items()}
+    return [(_SQL["surroundings"], texts), (_SQL["around"], places)]
 
 
 def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
     imports: dict[int, list[Reference]] = defaultdict(list)
     inherits: dict[int, list[Reference]] = defaultdict(list)
     for blob_id, name, ways in rows:
-        for one in unpack(name, ways):
-            if one.kind is ReferenceKind.IMPORT:
-                imports[blob_id].append(one)
-            elif one.kind is ReferenceKind.INHERIT:
-                inherits[blob_id].append(one)
+        for one in unpack(name, ways, _OF_TEXTS):
+            of_kind = imports if one.kind is ReferenceKind.IMPORT else inherits
+            of_kind[blob_id].append(one)
     return {
         blob_id: Surroundings(tuple(imports[blob_id]), tuple(inherits[blob_id]))
         for blob_id in {*imports, *inherits}
     }
+
+
+def _around(rows: Iterable[Row], lines: Iterable[Line]) -> dict[Line, tuple[Symbol, ...]]:
+    """The definitions around each line, in their order."""
+    in_blob: dict[int, list[int]] = defaultdict(list)
+    for blob_id, line in sorted(lines):
+        in_blob[blob_id].append(line)
+    around: dict[Line, list[Symbol]] = defaultdict(list)
+    for blob_id, *fields in rows:
+        symbol = Symbol(*fields)
+        inside = in_blob[blob_id]
+        first = bisect_left(inside, symbol.start_line)
+        for line in inside[first : bisect_right(inside, symbol.end_line)]:
+            around[blob_id, line].append(symbol)
+    return {line: tuple(outer) for line, outer in around.items()}
 
 
 async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> list[File]:
@@ -206,11 +236,26 @@ async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
             path=path,
             snapshots=list(snapshot_ids),
             anywhere=anywhere,
-            most=_MAX_FILES,
+            most=MOST_FILES,
         )
         if rows:
             break
     return [File(*row) for row in rows]
+
+
+async def load_modules(
+    tx: Transaction, paths: Iterable[str], snapshot_ids: Sequence[int]
+) -> dict[int, dict[str, str]]:
+    """What the build files of the directories around some files call these: by snapshot, Go's."""
+    directories = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents}
+    files = [f"{directory}/go.mod".removeprefix("./") for directory in directories]
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    for snapshot_id, path, name in await tx.fetch_all(
+        _SQL["modules"], snapshots=list(snapshot_ids), paths=files
+    ):
+        if name:
+            found[snapshot_id][path.rpartition("/")[0]] = name
+    return found
 
 
 async def load_outlines(
@@ -229,6 +274,11 @@ async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, li
     if not blob_ids:
         return {}
     [rows] = await tx.fetch_last([(_SEARCH["texts"], {"blobs": array_literal(blob_ids)})])
+    count = sum(len(text) for _, text in rows) // _LINE_CHARS
+    return await aside(count, _split, rows)
+
+
+def _split(rows: Iterable[Row]) -> dict[int, list[str]]:
     return {blob_id: split_lines(text) for blob_id, text in rows}
 
 

@@ -48,7 +48,9 @@ LIMIT %(most)s;
 
 -- name: surroundings
 -- What some texts inherit from, and what they import under some names, or all of it. The letters of
--- the ways and the tabs in them are those of text/references.py.
+-- the ways and the tabs in them are those of text/references.py. Names are looked up in one hash
+-- table, made of a subquery that is no condition: "&&", or "= ANY" in a plan for any parameters,
+-- compares each with each, and a join would make the table again for each row.
 SELECT r.blob_id, used.name, used.ways
 FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
 WHERE r.blob_id = ANY(%(blobs)s::bigint[])
@@ -56,19 +58,28 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[])
       ways LIKE 'b%%' OR ways LIKE E'%%\nb%%'
       OR (ways LIKE 'i%%' OR ways LIKE E'%%\ni%%')
       AND (
-          %(names)s::text[] IS NULL
-          OR used.name = ANY(%(names)s)
-          OR string_to_array(translate(ways, E'\n', E'\t'), E'\t') && %(names)s::text[]
+          r.blob_id = ANY(%(whole)s::bigint[])
+          OR (
+              SELECT bool_or(word IN (SELECT unnest(%(names)s::text[])))
+              FROM unnest(
+                  used.name || string_to_array(translate(ways, E'\n', E'\t'), E'\t')
+              ) AS word
+          )
       )
   );
 
 -- name: around
--- The definitions around each of some lines, the outermost first.
-SELECT asked.blob_id, asked.line, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
-FROM unnest(%(blobs)s::bigint[], %(lines)s::integer[]) AS asked (blob_id, line)
-JOIN symbol AS s
-  ON s.blob_id = asked.blob_id AND asked.line BETWEEN s.start_line AND s.end_line
-ORDER BY s.depth, s.start_line;
+-- The definitions around some lines, each once, the outermost first. The buckets are the numbers of
+-- lines up to a definition's end, and before it.
+SELECT s.blob_id, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
+FROM (
+    SELECT places.blob_id, array_agg(places.line ORDER BY places.line) AS lines
+    FROM unnest(%(blobs)s::bigint[], %(lines)s::integer[]) AS places (blob_id, line)
+    GROUP BY places.blob_id
+) AS asked
+JOIN symbol AS s ON s.blob_id = asked.blob_id
+WHERE width_bucket(s.end_line, asked.lines) > width_bucket(s.start_line - 1, asked.lines)
+ORDER BY s.depth, s.start_line, s.qualified COLLATE "C", s.end_line;
 
 -- name: files
 -- The files at a path or below it; those that end in it where there are none.
@@ -79,6 +90,13 @@ WHERE snapshot_id = ANY(%(snapshots)s::bigint[])
        OR %(anywhere)s AND right(path, length(%(path)s) + 1) = '/' || %(path)s)
 ORDER BY path, snapshot_id
 LIMIT %(most)s;
+
+-- name: modules
+-- What build files at some paths call their directories: Go's.
+SELECT f.snapshot_id, f.path, substring(b.text FROM '(?n)^module[ \t]+"?([^ \t\r"]+)')
+FROM view_file AS f
+JOIN blob AS b ON b.id = f.blob_id
+WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.path = ANY(%(paths)s::text[]);
 
 -- name: outline
 -- The definitions of some texts.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.definition import CALLS, Definition
+from codebase_mcp.symbols.definition import CALLS, Definition, Use
 from codebase_mcp.symbols.lookup import name_parts, resolve_loaded
 from codebase_mcp.symbols.references import FoundUse, in_order, meaning
 from codebase_mcp.symbols.resolve import SURE
@@ -65,7 +65,9 @@ async def usage_of(
         most_files=MAX_FILES + 1,
     )
     target = _defined_at(definitions, path, qualified, lines)
-    if target is None or not uses or len(definitions) > MAX_DEFINITIONS:
+    if target is None or len(definitions) > MAX_DEFINITIONS:
+        return None
+    if not any(_may_count(use, target) for _, use in uses):
         return None
     resolved = await resolve_loaded(tx, definitions, uses, [snapshot_id], _KINDS)
     certain = [
@@ -103,7 +105,12 @@ def _defined_at(
     return min(found, key=lambda one: (one.start_line < first, one.start_line), default=None)
 
 
-def _is_within(one: FoundUse, target: Definition) -> bool:
+def _may_count(use: Use, target: Definition) -> bool:
+    """Whether it is a use from outside, or an import under another name, which may have some."""
+    return bool(use.alias) or (use.kind in _KINDS and not _is_within(use, target))
+
+
+def _is_within(one: Use | FoundUse, target: Definition) -> bool:
     """Whether the definition uses itself."""
     return one.path == target.path and target.start_line <= one.line <= target.end_line
 

@@ -6,7 +6,7 @@ and alias of an import, and the lines of the text: ``c self 12,40``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from codebase_mcp.model import Reference, ReferenceKind
 
@@ -40,11 +40,15 @@ def pack(references: Iterable[Reference]) -> dict[str, str]:
     }
 
 
-def unpack(name: str, packed: str) -> Iterator[Reference]:
-    """The uses of a name that `pack` has packed."""
+def unpack(
+    name: str, packed: str, kinds: Collection[ReferenceKind] = frozenset(ReferenceKind)
+) -> Iterator[Reference]:
+    """The uses of a name, in some ways, that `pack` has packed."""
     for uses in packed.split("\n"):
-        letter, *details, lines = uses.split("\t")
-        kind = _KINDS[letter]
+        kind = _KINDS[uses[0]]
+        if kind not in kinds:
+            continue
+        _, *details, lines = uses.split("\t")
         if kind is ReferenceKind.IMPORT:
             details = ["", *details]
         for line in lines.split(","):

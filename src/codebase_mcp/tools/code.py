@@ -286,9 +286,11 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
         budget = caller.reply_budget(arguments.max_chars)
-        return SearchReply.of_text(search_text(report, budget))
+        return SearchReply.of_text(search_text(report, budget)).keeping(report)
     reply = brief_reply(report) if is_brief else full_reply(report)
-    return reply if arguments.max_chars is None else fit(reply, arguments.max_chars)
+    if arguments.max_chars is not None:
+        reply = fit(reply, arguments.max_chars)
+    return reply.keeping(report)
 
 
 CODE = Toolset(

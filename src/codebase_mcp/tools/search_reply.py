@@ -158,6 +158,7 @@ class SearchReply(Reply):
     query_time_ms: int = Field(default=0, description="For callers that name a collection.")
 
     _text: str | None = PrivateAttr(None)
+    _report: SearchReport | None = PrivateAttr(None)
 
     @classmethod
     def of_text(cls, text: str) -> SearchReply:
@@ -165,6 +166,16 @@ class SearchReply(Reply):
         reply = cls()
         reply._text = text
         return reply
+
+    @property
+    def report(self) -> SearchReport | None:
+        """The report of the search, for who shows it in another form."""
+        return self._report
+
+    def keeping(self, report: SearchReport) -> SearchReply:
+        """This reply, with the report that it was made of."""
+        self._report = report
+        return self
 
     def as_text(self) -> str:
         return super().as_text() if self._text is None else self._text

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -91,6 +99,9 @@ def instructions_for(toolsets: Collection[str]) -> str:
 
 Lifespan = Callable[["App"], AbstractAsyncContextManager[None]]
 
+# What a client gets beside the reply of a tool, as metadata; None: nothing.
+ResultMeta = Callable[[Context, str, Reply], Awaitable[dict[str, Any] | None]]
+
 
 class AppHolder:
     """Opens the product once, when first asked; ``directory`` is where its user works.
@@ -112,6 +123,7 @@ class AppHolder:
     ) -> None:
         self.calls = RunningCalls()
         self.audit: AuditLog | None = None
+        self.result_meta: ResultMeta | None = None
         self._settings = settings
         places = DEFAULT_CALLS if settings is None else settings.calls
         self.queue = CallQueue("calls", places)
@@ -278,7 +290,10 @@ class ContractTool(Tool):
             reply = await self._holder.reply(
                 self._spec, arguments, identity, context.report_progress, replies
             )
-            return success(reply, replies)
+            result = success(reply, replies)
+            if self._holder.result_meta is not None:
+                result.meta = await self._holder.result_meta(context, self.name, reply)
+            return result
         except CodebaseError as error:
             return failure(error, replies)
         except Exception as error:  # the edge: logged with its traceback, shown by its id

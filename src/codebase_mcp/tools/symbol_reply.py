@@ -124,6 +124,7 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
     """An answer for programs: at most ``limit`` entries, as many as fit."""
     name, entries, counts = _entries(report)
     shown = entries[: report.question.limit]
+    total = counts.setdefault("total", len(entries))
 
     def reply(count: int) -> SymbolReply:
         fields: dict[str, Any] = {**counts, name: shown[:count]}
@@ -131,8 +132,7 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
             fields["notice"] = report.notice
         return SymbolReply(
             operation=report.question.operation,
-            total=len(entries),
-            left_out=len(entries) - count,
+            left_out=total - count,
             latency_ms=round(report.latency_ms, 2),
             **fields,
         )
@@ -159,7 +159,9 @@ def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
             "definitions": _definitions(report, facts.definitions[: report.question.limit]),
             "unlikely": facts.references.unlikely,
         }
-        return "references", _references(report, facts.references.uses), beside
+        uses = facts.references.uses
+        beside["total"] = len(uses)
+        return "references", _references(report, uses[: report.question.limit]), beside
     if facts.calls is not None:
         beside = {"unresolved": facts.calls.unknown, "not_followed": facts.calls.not_followed}
         nodes = [entry for one in facts.calls.definitions

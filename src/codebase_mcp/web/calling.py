@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from codebase_mcp.telemetry import tracing
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
+from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
@@ -49,7 +49,7 @@ class ToolEndpoint:
             arguments = await read_object(request)
             with tracing.continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
-                return Json(await until_hang_up(request, asyncio.create_task(call)))
+                return Json(await until_hang_up(request, call))
         except Refused as error:
             return error_answer(error, error.status)
         except CodebaseError as error:
@@ -97,30 +97,6 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 def _too_large() -> Refused:
     return Refused(413, f"The body must have at most {MAX_BODY_BYTES} bytes")
-
-
-async def until_hang_up(request: Request, call: asyncio.Task[dict[str, Any]]) -> dict[str, Any]:
-    """The result of a call, which is cancelled when its client disconnects.
-
-    Raises:
-        ClientDisconnect: the client has disconnected.
-    """
-    hang_up = asyncio.create_task(_hang_up(request))
-    both: tuple[asyncio.Task[Any], ...] = (call, hang_up)
-    try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if call.done():
-            return call.result()
-        raise ClientDisconnect
-    finally:
-        for task in both:
-            task.cancel()
-        await asyncio.wait(both)
-
-
-async def _hang_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _finite(text: str) -> float:

@@ -29,8 +29,8 @@ from codebase_mcp.errors import (
     ShuttingDown,
 )
 from codebase_mcp.keys.keys import PREFIX, KeyRing
-from codebase_mcp.pages.routes import PATHS
-from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN
+from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
+from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN, link
 from codebase_mcp.projects.identity import Access, Identity, address_of, peer_of
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
@@ -52,9 +52,6 @@ LIMITED = ("/mcp", "/sse", "/messages", "/tools/", *_SEARCHES)
 # Where a response may stay open for hours; whether its caller is still admitted is checked again.
 _STREAMS = ("/mcp", "/sse", "/index/events")
 CHECK_STREAMS_S = 5.0
-
-# Where a browser is asked to sign in; parts of pages are not among them.
-_WHOLE_PAGES = PATHS - {"/results", "/index/events"}
 
 _WITHOUT_KEY = Access(reads_as_server=False)
 
@@ -186,9 +183,9 @@ class Door:
                 caller = await self._callers.identify(scope, is_page=is_page)
                 enter_identity(scope, replace(caller, peer=peer_of(client and client[0])))
         except NotAdmitted as error:
-            if error.status == 401 and scope["method"] == "GET" and path in _WHOLE_PAGES:
-                target = f"{scope.get('root_path', '')}{SIGN_IN}"
-                await RedirectResponse(target, 303)(scope, receive, send)
+            if error.status == 401 and scope["method"] == "GET" and path in WHOLE_PAGES:
+                form = _sign_in_form(scope, path, is_refused=bool(error.challenge))
+                await RedirectResponse(form, 303)(scope, receive, send)
                 return
             answer = error_answer(error, error.status)
             if error.status == 401 or error.challenge:
@@ -240,6 +237,14 @@ class Door:
                 checking.cancel()
 
         return streaming
+
+
+def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
+    """Where a browser signs in; it returns to the page that it asked for."""
+    query = scope["query_string"].decode("latin-1")
+    asked = f"{path}?{query}" if query else path
+    wrong = "1" if is_refused else None
+    return link(scope.get("root_path", ""), SIGN_IN, next=asked, wrong=wrong)
 
 
 def door_of(

@@ -29,13 +29,14 @@ from codebase_mcp import telemetry
 from codebase_mcp.background.audit import AuditLog
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
+from codebase_mcp.pages.apps import server_with_apps
 from codebase_mcp.pages.routes import page_routes
 from codebase_mcp.pages.site import Site
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.catalog import tools_of
-from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer, refuse
 from codebase_mcp.web.calling import ToolEndpoint
@@ -56,7 +57,7 @@ def make_asgi_app(settings: Settings | None = None) -> Starlette:
     settings = settings or Settings.load()
     telemetry.enable()
     holder = AppHolder.of(settings, background_lifespan(settings))
-    return asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
+    return asgi_app_of(server_with_apps(holder, settings.toolsets), holder, settings)
 
 
 def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Starlette:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -42,7 +43,7 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._waiting: anyio.CancelScope | None = None
-        self._is_started = False
+        self._is_stream = False
         self._is_complete = False
         self._is_ended = False
 
@@ -58,14 +59,16 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        if self._is_ended and self._is_started:
+        if self._is_ended and self._is_stream:
             return  # the app may still send, but the exchange has ended
-        self._is_started = True
+        if message["type"] == "http.response.start":
+            # What has a known length is on its way, and sent in full.
+            self._is_stream = "content-length" not in Headers(raw=message.get("headers", []))
         if message["type"] == "http.response.body":
             self._is_complete = not message.get("more_body", False)
         await self._send(message)
 
     async def complete(self) -> None:
         """Complete the response for the real client."""
-        if self._is_ended and self._is_started and not self._is_complete:
+        if self._is_ended and self._is_stream and not self._is_complete:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})

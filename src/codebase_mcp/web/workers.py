@@ -23,9 +23,10 @@ from pathlib import Path
 from codebase_mcp import telemetry
 from codebase_mcp.background.lifespan import background_lifespan
 from codebase_mcp.errors import InternalError
+from codebase_mcp.pages.apps import server_with_apps
 from codebase_mcp.processes import block_sigint_in_children, on_parent_exit
 from codebase_mcp.settings.loading import Settings, share_metrics_in
-from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.http import asgi_app_of
 from codebase_mcp.web.listening import serve_http
 from codebase_mcp.web.shutdown import EXIT_FORCED, LIMIT_S, Shutdown
@@ -153,7 +154,7 @@ async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: in
     on_parent_exit(lambda: _stop_after_parent(shutdown))
     with shutdown.handle_signals():
         holder = AppHolder.of(settings, background_lifespan(settings, place))
-        server = server_of(holder, settings.toolsets)
+        server = server_with_apps(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
         await serve_http(app, holder, sockets, shutdown, settings)
 

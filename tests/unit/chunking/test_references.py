@@ -85,6 +85,16 @@ def test_a_member_of_the_own_object_that_is_read_counts_if_the_text_defines_it()
     assert uses_of(text, "typescript") == ["4 use this.size"]
 
 
+def test_a_type_behind_a_package_is_used_where_a_member_of_it_is() -> None:
+    text = "use a::Shop::b;\nfn f() { a::Shop::new(a::pay::sell()) }\n"
+    assert uses_of(text, "rust") == [
+        "1 import b <a::Shop>, use a.Shop",
+        "2 use a.Shop, call Shop.new, call pay.sell",
+    ]
+    text = "class A { int f() { return b.Shop.SIZE + b.Shop.size() + b.shop.size(); } }\n"
+    assert uses_of(text, "java") == ["1 use b.Shop, use b.Shop, call Shop.size, call shop.size"]
+
+
 def test_a_type_parameter_hides_a_type_of_its_name() -> None:
     text = (
         "type Tail = 1;\n"

@@ -8,14 +8,16 @@ import pytest
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.confidence import (
+    CLEARLY_RELATED,
+    FIRST_WEIGHTS,
     FLOOR,
-    MATCH_WEIGHTS,
+    LEAST_FIRST,
     RELATED_WEIGHTS,
-    FileEvidence,
+    FirstEvidence,
     QueryEvidence,
-    file_evidence,
+    confidences,
+    first_evidence,
     query_evidence,
-    similarity,
 )
 from codebase_mcp.search.evidence import Candidate, TextEvidence
 from codebase_mcp.search.query import parse_query
@@ -30,7 +32,7 @@ NOTHING = QueryEvidence(
 def make_ranked(score: float, coverage: float = 0.5, **signals: float) -> RankedFile:
     evidence = TextEvidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
     candidate = Candidate(1, "a.py", 1, "python", FileKind.CODE, evidence)
-    named = {"name": 0.0, "definition": 0.0, "meaning": 0.0} | signals
+    named = dict.fromkeys(("name", "definition", "meaning", "expansion"), 0.0) | signals
     return RankedFile(candidate, score, named, coverage)
 
 
@@ -53,7 +55,7 @@ def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, flo
 
 def test_the_weights_are_of_the_facts() -> None:
     assert set(RELATED_WEIGHTS) == {field.name for field in fields(QueryEvidence)} | {"intercept"}
-    assert set(MATCH_WEIGHTS) == {field.name for field in fields(FileEvidence)} | {"intercept"}
+    assert set(FIRST_WEIGHTS) == {field.name for field in fields(FirstEvidence)} | {"intercept"}
 
 
 def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
@@ -71,20 +73,49 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
     assert nothing.coverage == nothing.meaning == 0.0
 
 
-def test_a_file_is_held_against_the_first() -> None:
-    first, second = file_evidence([make_ranked(4.0), make_ranked(3.0)])
-    assert (first.lead, first.ahead) == (1.0, 0.25)
-    assert (second.lead, second.ahead) == (0.75, 0.0)
-    assert file_evidence([]) == []
-    # Penalties may bring all files below nothing: the best of them is still the first.
-    assert [p.lead for p in file_evidence([make_ranked(-1.0), make_ranked(-2.0)])] == [
-        1.0,
-        0.0,
+def first_of(ranked: list[RankedFile]) -> FirstEvidence:
+    leads = [file.lead for file in confidences(ranked, NOTHING)]
+    return first_evidence(ranked, leads, 0.25)
+
+
+def test_the_first_file_is_held_against_the_others() -> None:
+    ranked = [
+        make_ranked(4.0, 9.0, name=1.0, meaning=0.3, expansion=0.5),
+        make_ranked(3.0, meaning=0.5, expansion=1.0),
+        *[make_ranked(1.0) for _ in range(20)],
     ]
+    assert asdict(first_of(ranked)) == pytest.approx(
+        {
+            "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.3, "apart": 0.75,
+            "ahead": 0.25, "expanded": 0.75, "behind": 0.2, "unknown": 0.25,
+        }
+    )  # fmt: skip
+    alone = first_of([make_ranked(4.0)])
+    assert (alone.apart, alone.ahead, alone.expanded, alone.behind) == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_the_others_are_sure_by_their_lead() -> None:
+    ranked = [make_ranked(score) for score in (4.0, 3.0, 1.0)]
+    first, second, third = confidences(ranked, NOTHING)
+    assert (first.lead, second.lead, third.lead) == (1.0, 0.75, 0.25)
+    assert 1 >= first.similarity > second.similarity > third.similarity >= 0
+    assert confidences([], NOTHING) == []
+    # Penalties may bring all files below nothing: the best of them is still the first.
+    below = confidences([make_ranked(-1.0), make_ranked(-2.0)], NOTHING)
+    assert [file.lead for file in below] == [1.0, 0.0]
+    assert below[0].similarity >= below[1].similarity
 
 
 def test_a_file_that_leads_far_is_more_likely_meant() -> None:
-    close = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(3.9)])[0])
-    far = similarity(file_evidence([make_ranked(4.0, 1.0), make_ranked(1.0)])[0])
-    behind = similarity(file_evidence([make_ranked(4.0), make_ranked(2.0, 1.0)])[1])
-    assert 0 <= behind < close < far <= 1
+    close = confidences([make_ranked(4.0, 1.0), make_ranked(3.9)], NOTHING)[0]
+    far = confidences([make_ranked(4.0, 1.0), make_ranked(1.0)], NOTHING)[0]
+    assert close.similarity < far.similarity
+
+
+def test_no_file_is_surer_than_the_first_and_a_clear_question_has_a_hit() -> None:
+    weak = [make_ranked(4.0, 0.0), make_ranked(3.99, 0.0)]
+    first, second = confidences(weak, NOTHING)
+    assert second.similarity <= first.similarity < LEAST_FIRST
+    clear = replace(NOTHING, coverage=1.2, known_coverage=1.2, unknown=0.0, topic=2.0, name=1.0)
+    assert clear.odds >= CLEARLY_RELATED
+    assert confidences(weak, clear)[0].similarity == LEAST_FIRST

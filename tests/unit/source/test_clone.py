@@ -343,6 +343,7 @@ def test_a_folder_that_cannot_be_written_is_named(origin: Path, tmp_path: Path) 
             "fatal: could not read Username for 'u': terminal prompts disabled",
             "Not allowed to read",
         ),
+        ("fatal: unable to get password from user", "Not allowed to read"),  # git 2.53
         ("git@host: Permission denied (publickey).", "Not allowed to read"),
         ("fatal: unable to access 'u': The requested URL returned error: 403", "Not allowed"),
         ("Host key verification failed.", "ssh has no trusted key for the host"),

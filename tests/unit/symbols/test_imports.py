@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.symbols.imports import Fit, joined, last_part, module_fits
+from codebase_mcp.symbols.imports import (
+    Fit,
+    joined,
+    last_part,
+    module_fits,
+    path_in_modules,
+    words_of_module,
+    words_of_path,
+)
+from codebase_mcp.symbols.languages import language_of
 
 FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
 
@@ -39,6 +48,9 @@ FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
         ("go", "cmd/main.go", "example.org/shop/internal/pay", "internal/pay/card.go", FILE),
         ("go", "cmd/main.go", "errors", "internal/errors/all.go", NONE),
         ("go", "cmd/main.go", "example.org/shop/pay", "internal/cart/card.go", NONE),
+        # or is it, where go.mod says the rest
+        ("go", "cmd/main.go", "example.org/shop", "/example.org/shop/card.go", FILE),
+        ("go", "cmd/main.go", "log", "/example.org/shop/log/card.go", NONE),
         # Java and its like: packages are directories, types are files
         ("java", "a/Cart.java", "org.shop.pay", "src/main/java/org/shop/pay/Card.java", FILE),
         ("kotlin", "a/Cart.kt", "org.shop.pay", "src/pay/Card.kt", PACKAGE),
@@ -66,6 +78,20 @@ def test_a_module_fits_a_file(
     language: str, importer: str, module: str, target: str, fit: Fit
 ) -> None:
     assert module_fits(language, importer, module, target) is fit
+    if fit:
+        words = words_of_module(module, language_of(language))
+        assert not words or words & words_of_path(target)
+
+
+def test_a_module_has_words_in_common_with_the_paths_that_it_may_mean() -> None:
+    python, script, rust = map(language_of, ("python", "typescript", "rust"))
+    assert words_of_module("shop-app.Pay", python) == {"shop_app", "pay"}
+    assert words_of_module("crate::shop", rust) == {"shop"}
+    assert words_of_path("src/shop_app/pay.test.ts") == {"src", "shop_app", "pay"}
+    # The path of a directory's own file need not have any.
+    for module, rules in (("..", python), (".__init__", python), ("./index.js", script),
+                          ("./shop/..", script), ("super", rust)):  # fmt: skip
+        assert words_of_module(module, rules) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -99,3 +125,18 @@ def test_an_imported_name_may_be_a_module(
 )
 def test_a_module_tells_how_its_path_ends(module: str, last: str) -> None:
     assert last_part(module) == last
+
+
+def test_a_file_is_named_by_the_nearest_module_around_it() -> None:
+    modules = {"": "ex.org/shop", "tools": "ex.org/tools"}
+    found = [
+        path_in_modules(path, modules)
+        for path in ("a.go", "pay/a.go", "tools/x/a.go", "vendor/ex.org/log/a.go")
+    ]
+    assert found == [
+        "/ex.org/shop/a.go",
+        "/ex.org/shop/pay/a.go",
+        "/ex.org/tools/x/a.go",
+        "/ex.org/log/a.go",
+    ]
+    assert path_in_modules("pay/a.go", {"tools": "ex.org/tools"}) == "pay/a.go"

@@ -14,6 +14,7 @@ LANGUAGES = {
     "go": "go",
     "java": "java",
     "c": "c",
+    "h": "c",
     "rs": "rust",
     "ts": "typescript",
     "md": "markdown",
@@ -87,6 +88,27 @@ def test_an_imported_name_is_that_of_its_module() -> None:
     ]
 
 
+def test_an_import_finds_its_module_among_many() -> None:
+    many = [defined(f"shop{n}/pay.py", "charge") for n in range(30)]
+    assert meaning(used("a.py"), many, imported("charge", "shop7.pay")) == [
+        ("shop7/pay.py", 0.95, "imported from shop7.pay")
+    ]
+    found = meaning(used("shop7/a.py"), many, imported("charge", ".pay"))
+    assert found == [("shop7/pay.py", 0.95, "imported from .pay")]
+    found = meaning(used("shop7/__init__.py"), many, imported("charge", ".."))
+    assert {path for path, _, _ in found} == {one.path for one in many}
+
+
+def test_what_many_definitions_share_is_not_meant_by_any() -> None:
+    few = [defined(f"pay{n}.py", "Shop.charge") for n in range(3)]
+    assert {one for _, one, _ in meaning(used("a.py", "it"), few)} == {0.17}
+    many = [defined(f"pay{n}.py", "Shop.charge") for n in range(60)]
+    assert meaning(used("a.py", "it"), many) == []
+    assert meaning(used("pay7.py", "Shop"), many)[0] == (
+        "pay7.py", 0.95, "member of Shop in the same file"
+    )  # fmt: skip
+
+
 def test_the_import_itself_is_a_use() -> None:
     use = used("a.py", kind=IMPORT, module="pay")
     assert meaning(use, [PAY, OTHER]) == [("pay.py", 0.95, "imported from pay")]
@@ -115,10 +137,8 @@ def test_an_import_of_everything_brings_the_name() -> None:
     assert found == [("pay.py", SURE, "imported from pay (*)")]
 
 
-def test_a_name_that_python_cannot_see_is_hardly_meant() -> None:
-    [(_, confidence, reason)] = meaning(used("a.py"), [PAY])
-    assert confidence < 0.05
-    assert reason == "only definition of this name, not imported in this file"
+def test_a_name_that_python_cannot_see_is_not_meant() -> None:
+    assert meaning(used("a.py"), [PAY]) == []
 
 
 def test_a_member_of_an_imported_module() -> None:
@@ -137,9 +157,7 @@ def test_an_import_within_a_function_is_seen_from_inside_alone() -> None:
     assert found == [("pay.py", 0.95, "imported from pay")]
     buy = Symbol("buy", "buy", "function", 70, 90, 0)
     use = used("a.py", line=80)
-    [(_, confidence, reason)] = meaning(use, [PAY], here, around=(buy,), symbols=lines)
-    assert confidence < 0.05
-    assert reason == "only definition of this name, not imported in this file"
+    assert meaning(use, [PAY], here, around=(buy,), symbols=lines) == []
 
 
 def test_a_module_of_a_package_may_be_a_receiver() -> None:
@@ -203,8 +221,7 @@ def test_a_local_function_is_seen_from_inside_alone() -> None:
     local = defined("a.py", "outer.charge", "function", (5, 6))
     inside = (Symbol("outer", "outer", "function", 1, 60, 0),)
     assert meaning(used("a.py"), [local], around=inside) == [("a.py", 0.95, "same file")]
-    [(_, confidence, _)] = meaning(used("a.py"), [local])
-    assert confidence < SURE
+    assert meaning(used("a.py"), [local]) == []
 
 
 def test_a_class_is_preferred_where_a_type_is_meant() -> None:
@@ -239,6 +256,40 @@ def test_a_go_package_and_a_rust_module_are_receivers() -> None:
     module = defined("src/pay.rs", "charge")
     found = meaning(used("src/main.rs", "pay"), [module])
     assert found == [("src/pay.rs", 0.8, "in a module named pay")]
+
+
+def test_a_test_of_java_is_in_the_package_that_it_tests() -> None:
+    near = defined("src/main/java/org/shop/Charge.java", "charge", "class")
+    far = defined("src/main/java/org/bank/Charge.java", "charge", "class")
+    found = meaning(used("src/test/java/org/shop/ShopTest.java"), [near, far])
+    assert found == [(near.path, 0.9, "same package")]
+
+
+def test_a_method_that_is_called_by_its_name_alone_may_be_inherited() -> None:
+    method = defined("a/Shop.java", "Shop.charge")
+    [(_, confidence, reason)] = meaning(used("a/Other.java"), [method])
+    assert (confidence, reason) == (0.5, "only definition of this name, perhaps inherited")
+
+
+def test_what_a_header_of_c_declares_is_what_its_source_defines() -> None:
+    both = [defined("pay.h", "charge"), defined("src/pay.c", "charge")]
+    found = meaning(used("shop/a.c"), both)
+    assert [one[1] for one in found] == [SURE, SURE]
+    found = meaning(used("shop/a.c"), [*both, defined("mac/pay.c", "charge")])
+    assert [one[1] for one in found] == [0.25] * 3
+
+
+def test_a_go_method_needs_its_object_and_a_go_type_is_no_value() -> None:
+    method = defined("pay/a.go", "Shop.charge")
+    assert meaning(used("pay/b.go"), [method]) == []
+    kind = defined("pay/a.go", "charge", "struct")
+    assert meaning(used("pay/b.go", kind=ReferenceKind.USE), [kind]) == []
+    assert meaning(used("pay/b.go", kind=ReferenceKind.TYPE), [kind])
+    around = (Symbol("sell", "Shop.sell", "method", 40, 60, 1),)
+    found = meaning(
+        used("pay/b.go", "self"), [method, defined("x/a.go", "Shop.charge")], around=around
+    )
+    assert found == [("pay/a.go", 0.9, "method of a class of this name, same directory")]
 
 
 def test_other_languages_and_headings_are_not_meant() -> None:

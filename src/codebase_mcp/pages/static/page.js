@@ -46,10 +46,17 @@ function searchAsYouType(form) {
     results.classList.add("busy");
     try {
       const answer = await fetch(`${form.dataset.results}?${query}`, { signal: running.signal });
-      if (!answer.ok) return form.requestSubmit();
-      replace(results, await answer.text());
-      history.replaceState(null, "", `${form.action}?${query}`);
-      document.title = `${query.get("q")} · codebase-mcp`;
+      if (answer.status === 401) return form.requestSubmit();
+      const html = await answer.text();
+      if (answer.ok) {
+        replace(results, html);
+        history.replaceState(null, "", `${form.action}?${query}`);
+        document.title = `${query.get("q")} · codebase-mcp`;
+      } else {
+        // Perhaps only the half of a branch's name: who types is not taken elsewhere.
+        const page = new DOMParser().parseFromString(html, "text/html");
+        results.replaceChildren($(".problem", page) ?? "");
+      }
       results.classList.remove("busy");
     } catch (error) {
       if (error.name !== "AbortError") form.requestSubmit();
@@ -146,9 +153,16 @@ function followRuns(place) {
   events.onmessage = (event) => replace(place, JSON.parse(event.data));
   events.addEventListener("done", () => {
     events.close();
-    location.replace(location.href);
+    const url = new URL(location.href);
+    url.searchParams.delete("done"); // what was begun has ended
+    location.replace(url);
   });
+  // The answer to a form is the next page, also if a run ends meanwhile.
+  document.addEventListener("submit", () => events.close());
 }
+
+// On a phone the outline would hide the file.
+if (matchMedia("(max-width: 55rem)").matches) $(".outline details")?.removeAttribute("open");
 
 reveal();
 if ($("#progress")?.dataset.events) followRuns($("#progress"));

@@ -2,6 +2,7 @@
 (call_expression function: (field_expression field: (field_identifier) @call))
 (preproc_include path: [(system_lib_string) (string_literal)] @import)
 (type_identifier) @type
+(sizeof_expression value: (parenthesized_expression (identifier) @type))
 (argument_list (identifier) @use)
 (argument_list (pointer_expression argument: (identifier) @use))
 (initializer_pair value: (identifier) @use)

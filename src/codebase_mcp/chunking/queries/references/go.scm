@@ -1,6 +1,12 @@
 (call_expression function: (identifier) @call)
 (call_expression function: (selector_expression field: (field_identifier) @call))
 (call_expression function: (index_expression operand: (identifier) @call))
+(call_expression function: (parenthesized_expression (identifier) @call))
+(call_expression
+  function: (parenthesized_expression (unary_expression operand: (identifier) @type)))
+
+(method_declaration
+  receiver: (parameter_list (parameter_declaration name: (identifier) @self))) @within
 
 (import_spec name: (_) @alias path: (_) @import)
 (import_spec path: (_) @import)

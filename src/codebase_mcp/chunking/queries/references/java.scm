@@ -31,3 +31,5 @@
 (method_reference . (identifier) @use)
 (method_invocation object: (identifier) @use)
 (field_access object: (identifier) @use)
+(field_access object: (field_access field: (identifier) @holder))
+(method_invocation object: (field_access field: (identifier) @holder))

@@ -41,6 +41,7 @@
 (type_identifier) @type
 
 (scoped_identifier path: (identifier) @use)
+(scoped_identifier path: (scoped_identifier name: (identifier) @holder))
 (scoped_type_identifier path: (identifier) @use)
 (arguments (identifier) @use)
 (arguments (scoped_identifier name: (identifier) @use))
