@@ -59,7 +59,10 @@ async def answers(app: App, project_id: str) -> list[Any]:
     found: list[Any] = []
     for query, filters in QUERIES:
         report = await app.search(query, project_id, Request(filters, limit=50))
-        hits = [(h.file_path, h.start_line, h.similarity_score) for h in report.answer.hits]
+        hits = [
+            (h.file_path, h.start_line, pytest.approx(h.similarity_score, abs=2e-4))
+            for h in report.answer.hits
+        ]
         found.append((query, report.answer.total_count, hits))
     async with app.enter(project_id, readonly=True) as here:
         words = await here.tx.fetch_all(

@@ -205,16 +205,18 @@ def first_evidence(
     ranked: Sequence[RankedFile], leads: Sequence[float], unknown: float
 ) -> FirstEvidence:
     """The evidence that the first file is a right one; ``leads`` are those of `Confidence`."""
-    best = ranked[0]
+    best, second = ranked[0], leads[1] if len(leads) > 1 else 0.0
     nearest = [_nearest(file) for file in ranked]
-    positive = best.score > 0
+    # Where nothing else was found, only one reason makes that evidence.
+    alone = best.signals["only_place"]
+    tenth = max(leads[:FILES_CONSIDERED][-1], 0.0)
     return FirstEvidence(
         coverage=min(best.coverage, MOST),
         name=best.signals["name"],
         definition=min(best.signals["definition"], MOST),
         meaning=best.signals["meaning"],
-        apart=1.0 - max(leads[:FILES_CONSIDERED][-1], 0.0) if positive and len(leads) > 1 else 0.0,
-        ahead=1.0 - leads[1] if len(leads) > 1 and leads[1] > 0 else 0.0,
+        apart=alone if len(leads) == 1 else 1.0 - tenth if best.score > 0 else 0.0,
+        ahead=alone if len(leads) == 1 else 1.0 - second if second > 0 else 0.0,
         expanded=_expanded(ranked),
         behind=max(nearest) - nearest[0],
         unknown=unknown,

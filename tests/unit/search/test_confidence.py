@@ -32,7 +32,9 @@ NOTHING = QueryEvidence(
 def make_ranked(score: float, coverage: float = 0.5, **signals: float) -> RankedFile:
     evidence = TextEvidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
     candidate = Candidate(1, "a.py", 1, "python", FileKind.CODE, evidence)
-    named = dict.fromkeys(("name", "definition", "meaning", "expansion"), 0.0) | signals
+    named = (
+        dict.fromkeys(("name", "definition", "meaning", "expansion", "only_place"), 0.0) | signals
+    )
     return RankedFile(candidate, score, named, coverage)
 
 
@@ -92,6 +94,8 @@ def test_the_first_file_is_held_against_the_others() -> None:
     )  # fmt: skip
     alone = first_of([make_ranked(4.0)])
     assert (alone.apart, alone.ahead, alone.expanded, alone.behind) == (0.0, 0.0, 0.0, 0.0)
+    only_place = first_of([make_ranked(64.0, only_place=1.0)])
+    assert (only_place.apart, only_place.ahead) == (1.0, 1.0)
 
 
 def test_the_others_are_sure_by_their_lead() -> None:
