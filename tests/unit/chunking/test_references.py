@@ -164,6 +164,24 @@ def test_parameters_and_variables_of_c_hide_what_is_outside() -> None:
     assert uses_of(more, "cpp") == ["8 call size"]
 
 
+def test_a_specialization_uses_its_template_and_is_no_definition_of_its_name() -> None:
+    text = (
+        "template <typename T> struct Show { int x; };\n"
+        "template <> struct Show<Shop> : Base { int show(Shop s) { return 1; } };\n"
+        "template <> class Show<int> {};\nstruct a::Show { int x; };\n"
+    )
+    assert uses_of(text, "cpp") == [
+        "2 type Show, type Shop, inherit Base, type Shop",
+        "3 type Show",
+        "4 type a.Show",
+    ]
+    assert [(one.qualified, one.start_line) for one in split(text, "cpp").symbols] == [
+        ("Show", 1),
+        ("Show.show", 2),
+        ("a.Show", 4),
+    ]
+
+
 def test_an_arrow_is_a_receiver_only_where_it_is_a_member() -> None:
     assert uses_of("def f(x) -> Foo: pass\n", "python") == ["1 type Foo"]
     assert uses_of("void f(void) { p->run(); }\n", "c") == ["1 call p.run"]
