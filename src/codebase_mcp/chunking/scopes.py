@@ -5,9 +5,11 @@ Reads the captures ``@local`` of a query (see ``syntax``). A name of the whole f
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from tree_sitter import Node
 
@@ -71,11 +73,22 @@ class LocalNames:
         """Whether a name at a position is within the scope of a local one."""
         if name not in self._declared:
             return False
-        ranges = self._ranges.get(name)
-        if ranges is None:
-            found = (self._scope_of(node) for node in self._declared[name])
-            ranges = self._ranges[name] = list(dict.fromkeys(one for one in found if one))
-        return any(first <= start < end for first, end in ranges)
+        if name not in self._ranges:
+            self._ranges[name] = self._ranges_of(self._declared[name])
+        ranges = self._ranges[name]
+        at = bisect_right(ranges, start, key=itemgetter(0)) - 1
+        return at >= 0 and start < ranges[at][1]
+
+    def _ranges_of(self, declared: Iterable[Node]) -> list[tuple[int, int]]:
+        """Where a name is local, by position; a declaration within such a range adds nothing."""
+        ranges: list[tuple[int, int]] = []
+        for node in declared:
+            is_within = ranges and node.start_byte < ranges[-1][1]
+            if not is_within and (found := self._scope_of(node)):
+                while ranges and ranges[-1][0] >= found[0]:
+                    ranges.pop()
+                ranges.append(found)
+        return ranges
 
     def _scope_of(self, node: Node) -> tuple[int, int] | None:
         """The innermost scope around a declaration, from the root down; ``parent`` is slower."""
