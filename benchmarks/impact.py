@@ -2,86 +2,82 @@
 
     python benchmarks/impact.py REPOSITORY...
 
-Of each repository the last 200 commits count that are no merges and change 2 to 10 files that were
-there before. Each such file is left out in turn, and the impact of the others is asked for: is the
-file among the first ten that it names? Beside it three lists of ten are asked for the same:
+Of each repository the last 200 commits count that are no merges and change 2 to 10 files, at least
+one of which was there before. Each such file is left out in turn, and the impact of the others is
+asked for: is the file among the first ten that it names? Beside it three lists of ten are asked for
+the same:
 
 - same folder: the files in the folders of the others, those that most commits touched first
-- co-change: the files that changed together with the others most reliably
+- co-change: the files that changed together with the others most reliably, each share of commits
+  added up
 - references: the files that use what the others changed, the surest first
 
-Nothing is known of the future: for every 20 commits, oldest first, the parent of the first of them
-is checked out and indexed, with the 1,000 commits before it as history.
+Nothing is known of the future: index and history (1,000 commits) are those of the commit's parent.
+The states are read from git's objects, the oldest first, so each costs what differs from the one
+before. The interval is that of the difference to the best of the other lists, in 2,000 samples of
+the commits.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
+import json
 import subprocess
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
+
 from codebase_mcp.app.app import App
-from codebase_mcp.changes.compare import Difference, Differences
-from codebase_mcp.changes.impact import Change, assess
-from codebase_mcp.changes.symbols import compare_symbols
-from codebase_mcp.changes.texts import read_texts
+from codebase_mcp.changes.compare import Difference, Differences, find_differences
+from codebase_mcp.changes.impact import MAX_COMMIT_PATHS, Change, assess
+from codebase_mcp.changes.likely import folders_of
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source.classify import kind_of
-from codebase_mcp.source.git_changes import FileChange, changed_files, parents_of
+from codebase_mcp.source.git_changes import changed_files, parents_of
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from own_server import own_folder
 
-COMMITS, EVERY, HISTORY = 200, 20, 1_000
+COMMITS, HISTORY = 200, 1_000
 LEAST, MOST = 2, 10
 FIRST = 10
+SAMPLES = 2_000
+LISTS = ("impact", "same folder", "co-change", "references")
 
-_NEIGHBOURS = """
-SELECT f.path
-FROM file AS f
-JOIN snapshot AS s ON s.id = f.snapshot_id AND s.active AND s.repository_id = %(repository_id)s
-WHERE regexp_replace(f.path, '[^/]*$', '') = ANY(%(folders)s) AND f.path <> ALL(%(paths)s)
-ORDER BY (SELECT count(*) FROM commit_entry AS c
-          WHERE c.repository_id = %(repository_id)s AND c.paths @> ARRAY[f.path]) DESC, f.path
-LIMIT 10
+_TOUCHED = """
+SELECT c.paths
+FROM commit_entry AS c
+WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.paths_total <= %(max_paths)s
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A change without one of its files, which the index of the state before it has."""
+    """A change without one of its files, which the index of the state before it has.
+
+    ``indexed`` are that index's files, ``commits`` what each earlier commit touched.
+    """
 
     tx: Transaction
     repository_id: UUID
     change: Change
     left_out: str
+    indexed: frozenset[str]
+    commits: Sequence[Sequence[str]]
 
 
-@dataclass(slots=True)
-class Score:
-    """How many files were asked for, and how many each list named among its first ten."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether each list has the file that was left out of a commit among its first ten."""
 
-    commits: set[str] = field(default_factory=set)
-    asked: int = 0
-    found: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-    def add(self, question: Question, lists: dict[str, list[str]]) -> None:
-        """Count a question."""
-        self.asked += 1
-        self.commits.add(question.change.label)
-        for name, paths in lists.items():
-            self.found[name] += question.left_out in first_files(paths)
-
-
-def first_files(paths: Iterable[str]) -> list[str]:
-    """The first ten different ones."""
-    return list(dict.fromkeys(paths))[:FIRST]
+    commit: str
+    found: tuple[bool, ...]
 
 
 def main() -> None:
@@ -89,106 +85,147 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Does impact name what was left out?")
     parser.add_argument("repositories", nargs="+", type=Path, help="git directories")
     parser.add_argument("--commits", type=int, default=COMMITS)
+    parser.add_argument("--json", type=argparse.FileType("w"), help="write each question here")
     options = parser.parse_args()
     with own_folder("bench-impact-") as folder:
         asyncio.run(measure(folder, options))
 
 
 async def measure(folder: Path, options: argparse.Namespace) -> None:
-    """Ask about every repository, and print a row of each."""
+    """Ask about every repository, and print a row of each and one of all."""
     settings = replace(Settings.load(), data_dir=folder / "data")
-    names = ["impact", "same folder", "co-change", "references"]
-    print(f"| repository | commits | left out | {' | '.join(names)} |\n|{'---|' * 7}", flush=True)
+    print(f"| repository | commits | left out | {' | '.join(LISTS)} | better by |")
+    print(f"|{'---|' * (len(LISTS) + 4)}", flush=True)
+    every: list[Answer] = []
     async with await App.open(settings) as app:
         for source in options.repositories:
-            score = Score()
-            async for question in questions(app, source, folder / "tree", options.commits):
-                score.add(question, await lists_of(question))
-            shares = " | ".join(f"{score.found[one] / max(score.asked, 1):.3f}" for one in names)
             name = (source.parent if source.name == "repo" else source).name
-            print(f"| {name} | {len(score.commits)} | {score.asked} | {shares} |", flush=True)
+            asked = questions(app, source, folder / name, options.commits)
+            answers = [await ask(question, options.json) async for question in asked]
+            print(row(name, answers), flush=True)
+            every += answers
+    print(row("all", every))
 
 
-async def lists_of(question: Question) -> dict[str, list[str]]:
+async def ask(question: Question, file: TextIO | None) -> Answer:
     """What is named for a question, in four ways."""
     impact = await assess(question.tx, question.repository_id, question.change)
     paths = [one.file.path for one in question.change.differences.files]
-    rows = await question.tx.fetch_all(
-        _NEIGHBOURS,
-        repository_id=question.repository_id,
-        folders=list({path[: path.rfind("/") + 1] for path in paths}),
-        paths=paths,
+    lists = (
+        first_files(one.path for one in impact.places if one.path not in paths),
+        first_files(neighbours(question, paths)),
+        first_files(companions(question, paths)),
+        first_files(one.path for one in impact.users),
     )
-    return {
-        "impact": [one.path for one in impact.places if one.path not in paths],
-        "same folder": [path for (path,) in rows],
-        "co-change": [one.path for one in impact.companions],
-        "references": [one.path for one in impact.users],
-    }
+    if file is not None:
+        asked = {"commit": question.change.label, "changed": paths, "left_out": question.left_out}
+        file.write(json.dumps(asked | dict(zip(LISTS, lists, strict=True))) + "\n")
+    return Answer(question.change.label, tuple(question.left_out in one for one in lists))
 
 
-async def questions(app: App, source: Path, tree: Path, count: int) -> AsyncIterator[Question]:
+def neighbours(question: Question, paths: Collection[str]) -> list[str]:
+    """The files in the same folders, those first that most commits touched."""
+    folders = set(folders_of(paths))
+    touched = Counter(path for touched in question.commits for path in touched)
+    found = [one for one in question.indexed.difference(paths) if {*folders_of([one])} <= folders]
+    return sorted(found, key=lambda one: (-touched[one], one))
+
+
+def companions(question: Question, paths: Collection[str]) -> list[str]:
+    """The files that changed together with some: by the share of the commits that touched each of
+    these, all shares added up."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for path in paths:
+        commits = [touched for touched in question.commits if path in touched]
+        for other in (other for touched in commits for other in touched):
+            found[other] += 1 / len(commits)
+    known = question.indexed.difference(paths)
+    return sorted(known.intersection(found), key=lambda one: (-found[one], one))
+
+
+def first_files(paths: Iterable[str]) -> list[str]:
+    """The first ten different ones."""
+    return list(dict.fromkeys(paths))[:FIRST]
+
+
+def row(name: str, answers: Sequence[Answer]) -> str:
+    """The share that each list found, and how much better the first is than the best other."""
+    commits = dict.fromkeys(one.commit for one in answers)
+    numbers = {commit: number for number, commit in enumerate(commits)}
+    asked = np.zeros(len(numbers))
+    found = np.zeros((len(numbers), len(LISTS)))
+    for one in answers:
+        asked[numbers[one.commit]] += 1
+        found[numbers[one.commit]] += one.found
+    shares = found.sum(axis=0) / max(asked.sum(), 1)
+    best = 1 + int(shares[1:].argmax())
+    low, high = interval(found[:, 0] - found[:, best], asked)
+    cells = " | ".join(f"{share:.3f}" for share in shares)
+    better = f"{shares[0] - shares[best]:+.3f} ({low:+.3f} to {high:+.3f})"
+    return f"| {name} | {len(numbers)} | {len(answers)} | {cells} | {better} |"
+
+
+def interval(gained: NDArray[np.float64], asked: NDArray[np.float64]) -> tuple[float, float]:
+    """Of the share that was gained, within which 95 % of the samples lie."""
+    if not len(asked):
+        return 0.0, 0.0
+    drawn = np.random.default_rng(1).integers(len(asked), size=(SAMPLES, len(asked)))
+    shares = gained[drawn].sum(axis=1) / asked[drawn].sum(axis=1)
+    low, high = np.percentile(shares, [2.5, 97.5])
+    return float(low), float(high)
+
+
+async def questions(app: App, source: Path, bare: Path, count: int) -> AsyncIterator[Question]:
     """The questions about a repository, each in an index of the state before."""
-    await asyncio.to_thread(clone, source, tree)
-    repository = git_repository_at(tree)
+    git("clone", "-q", "--bare", "--shared", str(source), str(bare))
+    repository = git_repository_at(bare)
     assert repository is not None
-    project = "bench-" + "".join(c for c in source.parent.name.lower() if c.isalnum())
-    commits = suitable(repository, count)
-    for first in range(0, len(commits), EVERY):
-        block = commits[first : first + EVERY]
-        [base, *_] = parents_of(repository, block[0][0])
-        await asyncio.to_thread(git, tree, "checkout", "-q", "--force", "--detach", base)
-        report = await app.index(tree, project, history_depth=HISTORY)
+    project = "bench-" + "".join(c for c in bare.name.lower() if c.isalnum())
+    for commit in suitable(repository, count):
+        [base, *_] = parents_of(repository, commit)
+        git("-C", str(bare), "update-ref", "--no-deref", "HEAD", base)
+        report = await app.index(bare, project, history_depth=HISTORY)
+        files = find_differences(repository, base, commit).files
         async with app.enter(project, readonly=True) as here:
             rows = await here.tx.fetch_all(
                 "SELECT f.path FROM file AS f JOIN snapshot AS s ON s.id = f.snapshot_id"
                 " WHERE s.active"
             )
-            indexed = {path for (path,) in rows}
-            for commit, files in block:
-                for one in files:
-                    if one.status == "changed" and one.path in indexed:
-                        others = [other for other in files if other is not one]
-                        change = change_of(repository, commit, others)
-                        yield Question(here.tx, report.run.repository_id, change, one.path)
+            indexed = frozenset(path for (path,) in rows)
+            repository_id = report.run.repository_id
+            rows = await here.tx.fetch_all(
+                _TOUCHED, repository_id=repository_id, max_paths=MAX_COMMIT_PATHS
+            )
+            commits = [touched for (touched,) in rows]
+            for one in files:
+                left_out = one.file.path
+                if one.file.status == "changed" and left_out in indexed:
+                    change = change_of(commit, [other for other in files if other is not one])
+                    yield Question(here.tx, repository_id, change, left_out, indexed, commits)
 
 
-def clone(source: Path, tree: Path) -> None:
-    """A clone without files, in place of what is there."""
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir()
-    git(tree, "clone", "-q", "--shared", "--no-checkout", str(source), ".")
-
-
-def git(tree: Path, *arguments: str) -> str:
+def git(*arguments: str) -> str:
     """What git prints."""
-    asked = ["git", "-C", str(tree), *arguments]
-    return subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(["git", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def suitable(repository: GitRepository, count: int) -> list[tuple[str, list[FileChange]]]:
-    """The last commits that count, with their files, the oldest first."""
-    found: list[tuple[str, list[FileChange]]] = []
-    for commit in git(repository.root, "rev-list", "--no-merges", "--topo-order", "HEAD").split():
-        parents = parents_of(repository, commit)
-        if parents:
-            files = list(changed_files(repository, parents[0], commit).files)
-            before = sum(one.status == "changed" for one in files)
-            if before >= LEAST and len(files) <= MOST:
-                found.append((commit, files))
+def suitable(repository: GitRepository, count: int) -> list[str]:
+    """The last commits that count, the oldest first."""
+    found: list[str] = []
+    listed = git("-C", str(repository.root), "rev-list", "--no-merges", "--topo-order", "HEAD")
+    for commit in listed.split():
+        if parents := parents_of(repository, commit):
+            files = changed_files(repository, parents[0], commit).files
+            if LEAST <= len(files) <= MOST and any(one.status == "changed" for one in files):
+                found.append(commit)
         if len(found) == count:
             break
     return found[::-1]
 
 
-def change_of(repository: GitRepository, commit: str, files: Sequence[FileChange]) -> Change:
+def change_of(commit: str, files: Sequence[Difference]) -> Change:
     """What a commit changed in some files, as if these were all."""
-    texts = read_texts(repository, tuple(files), {})
-    compared = dict(zip(texts.pairs, compare_symbols(list(texts.pairs.values())), strict=True))
-    differences = tuple(Difference(one, kind_of(one.path), compared.get(one.path)) for one in files)
-    return Change(
-        commit, Differences(differences, len(files), True, texts.left_out), commits=[commit]
-    )
+    return Change(commit, Differences(tuple(files), len(files), True, {}), commits=[commit])
 
 
 if __name__ == "__main__":

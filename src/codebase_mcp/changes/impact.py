@@ -8,9 +8,10 @@ The score combines reasons, each of which takes away a share of what is left of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, prod
+from typing import Any
 from uuid import UUID
 
 from codebase_mcp.changes.compare import (
@@ -20,7 +21,7 @@ from codebase_mcp.changes.compare import (
     find_differences,
 )
 from codebase_mcp.changes.likely import (
-    Candidate,
+    History,
     LikelyFile,
     folders_of,
     likely_files,
@@ -115,12 +116,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place to look at, and why."""
+    """A place to look at, and why; ``likelihood`` that the change concerns it, if left alone."""
 
     path: str
     symbol: str | None
     line: int | None
     why: str
+    likelihood: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +212,7 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
     [snapshots] = await tx.fetch_all(_SQL["snapshots"], repository_id=repository_id)
     users = await users_of(tx, snapshots[0], files)
     reasons = tuple(find_reasons(files, companions, busiest, users))
-    rows = await tx.fetch_all(
-        _SQL["candidates"],
-        **parameters,
-        max_paths=MAX_COMMIT_PATHS,
-        max_commits=_MAX_COMMITS,
-        busiest=_BUSIEST,
-        folders=folders_of(paths),
-        names=same_names(paths),
-        max_candidates=_MAX_CANDIDATES,
-    )
-    likely = likely_files(paths, [Candidate(*row) for row in rows], users)
+    likely = await _likely(tx, parameters, users)
     return Impact(
         change,
         round(1 - prod(1 - reason.points for reason in reasons), 2),
@@ -230,6 +222,26 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
         tuple(_places(files, likely)),
         busiest.commits,
     )
+
+
+async def _likely(
+    tx: Transaction, parameters: Mapping[str, Any], users: Sequence[User]
+) -> list[LikelyFile]:
+    """The files that a change of some paths left alone and probably concerns."""
+    paths = parameters["paths"]
+    rows = await tx.fetch_all(
+        _SQL["history"], **parameters, max_paths=MAX_COMMIT_PATHS, max_commits=_MAX_COMMITS
+    )
+    history = History(paths, [touched for (touched,) in rows])
+    rows = await tx.fetch_all(
+        _SQL["candidates"],
+        **parameters,
+        known=list(history.paths(_BUSIEST)),
+        folders=folders_of(paths),
+        names=same_names(paths),
+        max_candidates=_MAX_CANDIDATES,
+    )
+    return likely_files(paths, [path for (path,) in rows], history, users)
 
 
 def find_reasons(
@@ -250,10 +262,10 @@ def find_reasons(
         _left_alone(len(expected), sum(one.confidence for one in expected)),
         _active(busiest),
     ]
-    if product and not any(one.kind is FileKind.TEST for one in files):
-        count = len(product)
-        text = f"{_of(count, 'file')} of code changed, and no test did."
-        found.append(Reason("no_test_changed", count, 0.2, text))
+    code = sum(one.kind is FileKind.CODE for one in files)
+    if code and not any(one.kind is FileKind.TEST for one in files):
+        text = f"{_of(code, 'file')} of code changed, and no test did."
+        found.append(Reason("no_test_changed", code, 0.2, text))
     shown = [one for one in found if one.points >= 0.01]
     return sorted(shown, key=lambda one: -one.points)
 
@@ -286,7 +298,7 @@ def _spread(count: int) -> Reason:
 def _left_alone(count: int, total: float) -> Reason:
     text = (
         f"{_of(count, 'file')} left alone that at least half of the earlier commits to a changed "
-        "file touched too."
+        "file touched."
     )
     return Reason("companions_left_alone", count, _points(0.4, total / 2), text)
 
@@ -327,6 +339,7 @@ def _places(files: Sequence[Difference], likely: Sequence[LikelyFile]) -> list[P
             one.user.enclosing if one.user else None,
             one.user.line if one.user else None,
             one.why,
+            round(one.score, 2),
         )
         for one in likely[:MAX_PLACES]
     ]

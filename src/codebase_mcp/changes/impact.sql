@@ -39,45 +39,25 @@ JOIN file AS f ON f.snapshot_id = s.id AND f.path = p.other
 ORDER BY p.support::float / p.commits DESC, p.support DESC, p.other, p.changed
 LIMIT %(max_pairs)s;
 
+-- name: history
+-- What the newest commits touched, the newest first, but for those with very many paths.
+SELECT c.paths
+FROM commit_entry AS c
+WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge
+  AND c.paths_total <= %(max_paths)s
+  AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
+ORDER BY c.position DESC
+LIMIT %(max_commits)s;
+
 -- name: candidates
--- The files of the index that a change of some paths may concern: those that the same commits touched,
--- in the same folders or of some names, and those that most commits touch. Each with the share of all
--- commits that touched it and, for each changed path, how many commits touched both, and that path.
-WITH entry AS MATERIALIZED (
-    SELECT c.paths, c.hash
-    FROM commit_entry AS c
-    WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge
-      AND c.paths_total <= %(max_paths)s
-      AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
-    ORDER BY c.position DESC
-    LIMIT %(max_commits)s
-),
-touched AS MATERIALIZED (
-    SELECT p.path, count(*) AS commits
-    FROM entry AS c
-    CROSS JOIN LATERAL unnest(c.paths) AS p (path)
-    GROUP BY p.path
-),
-pair AS MATERIALIZED (
-    SELECT changed.path AS changed, other.path AS other, count(*) AS support
-    FROM entry AS c
-    CROSS JOIN LATERAL unnest(c.paths) AS changed (path)
-    CROSS JOIN LATERAL unnest(c.paths) AS other (path)
-    WHERE changed.path = ANY(%(paths)s::text[]) AND other.path <> ALL(%(paths)s::text[])
-    GROUP BY changed.path, other.path
-)
-SELECT f.path, coalesce(t.commits, 0)::float / greatest((SELECT count(*) FROM entry), 1),
-       coalesce(p.changed, ''), coalesce(p.support, 0), coalesce(n.commits, 0)
+-- The files of the index that a change may concern: those that the history names, and those in some
+-- folders or of some names.
+SELECT f.path
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
-LEFT JOIN touched AS t ON t.path = f.path
-LEFT JOIN pair AS p ON p.other = f.path
-LEFT JOIN touched AS n ON n.path = p.changed
 WHERE s.repository_id = %(repository_id)s AND s.active
-  AND f.path <> ALL(%(paths)s::text[])
   AND (
-      p.support IS NOT NULL
-      OR f.path IN (SELECT b.path FROM touched AS b ORDER BY b.commits DESC, b.path LIMIT %(busiest)s)
+      f.path = ANY(%(known)s::text[])
       OR regexp_replace(f.path, '[^/]*$', '') = ANY(%(folders)s::text[])
       OR lower(split_part(regexp_replace(f.path, '^.*/', ''), '.', 1)) = ANY(%(names)s::text[])
   )

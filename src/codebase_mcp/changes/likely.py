@@ -1,102 +1,180 @@
 """Which files that a change left alone does it probably concern? Pure: evidence in, files out.
 
-A file is likely by what usually changes together, by what uses the change, and by its name. Each
-piece of evidence takes a share of the doubt that the others leave: 1 - (1 - p1)(1 - p2)… The shares
-were chosen by `make bench-impact` on two repositories, and measured on others (docs/git.md).
+A file is likely by what earlier commits like this change touched, by what uses the change, and by
+its name and folder. Each piece of evidence takes a share of the doubt that the others leave:
+1 - (1 - p1)(1 - p2)… The shares were chosen on some repositories and measured on others by
+`make bench-impact` (docs/git.md).
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from math import log
 
 from codebase_mcp.changes.users import User
 
-# As if each changed file had been touched by this many commits more, which touched another file as
-# often as all commits do: of few commits a share says little.
-_PRIOR_COMMITS = 4
-# The share of doubt that a certain use takes, one of a definition that is gone, a name, a folder.
-_USED, _BROKEN, _NAMED, _NEAR = 0.3, 0.9, 0.4, 0.01
+# A commit weighs half as much as one this many commits later.
+_HALF_LIFE = 300
+# All commits together weigh as much as this in what those like the change say.
+_PRIOR_WEIGHT = 8.0
+# The share of doubt that uses take, names and folders, divided among the files they speak for …
+_USED, _NAMED, _NEAR = 0.3, 0.1, 0.1
+# … and what breaks, as it uses a definition that is gone.
+_BROKEN = 0.9
 # A less likely file is not named.
-LEAST = 0.03
+LEAST = 0.01
 
+_TEST_PREFIXES = ("test", "tests", "spec")
 _TEST_WORDS = ("test", "tests", "spec", "bench")
-_TEST_WORD = re.compile(r"^tests?_|[_-](?:tests?|spec|bench)$|tests?$")
+_TEST_WORD = re.compile(r"^(?:tests?|spec)_|[_-](?:tests?|spec|bench)$|tests?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A file of the index that a change left alone, as the stored history knows it.
+class Together:
+    """``support`` of the ``commits`` that touched ``changed_file`` touched another file too."""
 
-    ``share`` of all commits touched it. ``support`` of the ``commits`` that touched
-    ``changed_file`` touched it too; 0 where they never changed together.
-    """
-
-    path: str
-    share: float
-    changed_file: str = ""
-    support: int = 0
-    commits: int = 0
+    changed_file: str
+    support: int
+    commits: int
 
 
 @dataclass(frozen=True, slots=True)
 class LikelyFile:
-    """A file to look at: how likely, the candidate that says most, its surest use, and its name's
-    likeness to that of a changed file."""
+    """A file to look at, how likely it is, and the evidence.
 
+    ``share`` of all commits touched it. ``together`` is the changed file that it follows most
+    reliably, ``user`` its surest use, ``named_like`` a changed file of the same name.
+    """
+
+    path: str
     score: float
-    candidate: Candidate
+    share: float
+    together: Together | None
     user: User | None
     named_like: str | None
-
-    @property
-    def path(self) -> str:
-        """Relative to the root."""
-        return self.candidate.path
 
     @property
     def why(self) -> str:
         """The evidence, in a line."""
         found = []
         if self.user is not None:
-            what = "which is gone" if self.user.is_removed else "which changed"
+            gone = ", which is gone" if self.user.is_removed else ""
             how = f"{self.user.confidence:.2f} {self.user.reason}"
-            found.append(f"uses {self.user.symbol}, {what} ({how})")
-        one = self.candidate
-        if one.support:
-            commits = f"{one.support} of the {one.commits} commits that touched {one.changed_file}"
-            found.append(f"changed in {commits}")
+            found.append(f"uses {self.user.symbol}{gone} ({how})")
+        if one := self.together:
+            found.append(f"in {one.support} of {one.commits} commits to {one.changed_file}")
         if self.named_like is not None:
             found.append(f"named like {self.named_like}")
-        return "; ".join(found) or f"changed in {one.share:.0%} of all commits"
+        return "; ".join(found) or f"in {self.share:.0%} of all commits"
+
+
+class History:
+    """What the stored commits, the newest first, say about files that change together.
+
+    A commit is like a change by the rarity of the changed files that it touched, squared, and less
+    so the more else it touched.
+    """
+
+    def __init__(self, changed: Collection[str], commits: Sequence[Sequence[str]]) -> None:
+        self._touched = Counter(path for paths in commits for path in paths)
+        self._commits = len(commits)
+        rarity = {path: log((len(commits) + 1) / (self._touched[path] + 0.5)) for path in changed}
+        self._all: dict[str, float] = defaultdict(float)
+        self._like: dict[str, float] = defaultdict(float)
+        self._together: dict[str, Counter[str]] = defaultdict(Counter)
+        self._all_weight = self._like_weight = 0.0
+        for age, paths in enumerate(commits):
+            weight = 0.5 ** (age / _HALF_LIFE)
+            shared = [path for path in paths if path in rarity]
+            likeness = sum(rarity[path] for path in shared) ** 2 / max(len(paths), 1) * weight
+            self._all_weight += weight
+            self._like_weight += likeness
+            for path in paths:
+                self._all[path] += weight
+                if shared:
+                    self._like[path] += likeness
+                    self._together[path].update(shared)
+
+    def paths(self, most: int) -> set[str]:
+        """The files that changed with the change's, and those that changed most of all."""
+        busiest = sorted(self._all, key=lambda path: (-self._all[path], path))
+        return {*self._like, *busiest[:most]}
+
+    def likelihood(self, path: str) -> float:
+        """The share of commits that touched a file: of those like the change, helped by all."""
+        if not self._all_weight:
+            return 0.0
+        usual = self._all.get(path, 0.0) / self._all_weight
+        like = self._like.get(path, 0.0)
+        return (like + _PRIOR_WEIGHT * usual) / (self._like_weight + _PRIOR_WEIGHT)
+
+    def share(self, path: str) -> float:
+        """The share of all commits that touched a file."""
+        return self._touched[path] / max(self._commits, 1)
+
+    def together(self, path: str) -> Together | None:
+        """The changed file that a file follows most reliably; two of two are less than 20 of 20."""
+        found = (
+            Together(changed, support, self._touched[changed])
+            for changed, support in self._together.get(path, {}).items()
+        )
+        return max(found, key=lambda one: (one.support / (one.commits + 4), one.changed_file),
+                   default=None)  # fmt: skip
 
 
 def likely_files(
-    changed: Collection[str], candidates: Iterable[Candidate], users: Sequence[User]
+    changed: Collection[str], files: Iterable[str], history: History, users: Sequence[User]
 ) -> list[LikelyFile]:
-    """The files that are likely enough, the likeliest first."""
-    of_file: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in candidates:
-        of_file[candidate.path].append(candidate)
+    """Which of some files are likely enough, the likeliest first."""
+    left_alone = sorted({*files, *(one.path for one in users)} - set(changed))
     first_user: dict[str, User] = {}
-    for one in sorted(users, key=lambda one: -_weight(one)):
+    for one in sorted(users, key=lambda one: (-one.is_removed, -one.confidence)):
         first_user.setdefault(one.path, one)
-    names = {plain_name(path): path for path in sorted(changed, reverse=True)}
-    folders = {_folder(path) for path in changed}
+    named = _alike(changed, left_alone, plain_name)
+    near = _alike(changed, left_alone, _folder)
     found = []
-    for path in {*of_file, *first_user} - set(changed):
-        known = max(of_file.get(path, [Candidate(path, 0.0)]), key=_together)
-        using = first_user.get(path)
-        named_like = names.get(plain_name(path))
-        doubt = 1 - _together(known)
-        doubt *= 1 - (0.0 if using is None else _weight(using))
-        doubt *= 1 - (0.0 if named_like is None else _NAMED)
-        doubt *= 1 - (_NEAR if _folder(path) in folders else 0.0)
+    for path in left_alone:
+        doubt = 1 - history.likelihood(path)
+        if user := first_user.get(path):
+            doubt *= 1 - _weight(user, len(first_user))
+        for share, alike in ((_NAMED, named), (_NEAR, near)):
+            if original := alike.get(path):
+                doubt *= 1 - share / original.count
         if 1 - doubt >= LEAST:
-            found.append(LikelyFile(round(1 - doubt, 2), known, using, named_like))
+            like = named[path].changed_file if path in named else None
+            share, together = history.share(path), history.together(path)
+            found.append(LikelyFile(path, 1 - doubt, share, together, user, like))
     return sorted(found, key=lambda one: (-one.score, one.path))
+
+
+def _weight(user: User, files: int) -> float:
+    """What uses a definition that is gone breaks; of many files that use others few change."""
+    return _BROKEN if user.is_removed else max(_USED * user.confidence / files, LEAST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """A changed file that a file is like, and how many are."""
+
+    changed_file: str
+    count: int
+
+
+def _alike(
+    changed: Iterable[str], files: Iterable[str], key: Callable[[str], str]
+) -> dict[str, _Alike]:
+    """By file, a changed one with the same key, and how many files have it."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for path in files:
+        groups[key(path)].append(path)
+    return {
+        path: _Alike(original, len(groups[key(original)]))
+        for original in sorted(changed, reverse=True)
+        for path in groups.get(key(original), ())
+    }
 
 
 def plain_name(path: str) -> str:
@@ -109,7 +187,7 @@ def same_names(paths: Iterable[str]) -> list[str]:
     """The names without endings, in lower case, that files named like these may have."""
     found = set()
     for name in map(plain_name, paths):
-        found |= {name, f"test_{name}", f"tests_{name}"}
+        found |= {name, *(f"{word}_{name}" for word in _TEST_PREFIXES)}
         found |= {f"{name}{joint}{word}" for joint in ("_", "-", "") for word in _TEST_WORDS}
     return sorted(found)
 
@@ -117,15 +195,6 @@ def same_names(paths: Iterable[str]) -> list[str]:
 def folders_of(paths: Iterable[str]) -> list[str]:
     """The folders of some files, each with a slash at its end unless it is the root."""
     return sorted({_folder(path) for path in paths})
-
-
-def _together(one: Candidate) -> float:
-    return (one.support + _PRIOR_COMMITS * one.share) / (one.commits + _PRIOR_COMMITS)
-
-
-def _weight(one: User) -> float:
-    """What uses a definition that is gone breaks, unless the name means another thing there."""
-    return _BROKEN if one.is_removed else _USED * one.confidence
 
 
 def _folder(path: str) -> str:

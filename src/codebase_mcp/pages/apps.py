@@ -154,7 +154,7 @@ def _search_html(reply: Reply) -> str:
 
     if not isinstance(reply, SearchReply) or reply.report is None:
         return ""
-    found = shown_of(reply.report) | {"same": {}, "more": False}
+    found = shown_of(reply.report) | {"same": {}, "more": False, "cut": False}
     return _fragment("app-results.html", found=found, chosen="")
 
 

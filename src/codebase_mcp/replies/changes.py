@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from codebase_mcp.model import FileKind
 from codebase_mcp.printable import printable_line
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ LETTERS = {
 }  # fmt: skip
 
 _INDENT = "    "
+# A full hash is cut to its first digits.
+_HASH = re.compile("[0-9a-f]{40,64}")
+# Definitions of tests and documents are not listed.
+_PRODUCT = (FileKind.CODE, FileKind.CONFIG)
+# Of files that are less likely concerned and use nothing that changed, only the names are given.
+_LIKELY = 0.1
 # Kept free for what is left out.
 _TAIL_CHARS = 120
 
@@ -87,37 +95,53 @@ def left_out_line(found: Differences) -> str:
 
 def impact_text(found: Impact, max_chars: int) -> str:
     """The text of an impact, of about ``max_chars`` characters."""
+    label = found.change.label
+    short = label[:12] if _HASH.fullmatch(label) else printable_line(label)
     head = [
-        f"impact {found.score:.2f} of {printable_line(found.change.label)}; "
-        f"{totals(found.change.differences)}",
+        f"impact {found.score:.2f} of {short}; {totals(found.change.differences)}",
         *found.change.notices,
         *(f"  {reason.points:.2f} {printable_line(reason.text)}" for reason in found.reasons),
     ]
-    tests = sorted({one.path for one in found.users if one.is_test})
-    if tests:
-        head.append(f"tests that use it: {', '.join(map(printable_line, tests[:5]))}")
-    if found.places:
-        head.append("look first at:")
-    for number, place in enumerate(found.places, 1):
-        line = f":{place.line}" if place.line is not None else ""
-        symbol = f" {printable_line(place.symbol)}" if place.symbol else ""
-        where = f"{printable_line(place.path)}{line}{symbol}"
-        head.append(f"{number}. {where}: {printable_line(place.why)}")
+    head += _left_alone(found)
     if not found.history_commits:
         head.append("no history is stored: index_codebase with depth reads it")
+    if found.change.differences.files:
+        head.append("changed:")
     room = max_chars - len("\n".join(head))
-    return "\n".join([*head, *_fitting(found.change.differences, room)])
+    return "\n".join([*head, *_fitting(found.change.differences, room, _PRODUCT)])
 
 
-def _fitting(found: Differences, max_chars: int) -> list[str]:
-    """The files with their definitions, as far as they fit; then how much is left out."""
+def _left_alone(found: Impact) -> Iterator[str]:
+    """The files that a change left alone and probably concerns; what is unlikely is only named."""
+    places = [one for one in found.places if one.likelihood is not None]
+    shown = [one for one in places if (one.likelihood or 0) >= _LIKELY or one.line is not None]
+    if shown:
+        yield "left alone, with how likely it concerns them:"
+    for one in shown:
+        line = f":{one.line}" if one.line is not None else ""
+        symbol = f" {printable_line(one.symbol)}" if one.symbol else ""
+        where = f"{printable_line(one.path)}{line}{symbol}"
+        yield f"  {one.likelihood:.2f} {where}: {printable_line(one.why)}"
+    if rest := [printable_line(one.path) for one in places if one not in shown]:
+        yield f"less likely: {', '.join(rest)}"
+    named = {one.path for one in places}
+    if tests := sorted({one.path for one in found.users if one.is_test} - named):
+        yield f"tests that use it: {', '.join(map(printable_line, tests[:5]))}"
+
+
+def _fitting(
+    found: Differences, max_chars: int, of_kinds: Collection[FileKind] = tuple(FileKind)
+) -> list[str]:
+    """The files, those of some kinds with their definitions, as far as they fit; then how much is
+    left out."""
     tail = left_out_line(found)
     room = max_chars - len(tail) - _TAIL_CHARS
     lines: list[str] = []
     shown = without = 0
     for one in found.files:
         heading = file_line(one)
-        below = [f"{_INDENT}{sign} {text}" for sign, text in symbol_lines(one)]
+        listed = symbol_lines(one) if one.kind in of_kinds else ()
+        below = [f"{_INDENT}{sign} {text}" for sign, text in listed]
         size = _size([heading])
         if size > room:
             break

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 # A result that scores less is shown without code: readers found such code of no use.
 MIN_CODE_SCORE = 0.25
 # Below this share of the first one's score, results get one line each.
-SIMILAR_SHARE = 0.6
+SIMILAR_SHARE = 0.5
 # A first result with this score, and a sharp drop after it, is shown in full.
-CONFIDENT = 0.7
+CONFIDENT = 0.85
 
 # How many results of similar scores are shown with code, and how many without.
 MAX_WITH_CODE = 2

@@ -37,6 +37,8 @@ MAX_SYMBOLS = 100
 MAX_REF_CHARS = 500
 # How many files are listed, unless the caller says otherwise.
 MAX_FILES = 100
+# And of those that change together with one: look_at_first has the likeliest with all evidence.
+MAX_TOGETHER = 20
 
 OPERATIONS = {
     "index_repository": Operation(("repository_path",), ("branches", "depth", "ignore_patterns")),
@@ -192,7 +194,7 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
         from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
 
         return _text_reply(repository, impact_text(found, caller.reply_budget()))
-    return _in_project(_impact_reply(found, arguments.limit or MAX_FILES), repository)
+    return _in_project(impact_reply(found, arguments.limit), repository)
 
 
 def _text_reply(repository: Repository, content: str) -> VcsReply:
@@ -220,7 +222,8 @@ def comparison_reply(found: Comparison, limit: int) -> VcsReply:
     )
 
 
-def _impact_reply(found: Impact, limit: int) -> VcsReply:
+def impact_reply(found: Impact, limit: int | None) -> VcsReply:
+    """An impact for programs, with at most ``limit`` entries in each list."""
     return VcsReply(
         change=found.change.label,
         score=found.score,
@@ -234,11 +237,11 @@ def _impact_reply(found: Impact, limit: int) -> VcsReply:
                 support=one.support,
                 confidence=round(one.confidence, 2),
             )
-            for one in found.companions[:limit]
+            for one in found.companions[: limit or MAX_TOGETHER]
         ],
-        used_by=[UserEntry(**asdict(one)) for one in found.users[:limit]],
+        used_by=[UserEntry(**asdict(one)) for one in found.users[: limit or MAX_FILES]],
         history_commits=found.history_commits,
-        **_differences(found.change.differences, limit),
+        **_differences(found.change.differences, limit or MAX_FILES),
         notices=list(found.change.notices),
     )
 

@@ -78,6 +78,7 @@ class PlaceEntry(BaseModel):
     symbol: str | None
     line: int | None
     why: str
+    likelihood: float | None = Field(description="That it is concerned; null: it changed itself.")
 
 
 class IndexedRef(BaseModel):

@@ -50,6 +50,7 @@ def test_definitions_of_the_product_count_and_those_of_tests_and_documents_do_no
     expected = {"definitions_changed": 2, "definitions_removed": 1}
     assert reasons(CODE, TEST, DOCS) == expected
     assert reasons(CODE) == expected | {"no_test_changed": 1}
+    assert "no_test_changed" not in reasons(difference("ci.yml", FileKind.CONFIG, changed=1))
     assert reasons(TEST, DOCS) == {}
     assert reasons() == {}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from codebase_mcp.changes.likely import (
     LEAST,
-    Candidate,
+    History,
     LikelyFile,
+    Together,
     folders_of,
     likely_files,
     plain_name,
@@ -15,58 +18,112 @@ from codebase_mcp.changes.likely import (
 )
 from codebase_mcp.changes.users import User
 
+PAY, CART = "src/pay.py", "src/cart.py"
+
 
 def user(path: str, *, is_removed: bool = False, confidence: float = 0.95) -> User:
     return User(path, 7, "sell", "charge", is_removed, False, confidence, "same file")
 
 
-def find(*candidates: Candidate, users: tuple[User, ...] = ()) -> list[LikelyFile]:
-    return likely_files(["src/pay.py"], candidates, users)
+def find(
+    *files: str,
+    commits: Sequence[Sequence[str]] = (),
+    users: Sequence[User] = (),
+    changed: Sequence[str] = (PAY,),
+) -> list[LikelyFile]:
+    return likely_files(changed, files, History(changed, commits), users)
+
+
+def first(
+    *files: str,
+    commits: Sequence[Sequence[str]] = (),
+    users: Sequence[User] = (),
+    changed: Sequence[str] = (PAY,),
+) -> str:
+    """The likeliest of some files, which is so clearly."""
+    found = find(*files, commits=commits, users=users, changed=changed)
+    assert all(LEAST <= one.score <= 1 for one in found)
+    assert len(found) == 1 or found[0].score > found[1].score
+    return found[0].path
 
 
 @pytest.mark.parametrize(
-    ("better", "worse"),
+    "commits",
     [
-        (Candidate("b", 0.1, "src/pay.py", 9, 10), Candidate("a", 0.1, "src/pay.py", 5, 10)),
-        # Two of two commits say less than twenty of twenty.
-        (Candidate("b", 0.0, "src/pay.py", 20, 20), Candidate("a", 0.0, "src/pay.py", 2, 2)),
-        (Candidate("b", 0.5), Candidate("a", 0.1)),
-        (Candidate("test/test_pay.py", 0.1), Candidate("a/test_other.py", 0.1)),
-        (Candidate("src/z.py", 0.1), Candidate("lib/a.py", 0.1)),
+        [[PAY, "a"]] * 3 + [[PAY, "b"]] * 9,
+        # Among many files two change together by chance.
+        [[PAY, "a", *"cdefgh"], [PAY, "b"]],
+        # What belongs together changes.
+        [[PAY, "b"], *([["c"]] * 1_000), [PAY, "a"]],
+        # With both changed files.
+        [[PAY, "a"], [CART, "a"], [PAY, CART, "b"], *([["c"]] * 50)],
+        # Rare ones say more.
+        [[PAY, "a"], *([[PAY]] * 20), [CART, "b"]],
+        [["a"], ["b"], ["b"]],
     ],
-    ids=["share", "many commits", "busy", "name", "folder"],
+    ids=["share", "small commit", "new", "several", "rare", "busy"],
 )
-def test_better_evidence_makes_a_file_likelier(better: Candidate, worse: Candidate) -> None:
-    first, second = find(worse, better)
-    assert (first.path, second.path) == (better.path, worse.path)
-    assert 1 >= first.score >= second.score >= LEAST
+def test_commits_like_the_change_say_what_belongs_to_it(commits: list[list[str]]) -> None:
+    assert first("a", "b", commits=commits, changed=[PAY, CART]) == "b"
+
+
+def test_names_folders_and_uses_count_and_less_the_more_files_they_speak_for() -> None:
+    assert first("a/test_other.py", "test/test_pay.py") == "test/test_pay.py"
+    assert first("lib/a.py", "src/z.py") == "src/z.py"
+    assert first("a.py", "b.py", users=[user("b.py"), user("a.py", confidence=0.5)]) == "b.py"
+    assert first("a.py", "b.py", users=[user("b.py", is_removed=True), user("a.py")]) == "b.py"
+    few, many = find("src/z.py"), find(*(f"src/{n}.py" for n in range(5)))
+    assert few[0].score == pytest.approx(5 * many[0].score)
+    [alone] = find(users=[user("b.py")])
+    among = find(users=[user(f"{n}.py") for n in range(3)])
+    assert alone.score == pytest.approx(3 * among[0].score)
+    assert len(find(users=[user(f"{n}.py") for n in range(500)])) == 500
 
 
 def test_evidence_adds_up_and_is_told() -> None:
-    together = Candidate("a.py", 0.1, "src/pay.py", 3, 6)
-    [alone] = find(together)
-    [used] = find(together, users=(user("a.py", confidence=0.5), user("a.py")))
-    [broken] = find(together, users=(user("a.py"), user("a.py", is_removed=True)))
-    assert alone.score < used.score < broken.score < 1
-    assert alone.score == pytest.approx(3.4 / 10)
-    assert alone.why == "changed in 3 of the 6 commits that touched src/pay.py"
-    assert used.why == f"uses charge, which changed (0.95 same file); {alone.why}"
+    commits = [[PAY, "a.py"]] * 3 + [[PAY]] * 3 + [["CHANGES.md"]] * 6
+    [together] = find("a.py", commits=commits)
+    [used] = find("a.py", commits=commits, users=[user("a.py", confidence=0.5), user("a.py")])
+    [broken] = find("a.py", commits=commits, users=[user("a.py"), user("a.py", is_removed=True)])
+    assert together.score < used.score < broken.score < 1
+    assert together.together == Together(PAY, 3, 6)
+    assert together.why == "in 3 of 6 commits to src/pay.py"
+    assert used.why == f"uses charge (0.95 same file); {together.why}"
     assert broken.why.startswith("uses charge, which is gone")
-    [test] = find(Candidate("tests/pay_test.py", 0.25))
-    assert test.why == "named like src/pay.py"
-    assert [one.why for one in find(Candidate("CHANGES.md", 0.25))] == [
-        "changed in 25% of all commits"
-    ]
+    assert [one.why for one in find("tests/pay_test.py")] == ["named like src/pay.py"]
+    assert [one.why for one in find("CHANGES.md", commits=commits)] == ["in 50% of all commits"]
+
+
+def test_of_several_changed_files_the_one_that_a_file_follows_most_reliably_is_told() -> None:
+    # Two of two commits say less than twenty of twenty-two.
+    commits = [[CART, "a.py"]] * 2 + [[PAY, "a.py"]] * 20 + [[PAY]] * 2
+    [found] = find("a.py", commits=commits, changed=[PAY, CART])
+    assert found.together == Together(PAY, 20, 22)
 
 
 def test_what_is_unlikely_or_changed_itself_is_left_out() -> None:
-    assert find(Candidate("a.py", 0.001), Candidate("src/pay.py", 0.9)) == []
-    assert [one.path for one in find(users=(user("b.py"),))] == ["b.py"]
+    assert find("a.py", PAY) == []
+    assert find("a.py", PAY, commits=[[PAY], *([["b.py"]] * 200), ["a.py"]]) == []
+    assert [one.path for one in find(users=[user("b.py"), user(PAY)])] == ["b.py"]
+
+
+def test_the_files_that_change_most_are_worth_a_look_whatever_changed() -> None:
+    history = History([PAY], [["log"], ["log", "x"], ["y"], [PAY, "a.py"]])
+    assert history.paths(1) == {"log", PAY, "a.py"}
+    assert History([PAY], []).likelihood("a.py") == 0
 
 
 @pytest.mark.parametrize(
     "path",
-    ["a/cart.py", "test_cart.py", "cart_test.go", "cart.spec.ts", "Cart-spec.js", "CartTests.java"],
+    [
+        "a/cart.py",
+        "test_cart.py",
+        "spec_cart.rb",
+        "cart_test.go",
+        "cart.spec.ts",
+        "Cart-spec.js",
+        "CartTests.java",
+    ],
 )
 def test_tests_are_named_like_what_they_test(path: str) -> None:
     assert plain_name(path) == "cart"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from codebase_mcp.changes.compare import Comparison, Difference, Differences
@@ -72,22 +74,34 @@ def test_names_cannot_break_a_line() -> None:
     assert "M a\\x0ab +3" in text_of(differences(difference("a\nb"))).splitlines()
 
 
-def test_an_impact_begins_with_its_score_and_reasons() -> None:
+def test_an_impact_begins_with_its_score_and_reasons_and_what_is_unlikely_is_only_named() -> None:
+    test = replace(difference("t.py", symbols=1), kind=FileKind.TEST)
     impact = Impact(
-        Change("uncommitted work", differences(difference("a.py"))),
+        Change("1" * 40, differences(difference("a.py", symbols=1), test)),
         0.25,
         (Reason("no_test_changed", 1, 0.2, "1 file of code changed, and no test did."),),
         (Companion("b.py", "code", "a.py", 3, 4),),
         (User("tests/t.py", 3, "test_it", "f", False, True, 0.95, "imported from a"),),
-        (Place("b.py", None, None, "changed in 3 of the 4 commits that touched a.py"),),
+        (
+            Place("b.py", "f", 7, "in 3 of 4 commits to a.py", 0.7),
+            Place("e.py", None, None, "in 1 of 4 commits to a.py", 0.05),
+            Place("c.py", None, 3, "uses f (0.95 same package)", 0.04),
+            Place("d.py", None, None, "in 1 of 4 commits to a.py", 0.04),
+            Place("a.py", "f", 3, "changed"),
+        ),
         0,
     )
     assert impact_text(impact, 4_000).splitlines() == [
-        "impact 0.25 of uncommitted work; 1 file changed, +3 -0",
+        "impact 0.25 of 111111111111; 2 files changed, +6 -0",
         "  0.20 1 file of code changed, and no test did.",
+        "left alone, with how likely it concerns them:",
+        "  0.70 b.py:7 f: in 3 of 4 commits to a.py",
+        "  0.04 c.py:3: uses f (0.95 same package)",
+        "less likely: e.py, d.py",
         "tests that use it: tests/t.py",
-        "look first at:",
-        "1. b.py: changed in 3 of the 4 commits that touched a.py",
         "no history is stored: index_codebase with depth reads it",
+        "changed:",
         "M a.py +3",
+        "    + name_0 0-0",
+        "M t.py +3",
     ]
