@@ -1,7 +1,8 @@
 """What clang says of every name of a project in C or C++. JSON in, JSON out; see ``references.py``.
 
 Nothing is configured or built: every directory with a header is searched for headers, and what is
-generated is missing. Code that another platform compiles is not seen.
+generated is missing. Code that another platform compiles is not seen. A unit of C++ modules is left
+out: without the modules that it imports, its headers are read as something else.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ DEFINITIONS = frozenset({
     CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION, CursorKind.FUNCTION_TEMPLATE,
 })  # fmt: skip
 
+_MODULE = re.compile(r"^(?:export )?module\b", re.MULTILINE)
 _RECEIVER = re.compile(r"(?:(this)\s*->|(::)|\.|->)\s*(?:template\s+)?$")
 
 
@@ -145,7 +147,7 @@ def main() -> None:
     project = Project(root)
     for path in files:
         language = SOURCES.get(path.suffix)
-        if language is None:
+        if language is None or _MODULE.search(path.read_text("utf-8", "replace")):
             continue
         standard = "-std=gnu17" if language == "c" else "-std=gnu++20"
         ways = ["-x", language, standard, "-D_GNU_SOURCE", f"-I{path.parent}", f"-I{root}"]

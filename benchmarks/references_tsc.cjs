@@ -92,6 +92,14 @@ function startOf(one, [first, last], source) {
   return -1;
 }
 
+// "module.exports = { name }" hands on what the name means there.
+function handedOn(file, start) {
+  const { parent } = nodeAt(program.getSourceFile(file), start);
+  if (!parent || !ts.isShorthandPropertyAssignment(parent)) return [file, start];
+  const declared = checker.getShorthandAssignmentValueSymbol(parent)?.valueDeclaration;
+  return declared?.name ? [declared.getSourceFile().fileName, declared.name.getStart()] : [file, start];
+}
+
 function verdict(one, targets, [file, line]) {
   const source = program.getSourceFile(path.join(asked.root, file));
   if (!source) return "undecided";
@@ -102,7 +110,7 @@ function verdict(one, targets, [file, line]) {
     if (found[0] !== one.name) continue;
     const meant = service.getDefinitionAtPosition(source.fileName, starts[line - 1] + found.index);
     for (const definition of meant ?? []) {
-      const place = placeOf(definition.fileName, definition.textSpan.start);
+      const place = placeOf(...handedOn(definition.fileName, definition.textSpan.start));
       if (targets.has(place.join(":"))) return "right";
       isElsewhere = true;
     }

@@ -14,6 +14,7 @@ from operator import attrgetter, itemgetter
 
 from tree_sitter import Node
 
+from codebase_mcp.chunking.scopes import LocalNames
 from codebase_mcp.chunking.syntax import Syntax
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 
@@ -22,7 +23,7 @@ UNNAMED = "?"
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
 _IMPORTED = frozenset({"import", "part"})
-_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "holder", "parameter", "skip"})
+_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "holder", "parameter", "local", "skip"})
 _IMPORT, _TYPE, _USE = ReferenceKind.IMPORT, ReferenceKind.TYPE, ReferenceKind.USE
 _OWN = frozenset({"self", "cls", "this"})
 
@@ -70,7 +71,7 @@ def find_references(
     A bare name that is only handed on is nearly always a local variable. It counts if it has an
     upper-case first letter, or if the text itself defines or imports it. A member of the own object
     that is read counts if the text defines it; a type does not within a definition that has a type
-    parameter of its name.
+    parameter of its name, and a bare name not where a local one hides it.
     """
     symbols = sorted(symbols, key=attrgetter("start_line"))
     before = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
@@ -78,13 +79,14 @@ def find_references(
     for syntax in syntaxes:
         captured = sorted(_captured(syntax).items())
         imports = list(_imports(syntax, captured, language))
+        local_names = LocalNames(syntax, language, _declared(syntax, captured))
         known = {symbol.name for symbol in symbols}
         known.update(use.alias or use.name for use in imports)
         hidden = _hidden(syntax, captured, symbols)
         found += imports
         found += (
             use
-            for use in _uses(syntax, captured, before, known)
+            for use in _uses(syntax, captured, before, known, local_names)
             if use.kind is not _TYPE or not _is_within(use.line, hidden.get(use.name, ()))
         )
     return tuple(sorted(found, key=itemgetter(0)))
@@ -123,6 +125,7 @@ def _uses(
     captured: Iterable[tuple[int, _Found]],
     before: re.Pattern[str],
     known: Collection[str],
+    local_names: LocalNames,
 ) -> Iterator[Reference]:
     """All but imports; of the names that are only handed on, those that are known."""
     text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
@@ -145,7 +148,10 @@ def _uses(
             if capture == "own" and receiver not in _OWN:
                 continue
             yield Reference(node.start_point[0] + 1, name, kind, receiver)
-        elif kind is not _USE or name in known or name[0].isupper():
+        elif kind is _TYPE or (
+            (kind is not _USE or name in known or name[0].isupper())
+            and not local_names.hide(name, start)
+        ):
             yield Reference(node.start_point[0] + 1, name, kind)
 
 
@@ -171,6 +177,14 @@ def _imports(
                 local = found[1]  # "ex.org/shop/v2" and "ex.org/shop.v2" are called shop
             line = node.start_point[0] + 1
             yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
+
+
+def _declared(syntax: Syntax, captured: Iterable[tuple[int, _Found]]) -> Iterator[Node]:
+    """The local names: also parts of a pattern that imports nothing."""
+    modules = _Modules(_statements(syntax), "")
+    for start, (_, capture, node, _) in captured:
+        if capture in ("local", "part") and not modules.around(start, ""):
+            yield node
 
 
 def _path(syntax: Syntax, node: Node) -> str:

@@ -24,6 +24,8 @@ Both are one query, as the tree is then walked once:
 - ``@holder`` what a member is taken of, behind a package or an object: a use if it is a type by its
   upper-case first letter;
 - ``@parameter`` the name of a type parameter: in its definition it hides a type of that name;
+- ``@local`` the name of a parameter or variable: in its scope it hides what is defined further out
+  (see ``scopes``);
 - ``@skip`` a name that is no use.
 
 The only predicate is ``#one-of?``: the text of its capture is one of its strings. The predicates of

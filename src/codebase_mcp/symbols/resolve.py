@@ -198,14 +198,16 @@ class Resolver:
 
     def _bare(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
         """A name without a receiver: of the same file, imported, or in the language's reach."""
-        if inside := _in_scope(place, candidates):
+        inside = _in_scope(place, candidates)
+        lines = {one.line for one in place.imported}  # "const a = require('a')" defines it as well
+        if inside and not lines.issuperset(one.definition.start_line for one in inside):
             return inside
         if place.imported:
             return [
                 one
                 for reference in place.imported
                 for one in self._by_import(place.use, reference.module, candidates, place.rules)
-            ]
+            ] or inside
         top = candidates.bare
         if top:
             return self._by_wildcard(place, top) or _in_reach(place, top)
@@ -352,6 +354,8 @@ def _in_scope(place: _Place, candidates: Candidates) -> list[Candidate]:
     while scopes and "." in scopes[-1]:
         scopes.append(scopes[-1].rpartition(".")[0])
     kinds = {one.qualified: one.kind for one in place.around}
+    if not place.rules.has_implicit_self:  # "a.f = function () {}" is not within a
+        scopes = [scope for scope in scopes if scope in kinds]
     for scope in scopes:
         inside = [one for one in own if one.container == scope]
         if not inside:

@@ -97,7 +97,7 @@ def test_queries_capture_nothing_outside_the_shared_vocabulary() -> None:
     embedded = {f"embedded.{language}" for language in LANGUAGES}
     for name, captures in captures_of(folder):
         assert captures <= KINDS | roles | embedded, name
-    roles = {"alias", "from", "statement", "part", "own", "parameter", "skip", "keyword"}
+    roles = {"alias", "from", "statement", "part", "own", "parameter", "local", "skip", "keyword"}
     roles |= {"self", "within", "holder"}
     for name, captures in captures_of(folder / "references"):
         assert captures <= set(ReferenceKind) | roles, name

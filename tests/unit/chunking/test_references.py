@@ -104,6 +104,84 @@ def test_a_type_parameter_hides_a_type_of_its_name() -> None:
     assert uses_of(text, "typescript") == ["4 type B", "8 type Tail"]
 
 
+OUTER = "function send() {}\nimport { got } from './got';\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function f(send, { got }) {\nsend(got); }",
+        "function f({ a: send, ...got }) {\nsend(got); }",
+        "function f([send], got = 1) {\nsend(got); }",
+        "const f = send => {\nsend();\nfor (const got of send) send(got); }",
+        "function f() { const { send } = x; let got;\nsend(got); }",
+        "function f() { if (x) { var send = 1, got; }\nsend(got); }",
+        "function f() { try {} catch (got) {\ngot(); } }",
+    ],
+)
+def test_a_local_name_hides_what_is_outside_of_its_function(text: str) -> None:
+    whole = f"{OUTER}{text}\nsend(got);\n"
+    last = whole.count("\n")
+    expected = ["2 import got <./got>", f"{last} call send, use got"]
+    assert uses_of(whole, "javascript") == expected
+    assert uses_of(whole, "typescript") == expected
+
+
+def test_a_local_name_hides_nothing_beyond_its_block() -> None:
+    text = (
+        "function a() {}\n"
+        "function f() { { const a = 1;\na(); }\na(a); }\n"
+        "class A { m(a: T) {\na(); } n(): void {\na(); } }\n"
+        "type F = (a: T) => void;\n"
+        "function g() { const { a } = require('./a');\na(); x.a(); }\n"
+    )
+    assert uses_of(text, "typescript") == [
+        "4 call a, use a",
+        "5 type T",
+        "7 call a",
+        "8 type T",
+        "9 import a <./a>, call require",
+        "10 call a, call x.a",
+    ]
+
+
+def test_parameters_and_variables_of_c_hide_what_is_outside() -> None:
+    text = (
+        "int size(void) { return 1; }\n"
+        "void f(const char *size, int n) {\nsize(n); }\n"
+        "void g(void) {\nsize(size);\nint *size = x;\nsize(size); }\n"
+        "void h(int size);\n"
+        "void i(void) {\nfor (int size = 0; size();) size();\nsize(); }\n"
+    )
+    assert uses_of(text, "c") == ["5 call size, use size", "11 call size"]
+    more = (
+        "int size() { return 1; }\n"
+        "struct A { A(int& size) : n(size) {} int n; };\n"
+        "void f(int&& size = 1) {\nsize(); }\n"
+        "void g() {\nauto l = [](int size) { return size(); };\n"
+        "for (auto& size : xs) size();\nsize();\nauto [a, size] = p;\nsize(size); }\n"
+    )
+    assert uses_of(more, "cpp") == ["8 call size"]
+
+
+def test_a_specialization_uses_its_template_and_is_no_definition_of_its_name() -> None:
+    text = (
+        "template <typename T> struct Show { int x; };\n"
+        "template <> struct Show<Shop> : Base { int show(Shop s) { return 1; } };\n"
+        "template <> class Show<int> {};\nstruct a::Show { int x; };\n"
+    )
+    assert uses_of(text, "cpp") == [
+        "2 type Show, type Shop, inherit Base, type Shop",
+        "3 type Show",
+        "4 type a.Show",
+    ]
+    assert [(one.qualified, one.start_line) for one in split(text, "cpp").symbols] == [
+        ("Show", 1),
+        ("Show.show", 2),
+        ("a.Show", 4),
+    ]
+
+
 def test_an_arrow_is_a_receiver_only_where_it_is_a_member() -> None:
     assert uses_of("def f(x) -> Foo: pass\n", "python") == ["1 type Foo"]
     assert uses_of("void f(void) { p->run(); }\n", "c") == ["1 call p.run"]

@@ -224,6 +224,22 @@ def test_a_local_function_is_seen_from_inside_alone() -> None:
     assert meaning(used("a.py"), [local]) == []
 
 
+def test_a_property_is_not_in_scope_beside_its_neighbours() -> None:
+    definitions = [defined("res.ts", "res.charge", "function"), defined("pay.ts", "charge")]
+    around = (Symbol("refund", "res.refund", "function", 40, 60, 1),)
+    assert meaning(used("res.ts"), definitions, around=around) == []
+
+
+def test_a_variable_that_holds_an_import_means_what_is_imported() -> None:
+    variable = defined("app.ts", "charge", "variable", (1, 1))
+    definitions = [variable, defined("pay.ts", "charge")]
+    here = imported("charge", "./pay")
+    use = used("app.ts", kind=ReferenceKind.USE)
+    assert [path for path, *_ in meaning(use, definitions, here)] == ["pay.ts"]
+    elsewhere = imported("charge", "stripe")
+    assert [path for path, *_ in meaning(use, definitions, elsewhere)] == ["app.ts"]
+
+
 def test_a_class_is_preferred_where_a_type_is_meant() -> None:
     kinds = [defined("pay.py", "charge", "class"), defined("pay.py", "charge", "variable", (9, 9))]
     [found] = meaning(used("pay.py", kind=ReferenceKind.TYPE), kinds)

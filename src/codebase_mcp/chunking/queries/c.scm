@@ -4,7 +4,7 @@
   declarator: (_ (function_declarator declarator: (_) @name))) @function
 (function_definition
   declarator: (_ (_ (function_declarator declarator: (_) @name)))) @function
-(struct_specifier name: (_) @name body: (_)) @struct
+(struct_specifier name: (type_identifier) @name body: (_)) @struct
 (union_specifier name: (_) @name body: (_)) @struct
 (enum_specifier name: (_) @name body: (_)) @enum
 (type_definition type: (struct_specifier !name) declarator: (type_identifier) @name) @struct

@@ -3,7 +3,11 @@
   declarator: (function_declarator declarator: (qualified_identifier) @name)) @method
 (function_definition
   declarator: (_ (function_declarator declarator: (qualified_identifier) @name))) @method
-(class_specifier name: (_) @name body: (_)) @class
+(class_specifier name: [(type_identifier) (qualified_identifier)] @name body: (_)) @class
+(struct_specifier name: (qualified_identifier) @name body: (_)) @struct
+; A specialization adds to the template: uses of the name mean the template.
+(class_specifier name: (template_type name: (_) @name) body: (_)) @extension
+(struct_specifier name: (template_type name: (_) @name) body: (_)) @extension
 (namespace_definition name: (_) @name) @module
 (alias_declaration name: (_) @name) @type
 (concept_definition name: (_) @name) @trait

@@ -8,3 +8,8 @@
 (initializer_pair value: (identifier) @use)
 (initializer_list (identifier) @use)
 (assignment_expression right: (identifier) @use)
+(parameter_declaration declarator: (identifier) @local)
+(declaration declarator: (identifier) @local)
+(init_declarator declarator: (identifier) @local)
+(pointer_declarator declarator: (identifier) @local)
+(array_declarator declarator: (identifier) @local)

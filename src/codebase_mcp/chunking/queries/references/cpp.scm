@@ -23,3 +23,8 @@
 (type_parameter_declaration (type_identifier) @skip)
 (optional_type_parameter_declaration name: (type_identifier) @skip)
 (qualified_identifier scope: (namespace_identifier) @use)
+(optional_parameter_declaration declarator: (identifier) @local)
+(variadic_parameter_declaration declarator: (variadic_declarator (identifier) @local))
+(reference_declarator (identifier) @local)
+(structured_binding_declarator (identifier) @local)
+(for_range_loop declarator: (identifier) @local)

@@ -41,3 +41,13 @@
 (binary_expression operator: "instanceof" right: (identifier) @use)
 (assignment_pattern right: (identifier) @use)
 (member_expression object: (this) property: (property_identifier) @own)
+
+(variable_declarator name: (identifier) @local)
+(array_pattern (identifier) @local)
+(rest_pattern (identifier) @local)
+(assignment_pattern left: (identifier) @local)
+(shorthand_property_identifier_pattern) @local
+(pair_pattern value: (identifier) @local)
+(catch_clause parameter: (identifier) @local)
+(arrow_function parameter: (identifier) @local)
+(for_in_statement kind: _ left: (identifier) @local)

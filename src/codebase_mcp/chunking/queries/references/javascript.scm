@@ -1,2 +1,3 @@
 (class_heritage (identifier) @inherit)
 (class_heritage (member_expression property: (property_identifier) @inherit))
+(formal_parameters (identifier) @local)

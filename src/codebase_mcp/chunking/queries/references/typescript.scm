@@ -18,3 +18,5 @@
 (as_expression (identifier) @use)
 (satisfies_expression (identifier) @use)
 (required_parameter value: (identifier) @use)
+(required_parameter pattern: (identifier) @local)
+(optional_parameter pattern: (identifier) @local)
