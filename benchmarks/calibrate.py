@@ -188,20 +188,22 @@ class Files:
         before = np.add.reduceat(expansion > expansion[best], starts, dtype=np.float64)
         unknown = np.array([question["evidence"]["unknown"] for question in dump.questions])
         is_alone = counts == 1
-        alone = dump.column("only_place")[starts]
+        only_place = dump.column("only_place")[starts]
         columns = {
             "coverage": np.minimum(dump.column("coverage"), MOST)[starts],
             "name": dump.column("name")[starts],
             "definition": np.minimum(dump.column("definition"), MOST)[starts],
             "meaning": dump.column("meaning")[starts],
             "apart": np.where(
-                is_alone, alone, np.where(dump.score[starts] > 0, 1 - np.maximum(last, 0.0), 0.0)
+                is_alone,
+                only_place,
+                np.where(dump.score[starts] > 0, 1 - np.maximum(last, 0.0), 0.0),
             ),
-            "ahead": np.where(is_alone, alone, np.where(second > 0, 1 - second, 0.0)),
+            "ahead": np.where(is_alone, only_place, np.where(second > 0, 1 - second, 0.0)),
             "expanded": np.where(
                 expansion[starts] > 0, RANKS_HALVING / (RANKS_HALVING + before), 0.0
             ),
-            "behind": np.maximum.reduceat(nearest, starts) - nearest[starts],
+            "behind": (np.maximum.reduceat(nearest, starts) - nearest[starts]) * (1 - only_place),
             "unknown": unknown[self.asked],
         }
         self.first_evidence = np.column_stack([columns[name] for name in FIRST])

@@ -207,18 +207,18 @@ def first_evidence(
     """The evidence that the first file is a right one; ``leads`` are those of `Confidence`."""
     best, second = ranked[0], leads[1] if len(leads) > 1 else 0.0
     nearest = [_nearest(file) for file in ranked]
-    # Where nothing else was found, only one reason makes that evidence.
-    alone = best.signals["only_place"]
+    # What is asked for is nowhere else: it needs no others behind it, and meaning says nothing.
+    only_place = best.signals["only_place"]
     tenth = max(leads[:FILES_CONSIDERED][-1], 0.0)
     return FirstEvidence(
         coverage=min(best.coverage, MOST),
         name=best.signals["name"],
         definition=min(best.signals["definition"], MOST),
         meaning=best.signals["meaning"],
-        apart=alone if len(leads) == 1 else 1.0 - tenth if best.score > 0 else 0.0,
-        ahead=alone if len(leads) == 1 else 1.0 - second if second > 0 else 0.0,
+        apart=only_place if len(leads) == 1 else 1.0 - tenth if best.score > 0 else 0.0,
+        ahead=only_place if len(leads) == 1 else 1.0 - second if second > 0 else 0.0,
         expanded=_expanded(ranked),
-        behind=max(nearest) - nearest[0],
+        behind=0.0 if only_place else max(nearest) - nearest[0],
         unknown=unknown,
     )
 
