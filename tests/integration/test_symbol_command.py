@@ -137,3 +137,23 @@ def test_the_command_shows_text_or_json(repository: Path, shell: Shell) -> None:
     assert unknown.returncode == 1
     assert "Nearest names: charge" in unknown.stderr
     assert shell("remove", str(repository), *here).returncode == 0
+
+
+def test_impact_is_of_a_commit_a_range_or_what_is_not_committed(
+    repository: Path, shell: Shell, make_repo: Callable[..., Path]
+) -> None:
+    here = ["--project", "impact-command"]
+    other = make_repo({"other.py": "x = 1\n"}, "other")
+    for root in (repository, other):
+        assert shell("index", str(root), *here).returncode == 0
+    text = shell("impact", "main...feature", *here, cwd=repository).stdout
+    assert text.startswith("impact 0.") and "of main...feature; 2 files changed" in text
+    assert "M pay.py +1 -1" in text
+    assert "2 files changed" in shell("impact", "feature", *here, cwd=repository).stdout
+    (repository / "shop.py").write_text(SHOP + "\n\nnew = charge\n")
+    reply = json.loads(shell("impact", "--json", *here, cwd=repository).stdout)
+    assert [one["path"] for one in reply["differences"]] == ["shop.py"]
+    unknown = shell("impact", "nowhere", *here, cwd=repository)
+    assert unknown.returncode == 1 and "nowhere" in unknown.stderr
+    elsewhere = shell("impact", *here)
+    assert elsewhere.returncode == 1 and "2 repositories" in elsewhere.stderr

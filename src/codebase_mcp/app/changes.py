@@ -41,8 +41,10 @@ class Changes:
         project_id: str | None = None,
         repository_id: UUID | None = None,
         identity: Identity = ANONYMOUS,
+        directory: Path | None = None,
     ) -> Repository:
-        """The repository that a call means: the one that is named, or the only one.
+        """The repository that a call means: the one that is named, the one around a directory, or
+        the only one.
 
         Raises:
             InvalidInput: there are several, or it is no git repository.
@@ -55,7 +57,8 @@ class Changes:
             self._database.bounded_read(project) as tx,
         ):
             known = await load_repositories(tx)
-        one = _chosen(known, repository_id)
+        around = _around(known, directory) if directory and not repository_id else None
+        one = around or _chosen(known, repository_id)
         found = await asyncio.to_thread(git_repository_at, Path(one.root))
         if found is None:
             raise InvalidInput.of(
@@ -88,6 +91,12 @@ class Changes:
         change = await asyncio.to_thread(find, repository.git)
         async with self._database.bounded_read(repository.project) as tx:
             return await assess(tx, repository.id, change)
+
+
+def _around(known: list[RepositoryName], directory: Path) -> RepositoryName | None:
+    """The innermost repository around a directory."""
+    holding = [one for one in known if directory.is_relative_to(one.root)]
+    return max(holding, key=lambda one: len(one.root), default=None)
 
 
 def _chosen(known: list[RepositoryName], repository_id: UUID | None) -> RepositoryName:

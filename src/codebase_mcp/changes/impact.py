@@ -138,6 +138,18 @@ class Impact:
     history_commits: int
 
 
+def change_named(name: str | None) -> Callable[[GitRepository], Change]:
+    """How to find a change: of a commit, of a range ``A...B``, or without a name what is
+    uncommitted.
+    """
+    if name is None:
+        return uncommitted_change
+    a, dots, b = name.partition("...")
+    if dots:
+        return lambda repository: change_of_branch(repository, a or "HEAD", b or "HEAD")
+    return lambda repository: change_of_commit(repository, name)
+
+
 def change_of_commit(repository: GitRepository, name: str) -> Change:
     """What a commit changed; a merge, what it brought to its first parent.
 

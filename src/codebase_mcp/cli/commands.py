@@ -131,6 +131,20 @@ def _compare_options(parser: SettingsParser) -> None:
     )
 
 
+def _impact_options(parser: SettingsParser) -> None:
+    parser.add_argument(
+        "change",
+        nargs="?",
+        metavar="COMMIT|A...B",
+        help="a commit, or what B would bring to A (what is not committed yet)",
+    )
+    parser.add_argument(
+        "--index",
+        action="store_true",
+        help="index this repository first if necessary; on a terminal, the default is to ask",
+    )
+
+
 def _watch_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="directories (all repositories of the project)"
@@ -222,6 +236,12 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             "comparing:compare_branches",
             _compare_options,
             project="",
+        ),
+        Command(
+            "impact",
+            "Show what a change touches, and which files it leaves alone that it may concern",
+            "impact:impact",
+            _impact_options,
         ),
         Command("projects", "List projects and their repositories", "inventory:projects"),
         Command("remove", "Remove a repository from the index", "indexing:remove", _remove_options),
