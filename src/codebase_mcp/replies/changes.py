@@ -104,7 +104,7 @@ def impact_text(found: Impact, max_chars: int) -> str:
     ]
     head += _left_alone(found)
     if not found.history_commits:
-        head.append("no history is stored: index_codebase with depth reads it (in the shell, index --history)")
+        head.append("no history is stored: index_codebase with depth, or index --history, reads it")
     if found.change.differences.files:
         head.append("changed:")
     room = max_chars - len("\n".join(head))

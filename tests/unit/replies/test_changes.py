@@ -99,7 +99,7 @@ def test_an_impact_begins_with_its_score_and_reasons_and_what_is_unlikely_is_onl
         "  0.04 c.py:3: uses f (0.95 same package)",
         "less likely: e.py, d.py",
         "tests that use it: tests/t.py",
-        "no history is stored: index_codebase with depth reads it (in the shell, index --history)",
+        "no history is stored: index_codebase with depth, or index --history, reads it",
         "changed:",
         "M a.py +3",
         "    + name_0 0-0",
