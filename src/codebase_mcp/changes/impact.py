@@ -288,12 +288,14 @@ def _removed(count: int) -> Reason:
 
 
 def _still_used(count: int) -> Reason:
-    text = f"{_of(count, 'place')} elsewhere use the name of a removed definition."
+    use = "uses" if count == 1 else "use"
+    text = f"{_of(count, 'place')} elsewhere {use} the name of a removed definition."
     return Reason("removed_but_used", count, _points(0.6, count / 2), text)
 
 
 def _used(paths: Collection[str], count: int) -> Reason:
-    text = f"{_of(count, 'place')} in {_of(len(paths), 'other file')} use what changed."
+    use = "uses" if count == 1 else "use"
+    text = f"{_of(count, 'place')} in {_of(len(paths), 'other file')} {use} what changed."
     return Reason("users", count, _points(0.4, len(paths) / 6), text)
 
 
