@@ -316,6 +316,20 @@ async def test_long_lists_are_shown_page_by_page(
         seen(await http.get(f"{wrong}&project={project_id}"), 400)
 
 
+async def test_a_search_says_that_files_are_left_out_only_if_they_are(
+    http: httpx2.AsyncClient,
+    make_repo: MakeRepo,
+    project_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {f"src/pay{n}.py": f"def pay_{n}(card):\n    return card\n" for n in range(7)}
+    await indexed(http, make_repo(files), project_id)
+    asked = {"project": project_id, "q": "pay card", "limit": "50"}
+    assert "No more than" not in seen(await http.get("/search", params=asked)).text
+    monkeypatch.setattr(searching, "_MOST", 6)
+    assert "No more than 6 files are shown" in seen(await http.get("/search", params=asked)).text
+
+
 async def test_the_index_page_counts_masked_secrets_and_a_directory_lists_all_files(
     http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str, database: Database
 ) -> None:

@@ -120,11 +120,12 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
         ),
     )
     shown = await asyncio.to_thread(shown_of, report)
+    is_part = report.answer.file_count > len(shown["results"])
     text = search_text(_as_agents_see_it(report), app.settings.reply_chars)
     return shown | {
-        "more": limit < _MOST and report.answer.file_count > len(shown["results"]),
+        "more": limit < _MOST and is_part,
         "next": min(limit + _SHOWN, _MOST),
-        "cut": limit == _MOST and report.answer.file_count > len(shown),
+        "cut": limit == _MOST and is_part,
         "text": text,
         "tokens": round(len(text) / CHARS_PER_TOKEN),
         "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
