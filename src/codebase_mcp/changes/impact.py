@@ -288,14 +288,12 @@ def _removed(count: int) -> Reason:
 
 
 def _still_used(count: int) -> Reason:
-    use = "uses" if count == 1 else "use"
-    text = f"{_of(count, 'place')} elsewhere {use} the name of a removed definition."
+    text = f"{_of(count, 'place')} elsewhere {_use(count)} the name of a removed definition."
     return Reason("removed_but_used", count, _points(0.6, count / 2), text)
 
 
 def _used(paths: Collection[str], count: int) -> Reason:
-    use = "uses" if count == 1 else "use"
-    text = f"{_of(count, 'place')} in {_of(len(paths), 'other file')} {use} what changed."
+    text = f"{_of(count, 'place')} in {_of(len(paths), 'other file')} {_use(count)} what changed."
     return Reason("users", count, _points(0.4, len(paths) / 6), text)
 
 
@@ -328,6 +326,10 @@ def _active(busiest: Activity) -> Reason:
 def _points(most: float, amount: float) -> float:
     """Points that grow with an amount, ever more slowly, towards a maximum."""
     return round(most * (1 - exp(-amount)), 2)
+
+
+def _use(count: int) -> str:
+    return "uses" if count == 1 else "use"
 
 
 def _of(count: int, noun: str, plural: str = "") -> str:

@@ -78,8 +78,9 @@ def find_references(
     found: list[Reference] = []
     for syntax in syntaxes:
         captured = sorted(_captured(syntax).items())
-        imports = list(_imports(syntax, captured, language))
-        local_names = LocalNames(syntax, language, _declared(syntax, captured))
+        statements = _statements(syntax)
+        imports = list(_imports(syntax, captured, statements, language))
+        local_names = LocalNames(syntax, language, _declared(captured, statements))
         known = {symbol.name for symbol in symbols}
         known.update(use.alias or use.name for use in imports)
         hidden = _hidden(syntax, captured, symbols)
@@ -160,9 +161,12 @@ def _utf8(text: str) -> str:
 
 
 def _imports(
-    syntax: Syntax, captured: Iterable[tuple[int, _Found]], language: str
+    syntax: Syntax,
+    captured: Iterable[tuple[int, _Found]],
+    statements: Sequence[_Statement],
+    language: str,
 ) -> Iterator[Reference]:
-    modules = _Modules(_statements(syntax), _PATH_SEPARATORS.get(language, "."))
+    modules = _Modules(statements, _PATH_SEPARATORS.get(language, "."))
     for start, (_, capture, node, alias) in captured:
         text = _path(syntax, node)[-_NAME_CHARS:] if capture in _IMPORTED else ""
         if text:
@@ -179,9 +183,11 @@ def _imports(
             yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
 
 
-def _declared(syntax: Syntax, captured: Iterable[tuple[int, _Found]]) -> Iterator[Node]:
+def _declared(
+    captured: Iterable[tuple[int, _Found]], statements: Sequence[_Statement]
+) -> Iterator[Node]:
     """The local names: also parts of a pattern that imports nothing."""
-    modules = _Modules(_statements(syntax), "")
+    modules = _Modules(statements, "")
     for start, (_, capture, node, _) in captured:
         if capture in ("local", "part") and not modules.around(start, ""):
             yield node

@@ -47,6 +47,15 @@ def _index_options(parser: SettingsParser) -> None:
     )
 
 
+def _index_option(parser: SettingsParser) -> None:
+    """For commands that call `project_here`."""
+    parser.add_argument(
+        "--index",
+        action="store_true",
+        help="index this repository first if necessary; on a terminal, the default is to ask",
+    )
+
+
 def _search_options(parser: SettingsParser) -> None:
     parser.add_argument("query", nargs="+", help="a question, or a symbol's name")
     parser.add_argument("--limit", default="10", help="maximum number of results (10)")
@@ -60,11 +69,7 @@ def _search_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "--context", dest="context_lines", default="0", help="lines around each result (0)"
     )
-    parser.add_argument(
-        "--index",
-        action="store_true",
-        help="index this repository first if necessary; on a terminal, the default is to ask",
-    )
+    _index_option(parser)
     parser.add_argument("--explain", action="store_true", help="show the ranking signals")
     parser.add_argument(
         "--with-history", action="store_true", help="show the commit that last changed each result"
@@ -106,11 +111,7 @@ def _symbol_options(parser: SettingsParser) -> None:
         "--depth", default="1", help="levels of callers, callees and so on, to 3 (1)"
     )
     parser.add_argument("--limit", default="50", help="maximum number of entries (50)")
-    parser.add_argument(
-        "--index",
-        action="store_true",
-        help="index this repository first if necessary; on a terminal, the default is to ask",
-    )
+    _index_option(parser)
 
 
 def _open_options(parser: SettingsParser) -> None:
@@ -138,11 +139,7 @@ def _impact_options(parser: SettingsParser) -> None:
         metavar="COMMIT|A...B",
         help="a commit, or what B would bring to A (what is not committed yet)",
     )
-    parser.add_argument(
-        "--index",
-        action="store_true",
-        help="index this repository first if necessary; on a terminal, the default is to ask",
-    )
+    _index_option(parser)
 
 
 def _watch_options(parser: SettingsParser) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here
-from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.output import print_json, reply_budget, say
 from codebase_mcp.settings.loading import Settings
-
-# A person scrolls: only a very long list is cut.
-_CHARS = 100_000
 
 
 async def impact(options: argparse.Namespace, settings: Settings) -> int:
@@ -31,5 +27,5 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
         return print_json(impact_reply(found, None).as_json())
     from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415
 
-    say(impact_text(found, _CHARS if sys.stdout.isatty() else settings.reply_chars))
+    say(impact_text(found, reply_budget(settings)))
     return 0

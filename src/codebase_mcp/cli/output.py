@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.printable import printable, printable_json
+
+if TYPE_CHECKING:
+    from codebase_mcp.settings.loading import Settings
+
+# A person scrolls: only a very long list is cut.
+_CHARS_FOR_PERSON = 100_000
+
+
+def reply_budget(settings: Settings) -> int:
+    """How many characters of the agents' text are shown: on a terminal far more than in a pipe."""
+    return _CHARS_FOR_PERSON if sys.stdout.isatty() else settings.reply_chars
 
 
 def say(text: str) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here
-from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.output import print_json, reply_budget, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import clean_path, parse_place
 from codebase_mcp.tools.rules import check_ref
-
-# A person scrolls: only a very long list is cut.
-_CHARS = 100_000
 
 
 async def symbol(options: argparse.Namespace, settings: Settings) -> int:
@@ -32,7 +28,7 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         return print_json(symbol_reply(report, None).as_json())
     from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415
 
-    say(symbol_text(report, _CHARS if sys.stdout.isatty() else settings.reply_chars))
+    say(symbol_text(report, reply_budget(settings)))
     return 0
 
 

@@ -40,8 +40,8 @@ RELATED_WEIGHTS: Mapping[str, float] = {
 # Below these log odds the question has nothing to do with the code.
 FLOOR = -0.21
 
-# At these odds the question has clearly to do with the code, and its first file gets this score at
-# least: even where every fourth such file is right, seldom is there no answer at all.
+# At these odds the question clearly has to do with the code. Then its first file has this score at
+# least: the evidence cannot tell a question that nothing answers from one that is hard to answer.
 CLEARLY_RELATED = 1.6
 LEAST_FIRST = 0.5
 
@@ -206,7 +206,7 @@ def first_evidence(
 ) -> FirstEvidence:
     """The evidence that the first file is a right one; ``leads`` are those of `Confidence`."""
     best, second = ranked[0], leads[1] if len(leads) > 1 else 0.0
-    nearest = [_nearest(file) for file in ranked]
+    nearest = [file.candidate.evidence.nearest for file in ranked]
     # What is asked for is nowhere else: it needs no others behind it, and meaning says nothing.
     only_place = best.signals["only_place"]
     tenth = max(leads[:FILES_CONSIDERED][-1], 0.0)
@@ -221,11 +221,6 @@ def first_evidence(
         behind=0.0 if only_place else max(nearest) - nearest[0],
         unknown=unknown,
     )
-
-
-def _nearest(file: RankedFile) -> float:
-    evidence = file.candidate.evidence
-    return evidence.best_meaning or evidence.least_meaning
 
 
 def _expanded(ranked: Sequence[RankedFile]) -> float:

@@ -69,9 +69,15 @@ class TextEvidence:
         """The nearest chunk's cosine."""
         return next(iter(self.meaning.values()), 0.0)
 
-    def mean_meaning(self, least: float) -> float:
-        """The mean cosine of the nearest chunks; ``least`` for a chunk that the list lacks."""
-        counted = min(self.chunk_count, NEAREST_CHUNKS)
+    @property
+    def nearest(self) -> float:
+        """The nearest chunk's cosine; ``least_meaning`` if the list has none of this text."""
+        return self.best_meaning or self.least_meaning
+
+    @property
+    def mean_meaning(self) -> float:
+        """The mean cosine of the nearest chunks; one that the list lacks has ``least_meaning``."""
+        counted, least = min(self.chunk_count, NEAREST_CHUNKS), self.least_meaning
         if counted == 0 or not self.meaning:
             return least if counted else 0.0
         found = list(islice(self.meaning.values(), counted))

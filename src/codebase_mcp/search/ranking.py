@@ -41,14 +41,13 @@ def rank_files(
     candidates: Sequence[Candidate],
     median_depth: Mapping[int, float],
     frequency: Mapping[str, float],
-    least_meaning: float = 0.0,
 ) -> list[RankedFile]:
     """Order candidates, best first.
 
     ``median_depth`` is each snapshot's; ``frequency`` gives each query stem's inverse document
-    frequency; ``least_meaning`` is the cosine of the last chunk that the list of meaning holds.
+    frequency.
     """
-    candidate_set = CandidateSet.of(query, candidates, median_depth, frequency, least_meaning)
+    candidate_set = CandidateSet.of(query, candidates, median_depth, frequency)
     columns = [signal.values(candidate_set) for signal in SIGNALS]
     ranked = [
         RankedFile(

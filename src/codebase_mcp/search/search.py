@@ -383,13 +383,12 @@ async def _rank(context: _SearchContext) -> Ranking:
     with step("candidates"):
         found = await find_candidates(context.lists(), query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
-    least = found.least_meaning
     with step("ranking"):
-        files = rank_files(query, found.candidates, depths, found.frequency, least)
+        files = rank_files(query, found.candidates, depths, found.frequency)
         evidence = query_evidence(
             query,
             files,
-            least_meaning=least if context.vectors else None,
+            least_meaning=found.least_meaning if context.vectors else None,
             unknown=found.unknown,
             topic=context.topic,
         )

@@ -78,7 +78,6 @@ class CandidateSet:
         candidates: Sequence[Candidate],
         median_depth: Mapping[int, float],
         frequency: Mapping[str, float],
-        least_meaning: float,
     ) -> CandidateSet:
         """Compute what the signals need; the parameters are those of `rank_files`."""
         paths = [path_facts(c.path) for c in candidates]
@@ -97,12 +96,12 @@ class CandidateSet:
                 facts.depth - median_depth.get(c.snapshot_id, 0.0)
                 for facts, c in zip(paths, candidates, strict=True)
             ],
-            [c.evidence.mean_meaning(least_meaning) for c in candidates],
+            [c.evidence.mean_meaning for c in candidates],
             coverages,
             best_coverage,
             unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
             1.0 - best_coverage if _is_one_phrase(query) else 0.0,
-            [c.evidence.best_meaning or least_meaning for c in candidates],
+            [c.evidence.nearest for c in candidates],
             not _TEST_WORDS.isdisjoint(words.positions),
         )
 

@@ -137,7 +137,7 @@ def test_a_rarer_term_weighs_more() -> None:
 
 def test_a_file_means_as_much_as_its_best_chunks_together() -> None:
     def meaning(found: dict[int, float], chunks: int) -> float:
-        return TextEvidence(meaning=found, chunk_count=chunks).mean_meaning(0.1)
+        return TextEvidence(meaning=found, chunk_count=chunks, least_meaning=0.1).mean_meaning
 
     assert meaning({0: 0.5, 1: 0.3}, 2) == pytest.approx(0.4)
     assert meaning({0: 0.5}, 1) == 0.5
@@ -209,7 +209,7 @@ def test_what_nothing_is_known_of_is_as_rare_as_anything() -> None:
 RECORDED = json.loads(Path(__file__).parents[2].joinpath("data/rankings.json").read_text())
 
 
-def recorded_candidate(blob_id: int, recorded: Mapping[str, Any]) -> Candidate:
+def recorded_candidate(blob_id: int, recorded: Mapping[str, Any], least: float) -> Candidate:
     evidence = TextEvidence(
         *(
             {int(ordinal): score for ordinal, score in recorded[list_name].items()}
@@ -219,6 +219,7 @@ def recorded_candidate(blob_id: int, recorded: Mapping[str, Any]) -> Candidate:
         recorded["comments"],
         recorded["chunk_count"],
         recorded["is_only_holder"],
+        least_meaning=least,
     )
     kind = FileKind(recorded["kind"])
     return Candidate(1, recorded["path"], blob_id, "python", kind, evidence)
@@ -226,13 +227,15 @@ def recorded_candidate(blob_id: int, recorded: Mapping[str, Any]) -> Candidate:
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["query"])
 def test_each_signal_of_recorded_candidates_is_what_it_was(recorded: Mapping[str, Any]) -> None:
-    candidates = [recorded_candidate(n, one) for n, one in enumerate(recorded["candidates"])]
+    candidates = [
+        recorded_candidate(n, one, recorded["least_meaning"])
+        for n, one in enumerate(recorded["candidates"])
+    ]
     ranked = rank_files(
         parse_query(recorded["query"]),
         candidates,
         {1: recorded["median_depth"]},
         recorded["frequency"],
-        recorded["least_meaning"],
     )
     signals_of = {one["path"]: one["signals"] for one in recorded["ranked"]}
     assert signals_of.keys() == {file.candidate.path for file in ranked}
