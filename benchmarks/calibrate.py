@@ -7,12 +7,14 @@
 
 Prints the coefficients for ``search/confidence.py``. ``RELATED_WEIGHTS`` is fitted to separate the
 questions about the code from the unrelated ones; each set has the same weight. ``FLOOR`` is where
-the share ``LOST`` of the relevant files among the first ten is lost. ``FIRST_WEIGHTS`` and
-``OTHERS_WEIGHTS`` are fitted on the first ten candidates of the development queries, of those
-without file names, of the everyday ones and of those of further dumps (of
-``training/projects.py``), and on those of foreign questions, of which none is right. Make such a
-dump with a table that was trained without these projects (``training/mine.py --without``): with
-the product's own, which has learned these questions, the first hit seems surer than it is.
+the share ``LOST`` of the relevant files among the first ten is lost. ``HERE_WEIGHTS`` is fitted to
+separate everyday questions from those of other repositories; below ``LEAST_HERE`` lies the share
+``LOST_ELSEWHERE`` of those that belong. ``FIRST_WEIGHTS`` and ``OTHERS_WEIGHTS`` are fitted on the
+first ten candidates of the development queries, of those without file names, of the everyday ones
+and of those of further dumps (of ``training/projects.py``), and on those of foreign questions, of
+which none is right. Make such a dump with a table that was trained without these projects
+(``training/mine.py --without``): with the product's own, which has learned these questions, the
+first hit seems surer than it is.
 The printed figures are cross-validated over repositories, and over unrelated
 questions; the parts named "check" are never used for fitting.
 """
@@ -20,6 +22,7 @@ questions; the parts named "check" are never used for fitting.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +33,10 @@ from numpy.typing import NDArray
 from codebase_mcp.search.confidence import (
     FILES_CONSIDERED,
     FIRST_WEIGHTS,
+    HERE_WEIGHTS,
     LEAST_LEAD,
     MOST,
+    MOST_HERE,
     OTHERS_WEIGHTS,
     RANKS_HALVING,
     RELATED_WEIGHTS,
@@ -46,15 +51,24 @@ FOLDS = 7
 # With this share no kind of question loses more than 1 % of its relevant files.
 LOST = 0.004
 
+# This share of the questions that belong may seem to belong elsewhere.
+LOST_ELSEWHERE = 0.02
+
 # Every repository gets all unrelated questions, so without weights they would outweigh the others.
 _SET_WEIGHTS = {"unrelated": 2.0}
+
+# Questions that belong to a repository, and the same ones asked of others; of the first dump and of
+# further ones.
+NATIVE = ("everyday", "projects")
+FOREIGN = ("foreign", "elsewhere")
+_FURTHER = {"everyday": "projects", "foreign": "elsewhere"}
 
 # The sets on which scores are fitted: they have to hold for each kind of question.
 _MATCH_SETS = ("development", "unnamed", "everyday", "projects")
 
-# How much the foreign questions count beside a set. With more of it they get lower scores, and so
-# do those that belong: at 0.15, 10 % of the one and 1.5 % of the other have none at 0.5.
-_FOREIGN_SHARE = 0.15
+# How much either kind of foreign questions counts beside a set. With more of it they get lower
+# scores, and so do those that belong.
+_FOREIGN_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +114,17 @@ class Questions:
         self.split = self._texts(dump, "split")
         self.repository = self._texts(dump, "repository")
         self.text = self._texts(dump, "query")
-        names = tuple(name for name in RELATED_WEIGHTS if name != "intercept")
-        self.names = names
-        rows = [[question["evidence"][name] for name in names] for question in dump.questions]
-        self.evidence = np.array(rows)
+        rows = [tuple(question["evidence"].values()) for question in dump.questions]
+        self._names = tuple(dump.questions[0]["evidence"])
+        self._evidence = np.array(rows)
         self.relevant = np.array([dump.relevant[at][:DEPTH].sum() for _, at in dump])
-        self.is_real = ~np.isin(self.set, UNANSWERED)
-        sizes = {name: (self.set == name).sum() for name in set(self.set)}
+        self.is_real = ~np.isin(self.set, (*UNANSWERED, *FOREIGN))
+        sizes = Counter(self.set.tolist())
         self.weight = np.array([_SET_WEIGHTS.get(name, 1.0) / sizes[name] for name in self.set])
+
+    def evidence(self, names: Sequence[str]) -> Numbers:
+        """Fields of `QueryEvidence`, a column for each."""
+        return self._evidence[:, [self._names.index(name) for name in names]]
 
     def _texts(self, dump: Dump, key: str) -> NDArray[np.str_]:
         return np.array([str(question[key]) for question in dump.questions])
@@ -131,7 +148,8 @@ class Questions:
     @property
     def fitted(self) -> Flags:
         """Which questions the floor may be fitted on."""
-        return (self.split != "check") & ~np.isin(self.set, ("foreign", "projects"))
+        found: Flags = (self.split != "check") & ~np.isin(self.set, (*FOREIGN, "projects"))
+        return found
 
 
 def floor_of(questions: Questions, odds: Numbers, among: Flags) -> float:
@@ -154,20 +172,19 @@ def report_floor(questions: Questions, odds: Numbers, floor: float) -> None:
 
 
 def read_all(paths: Sequence[Path]) -> Dump:
-    """Some dumps as one; the everyday questions of all but the first are the set "projects"."""
+    """Some dumps as one; those of all but the first are the sets "projects" and "elsewhere"."""
     first, *others = map(read_dump, paths)
     for other in others:
         for question in other.questions:
-            if question["set"] == "everyday":
-                question["set"] = "projects"
+            question["set"] = _FURTHER.get(question["set"], question["set"])
     return joined([first, *others])
 
 
 class Files:
     """The candidates of a dump as `confidence` sees them.
 
-    ``lead`` is of every candidate; ``first_evidence`` has a row for each question with candidates,
-    whose number is in ``asked``, and a column for each of ``FIRST_WEIGHTS``.
+    ``lead`` is of every candidate; ``first_evidence`` has columns for `FirstEvidence` by name, with
+    a value for each question that has candidates, whose number is in ``asked``.
     """
 
     def __init__(self, dump: Dump) -> None:
@@ -189,7 +206,7 @@ class Files:
         unknown = np.array([question["evidence"]["unknown"] for question in dump.questions])
         is_alone = counts == 1
         only_place = dump.column("only_place")[starts]
-        columns = {
+        self.first_evidence = {
             "coverage": np.minimum(dump.column("coverage"), MOST)[starts],
             "name": dump.column("name")[starts],
             "definition": np.minimum(dump.column("definition"), MOST)[starts],
@@ -206,9 +223,9 @@ class Files:
             "behind": (np.maximum.reduceat(nearest, starts) - nearest[starts]) * (1 - only_place),
             "unknown": unknown[self.asked],
         }
-        self.first_evidence = np.column_stack([columns[name] for name in FIRST])
 
 
+HERE = tuple(name for name in HERE_WEIGHTS if name != "intercept")
 FIRST = tuple(name for name in FIRST_WEIGHTS if name != "intercept")
 OTHERS = tuple(name for name in OTHERS_WEIGHTS if name != "intercept")
 
@@ -219,52 +236,74 @@ def score_of(odds: Numbers) -> Numbers:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The functions of scores: whether this code has it, of the first file, of the others."""
+
+    here: Logistic
+    first: Logistic
+    others: Logistic
+
+
 class Fitting:
     """The weights of scores, fitted on some questions."""
 
     def __init__(self, dump: Dump, asked: Questions, related: Flags) -> None:
         self._dump, self._asked = dump, asked
         self.files = files = Files(dump)
-        sets = (*_MATCH_SETS, "foreign")
+        sets = (*_MATCH_SETS, *FOREIGN)
+        self._here_evidence = asked.evidence(HERE)
+        self.native = np.isin(asked.set, NATIVE)
         counted = related & np.isin(asked.set, sets)
         self.shown = (files.position < DEPTH) & (files.lead >= LEAST_LEAD) & counted[files.question]
-        shares = dict.fromkeys(_MATCH_SETS, 1.0) | {"foreign": _FOREIGN_SHARE}
+        shares = dict.fromkeys(_MATCH_SETS, 1.0) | dict.fromkeys(FOREIGN, _FOREIGN_SHARE)
         sizes = {name: max(((asked.set == name) & counted).sum(), 1) for name in sets}
         self.weight = (
             np.array([shares[n] / sizes[n] if n in shares else 0.0 for n in asked.set]) * counted
         )
 
-    def fit(self, fitted: Flags) -> tuple[Logistic, Logistic]:
-        """The functions for the first file and for the others, by the fitted questions."""
+    def fit(self, fitted: Flags) -> Fitted:
+        """The functions, by the fitted questions."""
         files, right = self.files, self._dump.relevant
+        both = fitted & np.isin(self._asked.set, (*NATIVE, *FOREIGN))
+        here = fit(HERE, self._here_evidence[both], self.native[both], self._asked.weight[both])
         firsts = right[self._dump.starts[:-1][files.asked]]
         chosen = (fitted & (self.weight > 0))[files.asked]
-        first = fit(
-            FIRST,
-            files.first_evidence[chosen],
-            firsts[chosen],
-            self.weight[files.asked][chosen],
-        )
-        here = self.shown & (files.position > 0) & fitted[files.question]
+        evidence = self._first_evidence(here)[chosen]
+        first = fit(FIRST, evidence, firsts[chosen], self.weight[files.asked][chosen])
+        shown = self.shown & (files.position > 0) & fitted[files.question]
         others = fit(
-            OTHERS, self._others(first)[here], right[here], self.weight[files.question][here]
+            OTHERS,
+            self._others(here, first)[shown],
+            right[shown],
+            self.weight[files.question][shown],
         )
-        return first, others
+        return Fitted(here, first, others)
 
-    def scores(self, first: Logistic, others: Logistic) -> Numbers:
-        """The score of each candidate."""
-        odds = self._first_odds(first)
-        scores = np.minimum(score_of(others.odds(self._others(first))), score_of(odds))
-        return np.where(self.files.position == 0, score_of(odds), scores)
+    def here_odds(self, here: Logistic) -> Numbers:
+        """The odds that this code has what is asked for, for each question."""
+        found: Numbers = np.minimum(here.odds(self._here_evidence), MOST_HERE)
+        return found
 
-    def _first_odds(self, first: Logistic) -> Numbers:
+    def scores(self, fitted: Fitted) -> Numbers:
+        """The score of each candidate, without the bounds of what is here and what is not."""
+        first = score_of(self._first_odds(fitted.here, fitted.first))
+        others = score_of(fitted.others.odds(self._others(fitted.here, fitted.first)))
+        return np.where(self.files.position == 0, first, np.minimum(others, first))
+
+    def _first_evidence(self, here: Logistic) -> Numbers:
+        """A row for each question with candidates, a column for each of `FIRST`."""
+        columns = self.files.first_evidence | {"here": self.here_odds(here)[self.files.asked]}
+        return np.column_stack([columns[name] for name in FIRST])
+
+    def _first_odds(self, here: Logistic, first: Logistic) -> Numbers:
         by_question = np.zeros(len(self._asked.set))
-        by_question[self.files.asked] = first.odds(self.files.first_evidence)
+        by_question[self.files.asked] = first.odds(self._first_evidence(here))
         found: Numbers = by_question[self.files.question]
         return found
 
-    def _others(self, first: Logistic) -> Numbers:
-        return np.column_stack([self._first_odds(first), self.files.lead])
+    def _others(self, here: Logistic, first: Logistic) -> Numbers:
+        return np.column_stack([self._first_odds(here, first), self.files.lead])
 
 
 def report_bands(scores: Numbers, relevant: Flags) -> None:
@@ -285,6 +324,40 @@ def report_firsts(scores: Numbers, relevant: Flags) -> None:
         )
 
 
+def fit_floor(asked: Questions) -> tuple[Logistic, Numbers, float]:
+    """The function for questions about the code, the odds of all questions, and the floor."""
+    names = tuple(RELATED_WEIGHTS)[1:]
+    evidence = asked.evidence(names)
+    held_out, floors = np.zeros(len(asked.set)), np.zeros(len(asked.set))
+    for fitted, evaluated in asked.folds(asked.fitted):
+        found = fit(names, evidence[fitted], asked.is_real[fitted], asked.weight[fitted])
+        held_out[evaluated] = found.odds(evidence[evaluated])
+        floors[evaluated] = floor_of(asked, found.odds(evidence), fitted)
+    chosen = asked.fitted
+    related = fit(names, evidence[chosen], asked.is_real[chosen], asked.weight[chosen])
+    odds = related.odds(evidence)
+    floor = floor_of(asked, odds, chosen)
+    print("above the floor, cross-validated:")
+    report_floor(asked, held_out - floors, 0.0)
+    print("fitted on all but the check parts:")
+    report_floor(asked, odds, floor)
+    return related, odds, floor
+
+
+def report_here(asked: Questions, odds: Numbers, among: Flags) -> float:
+    """Print how many questions seem to belong elsewhere; the odds below which they do."""
+    weight = asked.weight * among
+    chosen = np.flatnonzero(weight)
+    chosen = chosen[np.argsort(odds[chosen])]
+    share = np.cumsum(weight[chosen]) / weight[chosen].sum()
+    least = float(odds[chosen[np.searchsorted(share, LOST_ELSEWHERE)]])
+    for name in (*_MATCH_SETS, *FOREIGN):
+        for split in sorted(set(asked.split[asked.set == name])):
+            here = (asked.set == name) & (asked.split == split)
+            print(f"  {name:12} {split:6} {(odds[here] < least).mean():6.1%} seem elsewhere")
+    return least
+
+
 def main() -> None:
     """Read, fit, report."""
     parser = argparse.ArgumentParser(
@@ -293,36 +366,25 @@ def main() -> None:
     parser.add_argument("dump", type=Path, nargs="+")
     dump = read_all(parser.parse_args().dump)
     asked = Questions(dump)
-    folds = asked.folds(asked.fitted)
-    held_out = np.zeros(len(asked.set))
-    floors = np.zeros(len(asked.set))
-    for fitted, evaluated in folds:
-        found = fit(
-            asked.names, asked.evidence[fitted], asked.is_real[fitted], asked.weight[fitted]
-        )
-        held_out[evaluated] = found.odds(asked.evidence[evaluated])
-        floors[evaluated] = floor_of(asked, found.odds(asked.evidence), fitted)
-    chosen = asked.fitted
-    related = fit(asked.names, asked.evidence[chosen], asked.is_real[chosen], asked.weight[chosen])
-    odds = related.odds(asked.evidence)
-    floor = floor_of(asked, odds, chosen)
+    related, odds, floor = fit_floor(asked)
     print(f"RELATED_WEIGHTS = {related}\nFLOOR = {floor:.2f}")
-    print("cross-validated:")
-    report_floor(asked, held_out - floors, 0.0)
-    print("fitted on all but the check parts:")
-    report_floor(asked, odds, floor)
-
     fitting = Fitting(dump, asked, odds >= floor)
     unchecked = asked.split != "check"
-    first, others = fitting.fit(unchecked)
-    print(f"FIRST_WEIGHTS = {first}\nOTHERS_WEIGHTS = {others}")
     question, shown = fitting.files.question, fitting.shown
-    scores = np.zeros(len(dump.score))
+    scores, here = np.zeros(len(dump.score)), np.zeros(len(asked.set))
     for fitted, evaluated in asked.folds(unchecked):
-        at = evaluated[question]
-        scores[at] = fitting.scores(*fitting.fit(fitted))[at]
+        found = fitting.fit(fitted)
+        scores[evaluated[question]] = fitting.scores(found)[evaluated[question]]
+        here[evaluated] = fitting.here_odds(found.here)[evaluated]
+    found = fitting.fit(unchecked)
+    print(f"HERE_WEIGHTS = {found.here}\ncross-validated:")
+    report_here(asked, here, fitting.native & unchecked)
+    print("fitted on all but the check parts:")
+    least = report_here(asked, fitting.here_odds(found.here), fitting.native & unchecked)
+    print(f"LEAST_HERE = {least:.2f}")
+    print(f"FIRST_WEIGHTS = {found.first}\nOTHERS_WEIGHTS = {found.others}")
     is_first = shown & (fitting.files.position == 0)
-    for name in (*_MATCH_SETS, "foreign"):
+    for name in (*_MATCH_SETS, *FOREIGN):
         here = (asked.set == name)[question]
         print(f"cross-validated, {name}:")
         report_bands(scores[shown & here], dump.relevant[shown & here])

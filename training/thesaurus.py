@@ -63,9 +63,13 @@ def read_concepts(folder: Path) -> list[Concept]:
     ]
 
 
-def range_bounds(lengths: Iterable[int]) -> NDArray[np.int32]:
-    """The start of each of some consecutive ranges, and the end of the last one."""
-    return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int32)
+def counts(lists: Iterable[Sequence[object]]) -> NDArray[np.uint8]:
+    """The length of each list.
+
+    Raises:
+        OverflowError: one is longer than 255.
+    """
+    return np.array([len(one) for one in lists], np.uint8)
 
 
 def tensors_of(
@@ -84,24 +88,19 @@ def tensors_of(
     terms, indexes = np.unique(
         [term for terms in concept_terms for term in terms], return_inverse=True
     )
+    every = [tokens for own in phrases for tokens in own]
+    norms = [np.linalg.norm(embedder.token_vectors(np.array(t)).sum(axis=0)) for t in every]
     return {
-        "centres": quantized(centroids),
-        "phrases": range_bounds(map(len, phrases)),
-        "starts": range_bounds(len(tokens) for own in phrases for tokens in own),
-        "tokens": np.array([t for own in phrases for tokens in own for t in tokens], np.uint16),
-        "lengths": np.array(
-            [
-                np.linalg.norm(embedder.token_vectors(np.array(t)).sum(axis=0))
-                for own in phrases
-                for t in own
-            ],
-            np.float16,
-        ),
-        "calls": range_bounds(map(len, names)),
-        "called": np.array([token for tokens in names for token in tokens], np.uint16),
-        "lends": range_bounds(map(len, concept_terms)),
-        "lent": indexes.astype(np.int32),
-        "stems": terms.astype(np.int32),
+        "centroids": quantized(centroids),
+        "phrase_counts": counts(phrases),
+        "token_counts": counts(every),
+        "phrase_tokens": np.concatenate(every).astype(np.uint16),
+        "phrase_norms": np.array(norms, np.float16),
+        "name_counts": counts(names),
+        "name_tokens": np.concatenate(names).astype(np.uint16),
+        "term_counts": counts(concept_terms),
+        "concept_terms": indexes.astype(np.int32),
+        "terms": terms.astype(np.int32),
     }
 
 
@@ -114,7 +113,7 @@ def main() -> None:
     tensors = tensors_of(concepts, embedder)
     save_file(tensors, args.model / FILE_NAME, {MODEL_KEY: embedder.fingerprint})
     size = (args.model / FILE_NAME).stat().st_size
-    print(f"{len(concepts)} concepts, {len(tensors['starts']) - 1} phrases, {size:,} bytes")
+    print(f"{len(concepts)} concepts, {len(tensors['token_counts'])} phrases, {size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 "stop hammering the server" shares no word with a rate limiter. The built-in model comes with a
 thesaurus of 15,296 concepts, written by hand: for each some everyday phrases, and the words that
 code uses (``training/concepts/``; packed by ``training/thesaurus.py``). The concepts nearest to a
-query serve in three ways:
+query serve in four ways:
 
 - their terms expand the query (`Thesaurus.expansion_terms`);
 - their names move its vector (`Thesaurus.rocchio_vector`), as J. J. Rocchio, "Relevance feedback in
   information retrieval" (1971), does with relevant documents: ``q' = q + sum(weight * names)``;
-- their names are appended to the input text of the secondary model (`Thesaurus.code_words`).
+- their names are appended to the input text of the secondary model (`Thesaurus.code_words`);
+- how near they are says how near code would be that does what is asked (`Thesaurus.background`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ EXPANSION_CONCEPTS = 3
 MIN_SIMILARITY = 0.3
 CANDIDATE_CONCEPTS = 64
 PHRASE_SHARE = 0.8
+
+# The similarity of the concept in this place is the background that code is compared with.
+BACKGROUND_PLACE = 30
 
 # The weight of a concept in the Rocchio-adjusted vector is ROCCHIO_WEIGHT * similarity ** 4.
 ROCCHIO_CONCEPTS = 8
@@ -81,6 +85,17 @@ class TokenModel(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class NearestConcepts:
+    """The concepts nearest to a query with their similarities, the nearest first.
+
+    ``background`` is the similarity of the concept in the place `BACKGROUND_PLACE`.
+    """
+
+    concepts: Sequence[tuple[int, float]]
+    background: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Thesaurus:
     """Concepts by number, as the compressed rows of several tables.
@@ -109,7 +124,7 @@ class Thesaurus:
     def expansion_terms(self, query: str) -> dict[int, float]:
         """The terms of the nearest concepts with their weights, by term number."""
         weights: dict[int, float] = {}
-        for concept, similarity in _nearest(self, query)[:EXPANSION_CONCEPTS]:
+        for concept, similarity in _nearest(self, query).concepts[:EXPANSION_CONCEPTS]:
             own = self.concept_terms[self.term_starts[concept] : self.term_starts[concept + 1]]
             for term, weight in zip(
                 self.terms[own].tolist(), self.term_weights[own].tolist(), strict=True
@@ -120,7 +135,7 @@ class Thesaurus:
     def rocchio_vector(self, query: str) -> Vectors:
         """The query's unit vector, moved towards the names of the nearest concepts in code."""
         vector = self.model.encode_query(query)
-        for concept, similarity in _nearest(self, query)[:ROCCHIO_CONCEPTS]:
+        for concept, similarity in _nearest(self, query).concepts[:ROCCHIO_CONCEPTS]:
             names = self.model.token_vectors(self._names(concept)).sum(axis=0)
             vector = vector + (ROCCHIO_WEIGHT * similarity**4 / np.linalg.norm(names)) * names
         return unit_rows(vector)
@@ -129,24 +144,33 @@ class Thesaurus:
         """The names of the nearest concepts in code, as text to append to another model's input."""
         return " ".join(
             self.model.decode(self._names(concept)[:CODE_WORDS_TOKENS].tolist())
-            for concept, similarity in _nearest(self, query)[:CODE_WORDS_CONCEPTS]
+            for concept, similarity in _nearest(self, query).concepts[:CODE_WORDS_CONCEPTS]
             if similarity >= CODE_WORDS_MIN_SIMILARITY
         )
 
-    def nearest(self, query: str) -> list[tuple[int, float]]:
-        """The nearest concepts and their similarities, the nearest first."""
+    def background(self, query: str) -> float:
+        """How near something that has to do with the query would be: a cosine.
+
+        It is that of the concept in the place `BACKGROUND_PLACE`, whatever code is searched.
+        """
+        return _nearest(self, query).background
+
+    def nearest(self, query: str) -> NearestConcepts:
+        """The nearest concepts."""
         vector = self.model.encode_query(query)
         by_centroid = self.centroids @ vector
         count = min(CANDIDATE_CONCEPTS, len(by_centroid))
         candidates = np.argpartition(by_centroid, -count)[-count:]
+        background = np.sort(by_centroid[candidates])[-min(BACKGROUND_PLACE, count)]
         by_phrase = self._phrase_similarities(candidates, vector)
         similarity = (1 - PHRASE_SHARE) * by_centroid[candidates] + PHRASE_SHARE * by_phrase
         best = np.argsort(-similarity)[: max(EXPANSION_CONCEPTS, ROCCHIO_CONCEPTS)]
-        return [
+        concepts = [
             (int(candidates[n]), float(similarity[n]))
             for n in best
             if similarity[n] >= MIN_SIMILARITY
         ]
+        return NearestConcepts(concepts, float(background))
 
     def _names(self, concept: int) -> NDArray[np.uint16]:
         """The tokens of a concept's names in code."""
@@ -166,8 +190,8 @@ class Thesaurus:
 
 
 @lru_cache(maxsize=100)
-def _nearest(thesaurus: Thesaurus, query: str) -> list[tuple[int, float]]:
-    """Cached, as one search asks for terms, a vector and words."""
+def _nearest(thesaurus: Thesaurus, query: str) -> NearestConcepts:
+    """Cached, as one search asks for terms, a vector, words and the background."""
     return thesaurus.nearest(query)
 
 
@@ -198,21 +222,26 @@ def thesaurus_of(model: TokenModel) -> Thesaurus | None:
             return None
         stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     # The more concepts have a term, the less it says: a damped inverse document frequency.
-    frequencies = np.bincount(stored["lent"])
+    frequencies = np.bincount(stored["concept_terms"])
     return Thesaurus(
         model,
-        centroids=dequantized(stored["centres"]),
-        phrase_starts=stored["phrases"],
-        token_starts=stored["starts"],
-        phrase_tokens=stored["tokens"],
-        phrase_norms=stored["lengths"],
-        name_starts=stored["calls"],
-        name_tokens=stored["called"],
-        term_starts=stored["lends"],
-        concept_terms=stored["lent"],
-        terms=stored["stems"],
+        centroids=dequantized(stored["centroids"]),
+        phrase_starts=_range_bounds(stored["phrase_counts"]),
+        token_starts=_range_bounds(stored["token_counts"]),
+        phrase_tokens=stored["phrase_tokens"],
+        phrase_norms=stored["phrase_norms"],
+        name_starts=_range_bounds(stored["name_counts"]),
+        name_tokens=stored["name_tokens"],
+        term_starts=_range_bounds(stored["term_counts"]),
+        concept_terms=stored["concept_terms"],
+        terms=stored["terms"],
         term_weights=(1 / np.sqrt(1 + np.log(frequencies))).astype(np.float32),
     )
+
+
+def _range_bounds(counts: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """The start of each of some consecutive ranges, and the end of the last one."""
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int32))).astype(np.int32)
 
 
 def quantized(vectors: Vectors) -> NDArray[np.uint8]:

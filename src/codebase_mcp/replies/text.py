@@ -15,7 +15,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
-from codebase_mcp.search.help import NO_HINT, state_note
+from codebase_mcp.search.help import ELSEWHERE, NO_HINT, is_elsewhere, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codebase_mcp.search.hits import Hit
     from codebase_mcp.symbols.usage import Usage
 
-# A result that scores less is shown without code: readers found such code of no use.
-MIN_CODE_SCORE = 0.25
 # Below this share of the first one's score, results get one line each.
 SIMILAR_SHARE = 0.5
 # A first result with this score, and a sharp drop after it, is shown in full.
@@ -119,6 +117,9 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     head = _head(report)
     if not hits:
         return SearchText(tuple(dict.fromkeys([*head, *_help(report)])), (), ())
+    elsewhere = is_elsewhere(hits)
+    if elsewhere:
+        head.append(ELSEWHERE)
     roots = {one.repository_id: one.root for one in report.answer.snapshots}
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
@@ -126,7 +127,7 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
         path = printable_line(root + hit.file_path + _at(report, hit))
         notes = report.notes[number - 1] if report.notes else ()
         details = _details(hit, share, notes)
-        if number == 1 and report.usage is not None:
+        if number == 1 and report.usage is not None and not elsewhere:
             details = (_usage(report.usage), *details)
         if report.last_changes and (change := report.last_changes[number - 1]):
             details = (*details, _last_change(change))
@@ -149,14 +150,19 @@ def _at(report: SearchReport, hit: Hit) -> str:
 
 
 def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
-    """How much of the reply each result gets; what comes after those gets nothing."""
+    """How much of the reply each result gets; what comes after those gets nothing.
+
+    What the code hardly has gets no lines of code: readers found them of no use.
+    """
+    if is_elsewhere(hits):
+        return [_Share(0, 0, 2)] * min(len(hits), MAX_NAMED)
     scores = [hit.similarity_score for hit in hits]
     alike = sum(1 for _ in takewhile(lambda score: score >= SIMILAR_SHARE * scores[0], scores))
     with_code = min(alike, MAX_WITH_CODE)
     scale = max_chars / DEFAULT_REPLY_CHARS
     plan = []
     for place, score in enumerate(scores[: with_code + MAX_NAMED]):
-        if place >= with_code or (score < MIN_CODE_SCORE and place):
+        if place >= with_code:
             plan.append(_Share(0, 0, 2 if place <= with_code + 1 else 0))
         elif place:
             lines = 7 if hits[place].matching_lines else 0

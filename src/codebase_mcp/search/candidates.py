@@ -41,13 +41,15 @@ class FoundCandidates:
 
     ``frequency`` is each query stem's inverse document frequency, ``unknown`` the share of the
     query's own words that no chunk holds, ``least_meaning`` the cosine of the last chunk in the
-    list of meaning. ``is_cut`` says that the list of words was full.
+    list of meaning. ``expansion_coverage`` says how much of the query's expansion terms the best
+    chunk by them holds. ``is_cut`` says that the list of words was full.
     """
 
     candidates: list[Candidate]
     frequency: dict[str, float]
     unknown: float
     least_meaning: float
+    expansion_coverage: float
     is_cut: bool
 
 
@@ -76,7 +78,20 @@ async def find_candidates(
     by_stem = {term.text: idf[term.id] for term in query.terms}
     spoken = [term for term in query.terms if term.spoken]
     unknown = sum(not scope.frequencies.get(term.id) for term in spoken) / (len(spoken) or 1)
-    return FoundCandidates(candidates, by_stem, unknown, least, len(lists.words) == WORD_CHUNKS)
+    return FoundCandidates(
+        candidates,
+        by_stem,
+        unknown,
+        least,
+        expansion_coverage=_expansion_coverage(lists.words, scope),
+        is_cut=len(lists.words) == WORD_CHUNKS,
+    )
+
+
+def _expansion_coverage(words: Iterable[Row], scope: Scope) -> float:
+    """The best chunk's score by expansion terms, as a share of their weights."""
+    best = -min((expansion for *_, expansion in words), default=0.0)
+    return best / (sum(scope.expansion_weights().values()) or 1.0)
 
 
 async def _nearest_chunks(

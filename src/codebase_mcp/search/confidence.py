@@ -1,18 +1,20 @@
 """How sure is it that these files answer the question? Pure.
 
-Three logistic functions and a cut. The first says, from absolute evidence, whether the question
-has to do with this code at all, so that a question about something else finds nothing. The second
-says how likely the first file is a right one, the third how likely each of the others is, given
-that and how far it is behind. A file far behind is not shown. The functions are fitted on annotated
-queries by ``benchmarks/calibrate.py``; how well they hold: ``docs/search-quality.md``.
+Four logistic functions and a cut. The first says, from absolute evidence, whether the question
+has to do with software like this at all, so that a question about something else finds nothing. The
+second says whether this code has what is asked for: if it hardly can, no score reaches 0.5. The
+third says how likely the first file is a right one, the fourth how likely each of the others is,
+given that and how far it is behind. A file far behind is not shown. The functions are fitted on
+annotated queries by ``benchmarks/calibrate.py``; how well they hold: ``docs/search-quality.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, mul
+from typing import Any
 
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.ranking import RankedFile
@@ -40,10 +42,31 @@ RELATED_WEIGHTS: Mapping[str, float] = {
 # Below these log odds the question has nothing to do with the code.
 FLOOR = -0.21
 
-# At these odds the question clearly has to do with the code. Then its first file has this score at
-# least: the evidence cannot tell a question that nothing answers from one that is hard to answer.
-CLEARLY_RELATED = 1.6
+HERE_WEIGHTS: Mapping[str, float] = {
+    "intercept": 1.429,
+    "coverage": 0.788,
+    "mean_meaning": 11.656,
+    "spread": -4.771,
+    "background": -7.134,
+    "expansion_coverage": 4.118,
+    "size": -0.494,
+}
+
+# The more chunks, the nearer the nearest one by chance. No larger project was fitted on.
+MOST_CHUNKS = 10_000
+
+# Below these log odds this code hardly has what is asked for.
+LEAST_HERE = -1.56
+
+# Higher odds count as these; those of a question without a background, such as a symbol, are far
+# higher.
+MOST_HERE = 4.0
+
+# The first file's score where this code may have what is asked for, at least, and where it hardly
+# can, at most: the evidence cannot tell a question that nothing answers from one that is hard to
+# answer.
 LEAST_FIRST = 0.5
+MOST_ELSEWHERE = 0.49
 
 # A file whose score is a smaller share of the first one's is not shown, unless one of its chunks
 # holds everything that was asked for.
@@ -54,23 +77,40 @@ FULL_COVERAGE = 1.0
 RANKS_HALVING = 3
 
 FIRST_WEIGHTS: Mapping[str, float] = {
-    "intercept": -4.064,
-    "coverage": 0.393,
-    "name": -0.381,
-    "definition": 1.571,
-    "meaning": 3.141,
-    "apart": 3.008,
-    "ahead": 3.630,
-    "expanded": 0.330,
-    "behind": -3.068,
-    "unknown": 1.791,
+    "intercept": -3.150,
+    "coverage": 0.159,
+    "name": -0.466,
+    "definition": 1.439,
+    "meaning": 0.695,
+    "apart": 3.293,
+    "ahead": 3.485,
+    "expanded": 0.323,
+    "behind": -3.939,
+    "unknown": 1.369,
+    "here": 0.358,
 }
 
 OTHERS_WEIGHTS: Mapping[str, float] = {
-    "intercept": -8.045,
-    "first": 0.221,
-    "lead": 7.103,
+    "intercept": -7.982,
+    "first": 0.208,
+    "lead": 6.974,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """What is known of a question beside its candidates, see `QueryEvidence`.
+
+    ``least_meaning`` is the last cosine in the list of meaning, None where no model was available.
+    ``chunks`` is the number of chunks searched.
+    """
+
+    least_meaning: float | None
+    unknown: float
+    topic: float
+    background: float
+    expansion_coverage: float
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +123,10 @@ class QueryEvidence:
     nearest chunk is than the last in the list of meaning, ``unknown`` the share of the question's
     words that occur nowhere, ``words`` the logarithm of one more than their number,
     ``known_coverage`` the coverage times the share of known words, ``topic`` how much the question
-    is about software at all (log odds, 0 if the model cannot say).
+    is about software at all (log odds, 0 if the model cannot say). ``background`` is a cosine that
+    the nearest chunks would have if this code had what is asked for (`Thesaurus.background`);
+    ``expansion_coverage`` is how much of the question's expansion terms the best chunk by them
+    holds, ``size`` the logarithm of the number of chunks, `MOST_CHUNKS` at most.
     """
 
     coverage: float
@@ -96,11 +139,19 @@ class QueryEvidence:
     words: float
     known_coverage: float
     topic: float
+    background: float
+    expansion_coverage: float
+    size: float
 
     @property
     def odds(self) -> float:
         """How likely the question has to do with the code: log odds, to compare with `FLOOR`."""
-        return _sum(RELATED_WEIGHTS, self)
+        return _related(self)
+
+    @property
+    def here(self) -> float:
+        """How likely this code has what is asked for: log odds, to compare with `LEAST_HERE`."""
+        return min(_here(self), MOST_HERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +162,8 @@ class FirstEvidence:
     ranking score is above the tenth file's and the second's, as a share of its own; ``expanded``,
     how high it is by the query's expansion terms alone (1 for the first, `RANKS_HALVING` places
     later half of it, 0 without any); ``behind``, how much nearer in meaning another file's nearest
-    chunk is; ``unknown``, the share of the question's words that occur nowhere.
+    chunk is; ``unknown``, the share of the question's words that occur nowhere; ``here``, how
+    likely this code has what is asked for (log odds).
     """
 
     coverage: float
@@ -123,6 +175,7 @@ class FirstEvidence:
     expanded: float
     behind: float
     unknown: float
+    here: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,48 +189,51 @@ class Confidence:
     lead: float
 
 
-# The attributes that the weights after the intercept belong to, in their order.
-_VALUES: Mapping[type, attrgetter[tuple[float, ...]]] = {
-    QueryEvidence: attrgetter(*list(RELATED_WEIGHTS)[1:]),
-    FirstEvidence: attrgetter(*list(FIRST_WEIGHTS)[1:]),
-}
+class _Logistic:
+    """Log odds from the attributes of some evidence; ``weights`` begin with the intercept."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        (_, self._intercept), *factors = weights.items()
+        self._values: Callable[[Any], tuple[float, ...]] = attrgetter(
+            *(name for name, _ in factors)
+        )
+        self._factors = [factor for _, factor in factors]
+
+    def __call__(self, evidence: QueryEvidence | FirstEvidence) -> float:
+        return sum(map(mul, self._factors, self._values(evidence)), self._intercept)
+
+
+_related, _here, _first = map(_Logistic, (RELATED_WEIGHTS, HERE_WEIGHTS, FIRST_WEIGHTS))
 
 # Where the index's model is not available: values that most questions about the code exceed.
-ASSUMED_MEANING = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2}
+ASSUMED_MEANING = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2, "background": 0.0}
 
 
-def query_evidence(
-    query: Query,
-    ranked: Sequence[RankedFile],
-    *,
-    least_meaning: float | None,
-    unknown: float,
-    topic: float,
-) -> QueryEvidence:
-    """The evidence in the first files.
-
-    ``least_meaning`` is the last cosine in the list of meaning, None where no model was available.
-    """
+def query_evidence(query: Query, ranked: Sequence[RankedFile], facts: QueryFacts) -> QueryEvidence:
+    """The evidence in the first files, and in the code as a whole."""
     first = ranked[:FILES_CONSIDERED]
     coverage = min(max((file.coverage for file in first), default=0.0), MOST)
     meaning = max((file.candidate.evidence.best_meaning for file in first), default=0.0)
-    if least_meaning is None:
+    if facts.least_meaning is None:
         meanings = ASSUMED_MEANING
     else:
         meanings = {
             "meaning": meaning,
             "mean_meaning": _most(first, "meaning"),
-            "spread": meaning - least_meaning,
+            "spread": meaning - facts.least_meaning,
+            "background": facts.background,
         }
     return QueryEvidence(
         coverage=coverage,
         name=_most(first, "name"),
         definition=min(_most(first, "definition"), MOST),
         **meanings,
-        unknown=unknown,
+        unknown=facts.unknown,
         words=math.log1p(sum(term.spoken for term in query.terms)),
-        known_coverage=coverage * (1 - unknown),
-        topic=topic,
+        known_coverage=coverage * (1 - facts.unknown),
+        topic=facts.topic,
+        expansion_coverage=facts.expansion_coverage,
+        size=math.log1p(min(facts.chunks, MOST_CHUNKS)),
     )
 
 
@@ -193,8 +249,9 @@ def confidences(ranked: Sequence[RankedFile], asked: QueryEvidence) -> list[Conf
         return []
     top = ranked[0].score
     leads = [file.score / top if top > 0 else 0.0 for file in ranked]
-    odds = _sum(FIRST_WEIGHTS, first_evidence(ranked, leads, asked.unknown))
-    first = max(_score(odds), LEAST_FIRST if asked.odds >= CLEARLY_RELATED else 0.0)
+    odds = _first(first_evidence(ranked, leads, asked))
+    is_here = asked.here >= LEAST_HERE
+    first = max(_score(odds), LEAST_FIRST) if is_here else min(_score(odds), MOST_ELSEWHERE)
     intercept, by_first, by_lead = OTHERS_WEIGHTS.values()
     base = intercept + by_first * odds
     others = (Confidence(min(first, _score(base + by_lead * lead)), lead) for lead in leads[1:])
@@ -202,7 +259,7 @@ def confidences(ranked: Sequence[RankedFile], asked: QueryEvidence) -> list[Conf
 
 
 def first_evidence(
-    ranked: Sequence[RankedFile], leads: Sequence[float], unknown: float
+    ranked: Sequence[RankedFile], leads: Sequence[float], asked: QueryEvidence
 ) -> FirstEvidence:
     """The evidence that the first file is a right one; ``leads`` are those of `Confidence`."""
     best, second = ranked[0], leads[1] if len(leads) > 1 else 0.0
@@ -219,7 +276,8 @@ def first_evidence(
         ahead=only_place if len(leads) == 1 else 1.0 - second if second > 0 else 0.0,
         expanded=_expanded(ranked),
         behind=0.0 if only_place else max(nearest) - nearest[0],
-        unknown=unknown,
+        unknown=asked.unknown,
+        here=asked.here,
     )
 
 
@@ -234,11 +292,6 @@ def _expanded(ranked: Sequence[RankedFile]) -> float:
 
 def _score(odds: float) -> float:
     return math.sqrt(1 / (1 + math.exp(-odds)))
-
-
-def _sum(weights: Mapping[str, float], evidence: QueryEvidence | FirstEvidence) -> float:
-    intercept, *factors = weights.values()
-    return sum(map(mul, factors, _VALUES[type(evidence)](evidence)), intercept)
 
 
 def _most(files: Sequence[RankedFile], signal: str) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from uuid import UUID
 
+from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.spelling import replace_words
@@ -15,6 +16,9 @@ from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 # Scores below this are "poor" on the tools' scale.
 WEAK = 0.6
+
+# Said where this code hardly has what is asked for.
+ELSEWHERE = "Probably not in this code. The nearest places:"
 
 # A word in more than this share of the chunks says little about what is wanted.
 COMMON_SHARE = 0.1
@@ -120,6 +124,7 @@ class MissFacts:
     ``filtered`` is None where no filter excludes a file, ``better`` where nothing better is found
     without the filters. ``total`` counts the chunks of the project. ``words`` are those of the
     question after its typing errors were corrected; ``respelt`` maps the original words to them.
+    ``is_elsewhere`` says that this code hardly has what was asked for.
     """
 
     words: tuple[WordUse, ...]
@@ -129,6 +134,7 @@ class MissFacts:
     filtered: FilteredFiles | None = None
     better: BetterFile | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,11 @@ def is_weak(hits: Sequence[Hit]) -> bool:
     return not hits or hits[0].similarity_score < WEAK
 
 
+def is_elsewhere(hits: Sequence[Hit]) -> bool:
+    """Whether the code hardly has what was asked for, and the hits are only the nearest places."""
+    return bool(hits) and hits[0].similarity_score < LEAST_FIRST
+
+
 def content_words(query: Query) -> tuple[QuestionWord, ...]:
     """The content words of a question, each once."""
     parts = [part for part in query.parts if len(part) > 1]
@@ -182,6 +193,7 @@ def explain(question: str, facts: MissFacts) -> Help:
     """The facts in sentences, and what follows from them."""
     return Help(
         reasons=(
+            *([ELSEWHERE] if facts.is_elsewhere else []),
             *_filter_reasons(facts),
             *_word_reasons(facts),
             *_coverage_reasons(facts.coverage),

@@ -35,6 +35,7 @@ from codebase_mcp.search.help import (
     WordUse,
     content_words,
     explain,
+    is_elsewhere,
     words_to_help,
 )
 from codebase_mcp.search.hits import Hit
@@ -110,7 +111,16 @@ class Misses:
             better = await self._better(project, question, filters, answer)
         near = await self._near(project, answer.snapshots, words_to_help(words, total))
         coverage = replace(coverage, skipped=_skipped(answer.snapshots))
-        facts = MissFacts(words, total, near, coverage, filtered, better, answer.respelt)
+        facts = MissFacts(
+            words,
+            total,
+            near,
+            coverage,
+            filtered,
+            better,
+            answer.respelt,
+            is_elsewhere=is_elsewhere(answer.hits),
+        )
         return explain(corrected, facts)
 
     async def _better(

@@ -31,6 +31,7 @@ from codebase_mcp.search.confidence import (
     FULL_COVERAGE,
     LEAST_LEAD,
     QueryEvidence,
+    QueryFacts,
     confidences,
     query_evidence,
 )
@@ -131,7 +132,8 @@ class Ranking:
 class _SearchContext:
     """A transaction, and what a search needs in it.
 
-    ``topic`` says how much the question is about software. ``respelt`` are corrected words,
+    ``topic`` says how much the question is about software, ``background`` how near to it code
+    would be that has what is asked for (0 if that is not known). ``respelt`` are corrected words,
     ``touched`` the chunks that are searched alone, if the search is within changes.
     """
 
@@ -140,6 +142,7 @@ class _SearchContext:
     scope: Scope
     vectors: list[QueryVector]
     topic: float
+    background: float
     respelt: dict[str, str]
     touched: Touched | None
 
@@ -304,8 +307,12 @@ class Searcher:
                             vectors[profile.fingerprint] = await self._embed(profile, query)
                     topic = embedder.software_log_odds(query.plain)
                     by_model = _query_vectors(scope, vectors)
+                    thesaurus = self._thesaurus(query)
+                    background = thesaurus.background(query.plain) if thesaurus else 0.0
                     touched = await load_touched(tx, request.ranges) if request.ranges else None
-                    yield _SearchContext(tx, query, scope, by_model, topic, respelt, touched)
+                    yield _SearchContext(
+                        tx, query, scope, by_model, topic, background, respelt, touched
+                    )
                     return
             for profile in not_loaded:
                 vectors[profile.fingerprint] = await self._embed(profile, query)
@@ -385,13 +392,15 @@ async def _rank(context: _SearchContext) -> Ranking:
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency)
-        evidence = query_evidence(
-            query,
-            files,
+        facts = QueryFacts(
             least_meaning=found.least_meaning if context.vectors else None,
             unknown=found.unknown,
             topic=context.topic,
+            background=context.background,
+            expansion_coverage=found.expansion_coverage,
+            chunks=scope.frequencies.get(ALL_CHUNKS, 0),
         )
+        evidence = query_evidence(query, files, facts)
     return Ranking(files, evidence, found)
 
 

@@ -237,10 +237,10 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     requests retried") or name a symbol.
 
     Use it before grep and before reading files; use grep for an exact string whose every occurrence
-    counts. Each file comes once, with lines and a score (below 0.6: poor) and its other good
-    places. No results: nothing in the code has to do with the query; `help` says what to ask
-    instead. PROJECT_NOT_FOUND: call index_repository. An index state other than ready: some files
-    may still be missing.
+    counts. Each file comes once, with lines, its other good places and a score (below 0.6: poor,
+    below 0.5: probably not in this code). No results: nothing in the code has to do with the query;
+    `help` says what to ask instead. PROJECT_NOT_FOUND: call index_repository. An index state other
+    than ready: some files may still be missing.
     """
     from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415

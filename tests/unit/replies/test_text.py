@@ -114,10 +114,15 @@ def test_of_several_about_as_good_each_has_some_lines() -> None:
     assert text.endswith("\n[36 more files: limit, max_chars, directory]")
 
 
-def test_a_poor_result_is_shown_without_code_unless_it_is_the_first() -> None:
-    found = blocks(search_text(report_of(*(make_hit(f"src/x{n}.py", 0.2) for n in range(3)))))
-    assert len(found[0]) > 1
-    assert [len(block) for block in found[1:]] == [1, 1]
+def test_what_is_probably_not_here_is_said_and_shown_as_places_without_code() -> None:
+    usage = Usage(True, (UsingPlace("a.py", 1, "x"),), 0, 0, False)
+    hits = [make_hit(f"src/x{n}.py", 0.49 - n / 50) for n in range(9)]
+    first, *places = search_text(report_of(*hits, usage=usage)).split("\n")
+    assert first == "Probably not in this code. The nearest places:"
+    assert [line[:12] for line in places] == [f"{n}. src/x{n - 1}.py" for n in range(1, 6)]
+    likely = search_text(report_of(*(make_hit(f"src/x{n}.py", 0.5) for n in range(9))))
+    assert likely.startswith("1. src/x0.py")
+    assert "def x0" in likely
 
 
 @pytest.mark.parametrize("budget", [200, 500, 1_000, 2_000, 4_000])

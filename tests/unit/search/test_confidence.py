@@ -8,13 +8,16 @@ import pytest
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.confidence import (
-    CLEARLY_RELATED,
     FIRST_WEIGHTS,
     FLOOR,
+    HERE_WEIGHTS,
     LEAST_FIRST,
+    LEAST_HERE,
+    MOST_ELSEWHERE,
     RELATED_WEIGHTS,
     FirstEvidence,
     QueryEvidence,
+    QueryFacts,
     confidences,
     first_evidence,
     query_evidence,
@@ -25,7 +28,8 @@ from codebase_mcp.search.ranking import RankedFile
 
 NOTHING = QueryEvidence(
     coverage=0.05, name=0.0, definition=0.0, meaning=0.2, mean_meaning=0.15, spread=0.05,
-    unknown=0.7, words=1.4, known_coverage=0.0, topic=-2.0,
+    unknown=0.7, words=1.4, known_coverage=0.0, topic=-2.0, background=0.5,
+    expansion_coverage=0.1, size=6.0,
 )  # fmt: skip
 
 
@@ -56,28 +60,43 @@ def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, flo
 
 
 def test_the_weights_are_of_the_facts() -> None:
-    assert set(RELATED_WEIGHTS) == {field.name for field in fields(QueryEvidence)} | {"intercept"}
+    facts = {field.name for field in fields(QueryEvidence)} | {"intercept"}
+    assert facts == RELATED_WEIGHTS.keys() | HERE_WEIGHTS.keys()
     assert set(FIRST_WEIGHTS) == {field.name for field in fields(FirstEvidence)} | {"intercept"}
 
 
 def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
     query = parse_query("retry policy")
     ranked = [make_ranked(3.0, 0.5, name=1.0), make_ranked(2.0, 9.0, meaning=0.6)]
-    found = query_evidence(query, ranked, least_meaning=0.2, unknown=0.5, topic=1.5)
+    facts = QueryFacts(
+        least_meaning=0.2, unknown=0.5, topic=1.5, background=0.4, expansion_coverage=0.3,
+        chunks=100,
+    )  # fmt: skip
+    found = query_evidence(query, ranked, facts)
     assert asdict(found) == pytest.approx(
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.6, "mean_meaning": 0.6,
             "spread": 0.4, "unknown": 0.5, "words": 1.0986, "known_coverage": 0.75, "topic": 1.5,
+            "background": 0.4, "expansion_coverage": 0.3, "size": 4.6151,
         },
         abs=1e-4,
     )  # fmt: skip
-    nothing = query_evidence(parse_query("?"), [], least_meaning=0.0, unknown=0.0, topic=0.0)
+    nothing = query_evidence(parse_query("?"), [], replace(facts, least_meaning=0.0))
     assert nothing.coverage == nothing.meaning == 0.0
+
+
+def test_without_a_model_no_question_seems_to_belong_elsewhere() -> None:
+    facts = QueryFacts(
+        least_meaning=None, unknown=0.2, topic=1.5, background=0.6, expansion_coverage=0.05,
+        chunks=100,
+    )  # fmt: skip
+    query = parse_query("try again when the connection drops")
+    assert query_evidence(query, [make_ranked(3.0)], facts).here >= LEAST_HERE
 
 
 def first_of(ranked: list[RankedFile]) -> FirstEvidence:
     leads = [file.lead for file in confidences(ranked, NOTHING)]
-    return first_evidence(ranked, leads, 0.25)
+    return first_evidence(ranked, leads, replace(NOTHING, unknown=0.25))
 
 
 def test_the_first_file_is_held_against_the_others() -> None:
@@ -89,7 +108,7 @@ def test_the_first_file_is_held_against_the_others() -> None:
     assert asdict(first_of(ranked)) == pytest.approx(
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.3, "apart": 0.75,
-            "ahead": 0.25, "expanded": 0.75, "behind": 0.2, "unknown": 0.25,
+            "ahead": 0.25, "expanded": 0.75, "behind": 0.2, "unknown": 0.25, "here": NOTHING.here,
         }
     )  # fmt: skip
     alone = first_of([make_ranked(4.0)])
@@ -116,10 +135,18 @@ def test_a_file_that_leads_far_is_more_likely_meant() -> None:
     assert close.similarity < far.similarity
 
 
-def test_no_file_is_surer_than_the_first_and_a_clear_question_has_a_hit() -> None:
+def test_no_file_is_surer_than_the_first() -> None:
+    first, second = confidences([make_ranked(4.0, 0.0), make_ranked(3.99, 0.0)], NOTHING)
+    assert second.similarity <= first.similarity
+
+
+def test_what_this_code_hardly_has_scores_below_what_it_may_have() -> None:
+    strong = [make_ranked(4.0, 1.5, meaning=0.9), make_ranked(1.0)]
     weak = [make_ranked(4.0, 0.0), make_ranked(3.99, 0.0)]
-    first, second = confidences(weak, NOTHING)
-    assert second.similarity <= first.similarity < LEAST_FIRST
-    clear = replace(NOTHING, coverage=1.2, known_coverage=1.2, unknown=0.0, topic=2.0, name=1.0)
-    assert clear.odds >= CLEARLY_RELATED
-    assert confidences(weak, clear)[0].similarity == LEAST_FIRST
+    elsewhere = replace(NOTHING, mean_meaning=0.1, background=0.7)
+    assert elsewhere.here < LEAST_HERE
+    assert confidences(strong, elsewhere)[0].similarity == MOST_ELSEWHERE
+    here = replace(NOTHING, mean_meaning=0.35)
+    assert here.here >= LEAST_HERE
+    assert confidences(weak, here)[0].similarity == LEAST_FIRST
+    assert confidences(strong, here)[0].similarity > LEAST_FIRST

@@ -17,6 +17,7 @@ from codebase_mcp.search.help import (
     WordUse,
     content_words,
     explain,
+    is_elsewhere,
     is_weak,
     words_to_help,
 )
@@ -50,6 +51,17 @@ def test_an_answer_is_weak_if_its_best_hit_is_poor(
     similarities: list[float], *, weak: bool
 ) -> None:
     assert is_weak([make_hit(one) for one in similarities]) == weak
+
+
+def test_what_this_code_hardly_has_is_said_first() -> None:
+    assert [is_elsewhere([make_hit(score), make_hit(0.2)]) for score in (0.49, 0.5)] == [
+        True,
+        False,
+    ]
+    assert not is_elsewhere([])
+    reasons = helped("charge a card", {"charge": 3, "card": 0}, is_elsewhere=True).reasons
+    assert reasons[0].startswith("Probably not in this code.")
+    assert reasons[1:] == helped("charge a card", {"charge": 3, "card": 0}).reasons
 
 
 def test_the_words_of_a_question_are_its_parts_without_stop_words() -> None:
