@@ -282,7 +282,10 @@ class Fitting:
 
     def here_odds(self, here: Logistic) -> Numbers:
         """The odds that this code has what is asked for, for each question."""
-        found: Numbers = np.minimum(here.odds(self._here_evidence), MOST_HERE)
+        background, missing = self._asked.evidence(("background", "missing")).T
+        odds = np.minimum(here.odds(self._here_evidence), MOST_HERE)
+        found: Numbers = np.where(background == 0, MOST_HERE, odds)
+        found[missing > 0] = -MOST_HERE
         return found
 
     def scores(self, fitted: Fitted) -> Numbers:

@@ -11,12 +11,13 @@ annotated queries by ``benchmarks/calibrate.py``; how well they hold: ``docs/sea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, mul
 from typing import Any
 
-from codebase_mcp.search.query import Query
+from codebase_mcp.search.paths import path_facts
+from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.ranking import RankedFile
 
 # How many of the first files show whether the question has to do with the code.
@@ -58,8 +59,7 @@ MOST_CHUNKS = 10_000
 # Below these log odds this code hardly has what is asked for.
 LEAST_HERE = -1.56
 
-# Higher odds count as these; those of a question without a background, such as a symbol, are far
-# higher.
+# Higher odds count as these, and those of an identifier that occurs nowhere are their opposite.
 MOST_HERE = 4.0
 
 # The first file's score where this code may have what is asked for, at least, and where it hardly
@@ -77,23 +77,23 @@ FULL_COVERAGE = 1.0
 RANKS_HALVING = 3
 
 FIRST_WEIGHTS: Mapping[str, float] = {
-    "intercept": -3.150,
-    "coverage": 0.159,
-    "name": -0.466,
-    "definition": 1.439,
-    "meaning": 0.695,
-    "apart": 3.293,
-    "ahead": 3.485,
-    "expanded": 0.323,
-    "behind": -3.939,
-    "unknown": 1.369,
-    "here": 0.358,
+    "intercept": -3.318,
+    "coverage": 0.203,
+    "name": -0.433,
+    "definition": 1.463,
+    "meaning": 1.124,
+    "apart": 3.212,
+    "ahead": 3.435,
+    "expanded": 0.329,
+    "behind": -3.814,
+    "unknown": 1.367,
+    "here": 0.303,
 }
 
 OTHERS_WEIGHTS: Mapping[str, float] = {
-    "intercept": -7.982,
-    "first": 0.208,
-    "lead": 6.974,
+    "intercept": -7.991,
+    "first": 0.211,
+    "lead": 6.986,
 }
 
 
@@ -126,7 +126,8 @@ class QueryEvidence:
     is about software at all (log odds, 0 if the model cannot say). ``background`` is a cosine that
     the nearest chunks would have if this code had what is asked for (`Thesaurus.background`);
     ``expansion_coverage`` is how much of the question's expansion terms the best chunk by them
-    holds, ``size`` the logarithm of the number of chunks, `MOST_CHUNKS` at most.
+    holds, ``size`` the logarithm of the number of chunks, `MOST_CHUNKS` at most; ``missing`` says
+    that the question is an identifier that occurs nowhere, and is no file's name either.
     """
 
     coverage: float
@@ -142,6 +143,7 @@ class QueryEvidence:
     background: float
     expansion_coverage: float
     size: float
+    missing: bool
 
     @property
     def odds(self) -> float:
@@ -150,8 +152,14 @@ class QueryEvidence:
 
     @property
     def here(self) -> float:
-        """How likely this code has what is asked for: log odds, to compare with `LEAST_HERE`."""
-        return min(_here(self), MOST_HERE)
+        """How likely this code has what is asked for: log odds, to compare with `LEAST_HERE`.
+
+        Where there is no background, as for an identifier, nothing speaks against it, unless the
+        identifier occurs nowhere.
+        """
+        if self.missing:
+            return -MOST_HERE
+        return min(_here(self), MOST_HERE) if self.background else MOST_HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +231,11 @@ def query_evidence(query: Query, ranked: Sequence[RankedFile], facts: QueryFacts
             "spread": meaning - facts.least_meaning,
             "background": facts.background,
         }
+    defined = min(_most(first, "definition"), MOST)
     return QueryEvidence(
         coverage=coverage,
         name=_most(first, "name"),
-        definition=min(_most(first, "definition"), MOST),
+        definition=defined,
         **meanings,
         unknown=facts.unknown,
         words=math.log1p(sum(term.spoken for term in query.terms)),
@@ -234,6 +243,19 @@ def query_evidence(query: Query, ranked: Sequence[RankedFile], facts: QueryFacts
         topic=facts.topic,
         expansion_coverage=facts.expansion_coverage,
         size=math.log1p(min(facts.chunks, MOST_CHUNKS)),
+        missing=query.is_symbol
+        and facts.unknown > 0
+        and not defined
+        and not _names_a_file(query, first),
+    )
+
+
+def _names_a_file(query: Query, files: Iterable[RankedFile]) -> bool:
+    """Whether one of the files has most of the query's words in its name."""
+    asked = set(name_stems(query))
+    return any(
+        2 * len(asked.intersection(path_facts(file.candidate.path).name)) > len(asked)
+        for file in files
     )
 
 

@@ -29,7 +29,7 @@ from codebase_mcp.search.ranking import RankedFile
 NOTHING = QueryEvidence(
     coverage=0.05, name=0.0, definition=0.0, meaning=0.2, mean_meaning=0.15, spread=0.05,
     unknown=0.7, words=1.4, known_coverage=0.0, topic=-2.0, background=0.5,
-    expansion_coverage=0.1, size=6.0,
+    expansion_coverage=0.1, size=6.0, missing=False,
 )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, flo
 
 def test_the_weights_are_of_the_facts() -> None:
     facts = {field.name for field in fields(QueryEvidence)} | {"intercept"}
-    assert facts == RELATED_WEIGHTS.keys() | HERE_WEIGHTS.keys()
+    assert facts - {"missing"} == RELATED_WEIGHTS.keys() | HERE_WEIGHTS.keys()
     assert set(FIRST_WEIGHTS) == {field.name for field in fields(FirstEvidence)} | {"intercept"}
 
 
@@ -77,12 +77,33 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.6, "mean_meaning": 0.6,
             "spread": 0.4, "unknown": 0.5, "words": 1.0986, "known_coverage": 0.75, "topic": 1.5,
-            "background": 0.4, "expansion_coverage": 0.3, "size": 4.6151,
+            "background": 0.4, "expansion_coverage": 0.3, "size": 4.6151, "missing": False,
         },
         abs=1e-4,
     )  # fmt: skip
     nothing = query_evidence(parse_query("?"), [], replace(facts, least_meaning=0.0))
     assert nothing.coverage == nothing.meaning == 0.0
+
+
+@pytest.mark.parametrize(("asked", "unknown", "here"), [
+    ("retry_policy", 0.0, True),
+    ("retry_policy", 0.3, False),
+    ("retry policy", 0.3, True),
+])  # fmt: skip
+def test_an_identifier_is_here_if_it_occurs_or_names_a_file(
+    asked: str, unknown: float, *, here: bool
+) -> None:
+    facts = QueryFacts(
+        least_meaning=0.3, unknown=unknown, topic=1.5, background=0.0, expansion_coverage=0.0,
+        chunks=100,
+    )  # fmt: skip
+    query, ranked = parse_query(asked), make_ranked(3.0, meaning=0.3)
+    assert (query_evidence(query, [ranked], facts).here >= LEAST_HERE) == here
+    for path, is_named in (("src/retry_policy.py", True), ("src/retry.py", False)):
+        named = replace(ranked, candidate=replace(ranked.candidate, path=path))
+        assert (query_evidence(query, [named], facts).here >= LEAST_HERE) == (here or is_named)
+    defined = make_ranked(3.0, meaning=0.3, definition=1.0)
+    assert query_evidence(query, [defined], facts).here >= LEAST_HERE
 
 
 def test_without_a_model_no_question_seems_to_belong_elsewhere() -> None:
