@@ -18,7 +18,7 @@ from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 WEAK = 0.6
 
 # Said where this code hardly has what is asked for.
-ELSEWHERE = "Probably not in this code. The nearest places:"
+ELSEWHERE = "Probably not in this code. These places are the nearest."
 
 # A word in more than this share of the chunks says little about what is wanted.
 COMMON_SHARE = 0.1

@@ -118,7 +118,7 @@ def test_what_is_probably_not_here_is_said_and_shown_as_places_without_code() ->
     usage = Usage(True, (UsingPlace("a.py", 1, "x"),), 0, 0, False)
     hits = [make_hit(f"src/x{n}.py", 0.49 - n / 50) for n in range(9)]
     first, *places = search_text(report_of(*hits, usage=usage)).split("\n")
-    assert first == "Probably not in this code. The nearest places:"
+    assert first == "Probably not in this code. These places are the nearest."
     assert [line[:12] for line in places] == [f"{n}. src/x{n - 1}.py" for n in range(1, 6)]
     likely = search_text(report_of(*(make_hit(f"src/x{n}.py", 0.5) for n in range(9))))
     assert likely.startswith("1. src/x0.py")
