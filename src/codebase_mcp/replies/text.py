@@ -15,7 +15,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
-from codebase_mcp.search.help import ELSEWHERE, NO_HINT, is_elsewhere, state_note
+from codebase_mcp.search.help import NO_HINT, is_elsewhere, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     if not hits:
         return SearchText(tuple(dict.fromkeys([*head, *_help(report)])), (), ())
     elsewhere = is_elsewhere(hits)
-    if elsewhere:
-        head.append(ELSEWHERE)
+    if report.help is not None and report.help.doubt:
+        head += filter(None, [report.help.doubt, report.help.absent])
     roots = {one.repository_id: one.root for one in report.answer.snapshots}
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
-from codebase_mcp.search.query import Query
+from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords
 from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
@@ -17,8 +17,11 @@ from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 # Scores below this are "poor" on the tools' scale.
 WEAK = 0.6
 
-# Said where this code hardly has what is asked for.
-ELSEWHERE = "Probably not in this code. These places are the nearest."
+# Said where this code hardly has what is asked for, where it lacks an identifier, and where the
+# first place has no higher score than any that may be right.
+_ELSEWHERE = "Probably not in this code. These places are the nearest."
+_NO_SUCH_NAME = "No such name in this code. These places are the nearest."
+_MAYBE = "Perhaps not in this code."
 
 # A word in more than this share of the chunks says little about what is wanted.
 COMMON_SHARE = 0.1
@@ -124,7 +127,7 @@ class MissFacts:
     ``filtered`` is None where no filter excludes a file, ``better`` where nothing better is found
     without the filters. ``total`` counts the chunks of the project. ``words`` are those of the
     question after its typing errors were corrected; ``respelt`` maps the original words to them.
-    ``is_elsewhere`` says that this code hardly has what was asked for.
+    ``best`` is the score of the best hit, if there is one.
     """
 
     words: tuple[WordUse, ...]
@@ -134,15 +137,16 @@ class MissFacts:
     filtered: FilteredFiles | None = None
     better: BetterFile | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
-    is_elsewhere: bool = False
+    best: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Help:
     """Why an answer is weak, and what to ask instead.
 
-    ``words`` says in how many chunks each word of the question occurs. ``nearest`` lists similar
-    words of this code base for those that are missing or rare.
+    ``doubt`` says that this code may lack what was asked for, ``absent`` which words it lacks;
+    both are among the ``reasons``. ``words`` says in how many chunks each word of the question
+    occurs. ``nearest`` lists similar words of this code base for those that are missing or rare.
     """
 
     reasons: tuple[str, ...]
@@ -150,6 +154,8 @@ class Help:
     nearest: Mapping[str, tuple[str, ...]]
     better: BetterFile | None
     hint: str
+    doubt: str | None = None
+    absent: str | None = None
 
 
 def state_note(state: str, pending: int) -> str | None:
@@ -191,9 +197,10 @@ def words_to_help(words: Iterable[WordUse], total: int) -> dict[str, bool]:
 
 def explain(question: str, facts: MissFacts) -> Help:
     """The facts in sentences, and what follows from them."""
+    doubt, absent = _doubt(question, facts.best), _absent_words(facts.words)
     return Help(
         reasons=(
-            *([ELSEWHERE] if facts.is_elsewhere else []),
+            *filter(None, [doubt]),
             *_filter_reasons(facts),
             *_word_reasons(facts),
             *_coverage_reasons(facts.coverage),
@@ -202,7 +209,26 @@ def explain(question: str, facts: MissFacts) -> Help:
         nearest={near.word: near.all for near in facts.near},
         better=facts.better,
         hint=_hint(question, facts),
+        doubt=doubt,
+        absent=absent,
     )
+
+
+def _doubt(question: str, best: float | None) -> str | None:
+    if best is None or best > LEAST_FIRST:
+        return None
+    if best == LEAST_FIRST:
+        return _MAYBE
+    return _NO_SUCH_NAME if parse_query(question).is_symbol else _ELSEWHERE
+
+
+def _absent_words(words: Sequence[WordUse]) -> str | None:
+    missing = [use.word for use in words if use.missing]
+    if not missing:
+        return None
+    if len(missing) == len(words):
+        return "No word of the question occurs in this code."
+    return f"These words occur nowhere in this code: {_listed(missing)}."
 
 
 def _filter_reasons(facts: MissFacts) -> list[str]:
@@ -239,11 +265,8 @@ def _word_reasons(facts: MissFacts) -> list[str]:
     if not facts.words:
         return ["The question holds no word to look for."]
     reasons = [f'"{word}" was read as "{spelling}".' for word, spelling in facts.respelt.items()]
-    missing = [use.word for use in facts.words if use.missing]
-    if len(missing) == len(facts.words):
-        return [*reasons, "No word of the question occurs in this code."]
-    if missing:
-        return [*reasons, f"These words occur nowhere in this code: {_listed(missing)}."]
+    if absent := _absent_words(facts.words):
+        return [*reasons, absent]
     if facts.filtered is not None and (facts.better is not None or facts.filtered.passing == 0):
         return reasons
     if all(use.chunks > COMMON_SHARE * facts.total for use in facts.words):

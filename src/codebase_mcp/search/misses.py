@@ -35,7 +35,6 @@ from codebase_mcp.search.help import (
     WordUse,
     content_words,
     explain,
-    is_elsewhere,
     words_to_help,
 )
 from codebase_mcp.search.hits import Hit
@@ -119,7 +118,7 @@ class Misses:
             filtered,
             better,
             answer.respelt,
-            is_elsewhere=is_elsewhere(answer.hits),
+            best=answer.hits[0].similarity_score if answer.hits else None,
         )
         return explain(corrected, facts)
 

@@ -13,7 +13,7 @@ from codebase_mcp.app.app import SearchReport
 from codebase_mcp.app.freshness import IndexFreshness
 from codebase_mcp.database.projects import Project
 from codebase_mcp.replies.text import search_text
-from codebase_mcp.search.help import Help
+from codebase_mcp.search.help import NO_HINT, Help
 from codebase_mcp.search.hits import Hit, LineRange, Location
 from codebase_mcp.search.search import Answer
 from codebase_mcp.symbols.usage import Usage, UsingPlace
@@ -117,8 +117,9 @@ def test_of_several_about_as_good_each_has_some_lines() -> None:
 def test_what_is_probably_not_here_is_said_and_shown_as_places_without_code() -> None:
     usage = Usage(True, (UsingPlace("a.py", 1, "x"),), 0, 0, False)
     hits = [make_hit(f"src/x{n}.py", 0.49 - n / 50) for n in range(9)]
-    first, *places = search_text(report_of(*hits, usage=usage)).split("\n")
-    assert first == "Probably not in this code. These places are the nearest."
+    help_ = Help((), {}, {}, None, NO_HINT, doubt="Probably not here.", absent="No card.")
+    doubt, absent, *places = search_text(report_of(*hits, usage=usage, help=help_)).split("\n")
+    assert (doubt, absent) == ("Probably not here.", "No card.")
     assert [line[:12] for line in places] == [f"{n}. src/x{n - 1}.py" for n in range(1, 6)]
     likely = search_text(report_of(*(make_hit(f"src/x{n}.py", 0.5) for n in range(9))))
     assert likely.startswith("1. src/x0.py")

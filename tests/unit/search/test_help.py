@@ -53,15 +53,31 @@ def test_an_answer_is_weak_if_its_best_hit_is_poor(
     assert is_weak([make_hit(one) for one in similarities]) == weak
 
 
-def test_what_this_code_hardly_has_is_said_first() -> None:
+def test_what_this_code_may_lack_is_said_first() -> None:
+    words = {"charge": 3, "card": 0}
+    found = helped("charge a card", words, best=0.49)
+    assert (
+        found.reasons[0]
+        == found.doubt
+        == ("Probably not in this code. These places are the nearest.")
+    )
+    assert found.absent == "These words occur nowhere in this code: card."
+    assert found.reasons[1:] == helped("charge a card", words, best=0.55).reasons
+    assert helped("charge a card", words, best=0.5).doubt == "Perhaps not in this code."
+    assert helped("charge_card", words, best=0.3).doubt == (
+        "No such name in this code. These places are the nearest."
+    )
+    for best in (None, 0.55):
+        assert helped("charge a card", words, best=best).doubt is None
+    assert helped("charge a card", {"charge": 3}, best=0.3).absent is None
+
+
+def test_places_are_the_nearest_at_most_below_a_half() -> None:
     assert [is_elsewhere([make_hit(score), make_hit(0.2)]) for score in (0.49, 0.5)] == [
         True,
         False,
     ]
     assert not is_elsewhere([])
-    reasons = helped("charge a card", {"charge": 3, "card": 0}, is_elsewhere=True).reasons
-    assert reasons[0].startswith("Probably not in this code.")
-    assert reasons[1:] == helped("charge a card", {"charge": 3, "card": 0}).reasons
 
 
 def test_the_words_of_a_question_are_its_parts_without_stop_words() -> None:
