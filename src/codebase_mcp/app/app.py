@@ -15,14 +15,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.app.extras import notes_of, usage_of_first
+from codebase_mcp.app.first_runs import FirstRuns, ReportProgress
 from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.process_wide import apply_to_process
@@ -33,6 +33,8 @@ from codebase_mcp.app.reports import (
     ProjectFacts,
     SearchReport,
 )
+from codebase_mcp.app.scopes import NamedRepository, Scopes
+from codebase_mcp.app.searching import Searches
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
@@ -49,12 +51,10 @@ from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated, Refresher
-from codebase_mcp.model import WORKTREE
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.backfill import Backfill
+    from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.page import Page, Paging
-    from codebase_mcp.search.misses import Misses
 
 __all__ = [
     "App",
@@ -140,14 +140,11 @@ class App:
         )
         self.freshness = Freshness(database, self._searcher, refresher)
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
+        self._first_runs = FirstRuns(self._index_first, self._enqueue)
+        self.scopes = Scopes(settings, self.resolver, self.freshness, self._first_runs)
+        self._searches = Searches(self._searcher, self.freshness, self)
 
     # What a search does not need is loaded when it is first used: a command pays for every module.
-
-    @cached_property
-    def _misses(self) -> Misses:
-        from codebase_mcp.search.misses import Misses  # noqa: PLC0415
-
-        return Misses(self.database, self.models, self._searcher)
 
     @cached_property
     def views(self) -> Views:
@@ -173,7 +170,7 @@ class App:
         """Compares branches and commits."""
         from codebase_mcp.app.changes import Changes  # noqa: PLC0415
 
-        return Changes(self.database, self.resolver)
+        return Changes(self.database, self.scopes)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -196,14 +193,14 @@ class App:
         """Searches commits."""
         from codebase_mcp.app.history import History  # noqa: PLC0415
 
-        return History(self.settings, self.database, self.models, self.resolver)
+        return History(self.settings, self.database, self.models, self.resolver, self.scopes)
 
     @cached_property
     def symbols(self) -> Symbols:
         """Says who defines and uses a name."""
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
-        return Symbols(self.database, self.resolver, self.views, self.freshness)
+        return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
 
     @cached_property
     def transfers(self) -> Transfers:
@@ -256,12 +253,12 @@ class App:
             stack.push_async_callback(self.memory_indexes.close)
             stack.push_async_callback(self._nearest.close)
             stack.push_async_callback(self._searcher.close)
-            if "_misses" in vars(self):
-                stack.callback(self._misses.close)
+            stack.callback(self._searches.close)
             if "views" in vars(self):
                 stack.push_async_callback(self.views.close)
             stack.push_async_callback(self.freshness.close)
             stack.push_async_callback(self.resolver.close)
+            stack.push_async_callback(self._first_runs.close, hand_over=self._only_once)
 
     async def index(
         self,
@@ -303,10 +300,29 @@ class App:
             operation_id=operation_id,
             progress=progress,
         )
-        self.freshness.forget(project)
-        if run.status != "failed":
-            run = await self.views.follow(project, run, repository.git_branches)
+        run = await self._after_run(project, run, repository)
         return IndexReport(run, project, source, repository, commits)
+
+    async def _index_first(
+        self, project: Project, root: Path, progress: Callable[[RunProgress], None]
+    ) -> None:
+        """Index a repository because a question was asked in it."""
+        root, repository = await self._repository_settings(root, ANONYMOUS)
+        run, _ = await self._runs.run(project, root, repository, progress=progress)
+        await self._after_run(project, run, repository)
+
+    async def _enqueue(self, project: Project, root: Path) -> None:
+        await self.jobs.enqueue(project, root)
+        await self.jobs.ensure_worker()
+
+    async def _after_run(
+        self, project: Project, run: RunResult, repository: RepositorySettings
+    ) -> RunResult:
+        """Let branches that are kept follow a run of the whole tree."""
+        self.freshness.forget(project)
+        if run.status == "failed":
+            return run
+        return await self.views.follow(project, run, repository.git_branches)
 
     async def update(
         self,
@@ -341,43 +357,46 @@ class App:
         project_id: str | None = None,
         request: Request | None = None,
         *,
+        repository: NamedRepository = None,
         ref: str | None = None,
         identity: Identity = ANONYMOUS,
         with_notes: bool = False,
         with_help: bool = False,
         with_history: bool = False,
+        may_index: bool = True,
+        report: ReportProgress | None = None,
     ) -> SearchReport:
-        """The places of a project that answer a question best; with what is known about them.
+        """The places that answer a question best; with what is known about them.
+
+        ``repository`` names one by its id, or ``all`` of the project; without it the caller's
+        ``identity`` decides, see `app/scopes.py`. What is not indexed yet is indexed first, for up
+        to ten seconds, if it ``may_index``; ``report`` is told how far that is.
 
         ``ref`` names what to search instead of the files on disk: branches, tags and commits,
         separated by spaces; ``worktree`` among them is the files. A weak answer comes with help, if
         that is asked for: why, and what to ask instead.
 
         Raises:
-            ProjectNotFound: unknown, or never indexed.
+            ProjectNotFound: unknown, or never indexed and not indexed by a question.
             DatabaseUnavailable, EmbeddingUnavailable: the index cannot be searched.
         """
         started = time.perf_counter()
-        project, source = await self.resolver.resolve(project_id, identity)
-        async with self.resolver.raise_not_found_if_dropped(project, source):
-            request = request or Request()
-            names: Mapping[str, str] = {}
-            search = partial(self.freshness.search, project, query)
-            if ref is None or ref == WORKTREE:
-                answer, truth = await search(request)
-            else:
-                answer, truth, names = await self.views.search(project, request, ref, search)
-            help_ = None
-            if with_help and is_weak(answer.hits):
-                coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)
-                help_ = await self._misses.help(project, query, request.filters, answer, coverage)
-            notes = await notes_of(self.database, project, answer) if with_notes else ()
-            usage = await usage_of_first(self.database, project, answer)
-            changes = await self.history.last_changes(project, answer) if with_history else ()
-        latency_ms = (time.perf_counter() - started) * 1000
-        return SearchReport(
-            answer, project, source, truth, latency_ms, tuple(notes), help_, names, changes, usage
+        request = request or Request()
+        named = repository or request.filters.repository_id
+        scope = await self.scopes.resolve(
+            project_id, identity, named, may_index=may_index, report=report
         )
+        async with self.resolver.raise_not_found_if_dropped(scope.project, scope.source):
+            return await self._searches.report(
+                scope,
+                query,
+                request,
+                ref=ref,
+                started=started,
+                with_notes=with_notes,
+                with_help=with_help,
+                with_history=with_history,
+            )
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from codebase_mcp.app.scopes import NamedRepository, Scopes
 from codebase_mcp.changes.compare import Comparison, compare
 from codebase_mcp.changes.impact import Change, Impact, assess
 from codebase_mcp.database.connection import Database
@@ -15,7 +16,6 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryName, load_repositories
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 
 
@@ -32,33 +32,32 @@ class Repository:
 class Changes:
     """Comparisons in the projects of one database."""
 
-    def __init__(self, database: Database, resolver: Resolver) -> None:
+    def __init__(self, database: Database, scopes: Scopes) -> None:
         self._database = database
-        self._resolver = resolver
+        self._scopes = scopes
 
     async def repository(
         self,
         project_id: str | None = None,
-        repository_id: UUID | None = None,
+        repository: NamedRepository = None,
         identity: Identity = ANONYMOUS,
-        directory: Path | None = None,
     ) -> Repository:
-        """The repository that a call means: the one that is named, the one around a directory, or
-        the only one.
+        """The repository that a call means: the one that is named, the one that its caller stands
+        in, or the only one.
 
         Raises:
             InvalidInput: there are several, or it is no git repository.
             NotFound: there is no such repository.
             ProjectNotFound: no such project.
         """
-        project, source = await self._resolver.resolve(project_id, identity)
-        async with (
-            self._resolver.raise_not_found_if_dropped(project, source),
-            self._database.bounded_read(project) as tx,
-        ):
+        scope = await self._scopes.resolve(project_id, identity, repository)
+        async with self._database.bounded_read(scope.project) as tx:
             known = await load_repositories(tx)
-        around = _around(known, directory) if directory and not repository_id else None
-        one = around or _chosen(known, repository_id)
+        around = [one for one in known if Path(one.root) in scope.roots]
+        meant = around if repository is None and len(around) == 1 else known
+        if scope.only is not None:
+            meant = [one for one in known if one.id in scope.only]
+        one = _only(meant, repository)
         found = await asyncio.to_thread(git_repository_at, Path(one.root))
         if found is None:
             raise InvalidInput.of(
@@ -68,7 +67,7 @@ class Changes:
                 rule="a git repository",
                 hint="Only git knows other states than the files on disk.",
             )
-        return Repository(project, source, one.id, found)
+        return Repository(scope.project, scope.source, one.id, found)
 
     async def compare(self, repository: Repository, a: str, b: str, *, direct: bool) -> Comparison:
         """What ``b`` would bring to ``a``.
@@ -93,23 +92,11 @@ class Changes:
             return await assess(tx, repository.id, change)
 
 
-def _around(known: list[RepositoryName], directory: Path) -> RepositoryName | None:
-    """The innermost repository around a directory."""
-    holding = [one for one in known if directory.is_relative_to(one.root)]
-    return max(holding, key=lambda one: len(one.root), default=None)
-
-
-def _chosen(known: list[RepositoryName], repository_id: UUID | None) -> RepositoryName:
-    """The repository with an id, or the only one."""
-    if repository_id is not None:
-        for one in known:
-            if one.id == repository_id:
-                return one
-    if not known or repository_id is not None:
+def _only(known: list[RepositoryName], named: NamedRepository) -> RepositoryName:
+    """The only one of the repositories that a call may mean."""
+    if not known:
         raise NotFound(
-            f"Repository not found: {repository_id}"
-            if repository_id
-            else "Nothing is indexed here",
+            f"Repository not found: {named}" if named else "Nothing is indexed here",
             hint="Call index_repository first, or leave repository_id out.",
         )
     if len(known) > 1:

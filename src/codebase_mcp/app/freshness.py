@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,7 +42,11 @@ _LEAST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class IndexFreshness:
-    """How up to date an answer is; ``files_pending`` are known not to be indexed yet."""
+    """How up to date an answer is; ``files_pending`` are known not to be indexed yet.
+
+    While an index run is going on, ``percent`` of the files are done, and ``seconds_left`` is an
+    estimate; None while unknown.
+    """
 
     state: State
     files_pending: int
@@ -50,6 +54,8 @@ class IndexFreshness:
     files_skipped: int
     indexed_at: datetime | None
     checked_at: datetime | None
+    percent: float | None = None
+    seconds_left: int | None = None
 
 
 class Freshness:
@@ -79,18 +85,16 @@ class Freshness:
         """
         started = time.monotonic()
         if self._refresher.budget_s:
-            await self._refresher.check(
-                project, request.filters.repository_id, request.snapshot_ids
-            )
+            await self._refresher.check(project, request.snapshot_ids)
         answer = await self._searcher.search(project, text, request)
         if self._refresher.budget_s and answer.hits:
             answer = await self._verified(project, text, request, answer, started)
         return answer, await self.state_of(project, answer.snapshots)
 
-    async def follow(self, project: Project, repository_id: UUID | None = None) -> None:
+    async def follow(self, project: Project, snapshot_ids: Collection[int] | None = None) -> None:
         """Bring the index up to date with the files, as far as the budget of a search allows."""
         if self._refresher.budget_s:
-            await self._refresher.check(project, repository_id)
+            await self._refresher.check(project, snapshot_ids)
 
     async def check(self, project: Project, *, budget_s: float) -> dict[UUID, TreeState]:
         """The state of each repository's index, checked within the budget."""
@@ -125,6 +129,12 @@ class Freshness:
     async def projects(self) -> list[Project]:
         """All projects."""
         return await list_projects(self._database)
+
+    async def known_trees(self, project: Project, *, reload: bool = False) -> list[Tree]:
+        """The indexed trees of a project, as they were within the last second."""
+        if reload:
+            self._refresher.forget(project)
+        return await self._refresher.trees_of(project)
 
     async def trees(self, project: Project) -> list[Tree]:
         """The indexed trees of a project."""

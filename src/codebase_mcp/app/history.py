@@ -10,12 +10,14 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.app.reports import HistoryReport, SymbolReport
+from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
@@ -51,12 +53,18 @@ class History:
     """Searches the commits of the projects of one database."""
 
     def __init__(
-        self, settings: Settings, database: Database, models: Models, resolver: Resolver
+        self,
+        settings: Settings,
+        database: Database,
+        models: Models,
+        resolver: Resolver,
+        scopes: Scopes,
     ) -> None:
         self._settings = settings
         self._database = database
         self._models = models
         self._resolver = resolver
+        self._scopes = scopes
 
     async def search(
         self,
@@ -66,21 +74,24 @@ class History:
         *,
         limit: int = 10,
         identity: Identity = ANONYMOUS,
+        repository: NamedRepository = None,
     ) -> HistoryReport:
         """The commits that answer a question, best first; without one the newest, newest first.
+
+        ``repository`` is as for `App.search`.
 
         Raises:
             ProjectNotFound: unknown, or never indexed.
             DatabaseUnavailable: the database is away.
         """
         started = time.perf_counter()
-        filters = filters or HistoryFilters()
-        project, source = await self._resolver.resolve(project_id, identity)
+        scope = await self._scopes.resolve(project_id, identity, repository)
+        project, source = scope.project, scope.source
+        filters = replace(filters or HistoryFilters(), only=scope.only)
         async with self._resolver.raise_not_found_if_dropped(project, source):
             model = await self._models.primary()
-            async with self._database.bounded_read(project) as tx:
-                repositories = {one.repository_id: one for one in await load_histories(tx)}
-            read, notices = await self._refresh(project, model, repositories, filters)
+            repositories = await self._repositories(scope)
+            read, notices = await self._refresh(project, model, repositories)
             question = await self._question(model, query) if query else None
             async with self._database.bounded_read(project) as tx:
                 lacking = question is not None and await lacks_texts(tx, model)
@@ -99,7 +110,7 @@ class History:
         name: str,
         project_id: str | None = None,
         *,
-        repository_id: UUID | None = None,
+        repository: NamedRepository = None,
         depth: int | None = None,
         identity: Identity = ANONYMOUS,
     ) -> SymbolReport:
@@ -109,17 +120,13 @@ class History:
             ProjectNotFound: unknown, or never indexed.
             DatabaseUnavailable: the database is away.
         """
-        project, source = await self._resolver.resolve(project_id, identity)
-        async with (
-            self._resolver.raise_not_found_if_dropped(project, source),
-            self._database.bounded_read(project) as tx,
-        ):
-            repositories = {one.repository_id: one for one in await load_histories(tx)}
+        scope = await self._scopes.resolve(project_id, identity, repository)
+        project, source = scope.project, scope.source
+        async with self._resolver.raise_not_found_if_dropped(project, source):
+            repositories = await self._repositories(scope)
         histories: dict[UUID, SymbolHistory] = {}
         notices = []
         for facts in repositories.values():
-            if repository_id not in {None, facts.repository_id}:
-                continue
             try:
                 found = await asyncio.to_thread(self._of_symbol, facts, name, depth)
             except IndexingFailed as error:
@@ -160,6 +167,15 @@ class History:
                 changes[place] = change
         return tuple(changes)
 
+    async def _repositories(self, scope: CallScope) -> dict[UUID, HistoryFacts]:
+        """What is known of the histories of the repositories that a call means."""
+        async with self._database.bounded_read(scope.project) as tx:
+            known = await load_histories(tx)
+        only = scope.only
+        return {
+            one.repository_id: one for one in known if only is None or one.repository_id in only
+        }
+
     async def _question(self, model: Model, query: str) -> HistoryQuestion:
         vector = await model.embedder.embed_query(without_courtesy(query))
         return HistoryQuestion(parse_query(query), vector, texts_version(model))
@@ -169,14 +185,11 @@ class History:
         project: Project,
         model: Model,
         repositories: Mapping[UUID, HistoryFacts],
-        filters: HistoryFilters,
     ) -> tuple[dict[UUID, int], list[str]]:
         """Bring the histories up to date: how much was read for the first time, what failed."""
         read: dict[UUID, int] = {}
         notices: list[str] = []
         for facts in repositories.values():
-            if filters.repository_id not in {None, facts.repository_id}:
-                continue
             if await asyncio.to_thread(git_repository_at, facts.root) is None:
                 continue  # of another machine, perhaps: what is stored stays
             depth = None if facts.depth else await asyncio.to_thread(self._depth, facts)

@@ -65,11 +65,11 @@ class IndexRuns:
         root: Path,
         repository: RepositorySettings,
         *,
-        name: str | None,
-        force: bool,
-        history_depth: int | None,
-        ignore_patterns: Sequence[str] | None,
-        operation_id: UUID | None,
+        name: str | None = None,
+        force: bool = False,
+        history_depth: int | None = None,
+        ignore_patterns: Sequence[str] | None = None,
+        operation_id: UUID | None = None,
         progress: Callable[[RunProgress], None],
     ) -> tuple[RunResult, int]:
         """Index a whole tree; also the number of commits that are stored.

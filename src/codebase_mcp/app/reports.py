@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from codebase_mcp.app.freshness import IndexFreshness
+    from codebase_mcp.app.scopes import CallScope
     from codebase_mcp.changes.symbol_history import SymbolHistory
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
@@ -46,6 +47,7 @@ class SearchReport:
     ``notes`` are what is known about each hit, ``last_changes`` the commits that last changed its
     lines, ``help`` says why the answer is weak; if that was asked for. ``refs`` maps commits that
     were searched to the refs that led to them. ``usage`` says where the first hit is used.
+    ``scope`` says which repositories were searched, and what its caller can open paths from.
     """
 
     answer: Answer
@@ -53,6 +55,7 @@ class SearchReport:
     project_source: ProjectSource
     index: IndexFreshness
     latency_ms: float
+    scope: CallScope
     notes: tuple[tuple[Note, ...], ...] = ()
     help: Help | None = None
     refs: Mapping[str, str] = field(default_factory=dict)

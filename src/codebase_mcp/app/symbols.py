@@ -6,7 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codebase_mcp.app.first_runs import ReportProgress
 from codebase_mcp.app.freshness import Freshness
+from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.app.views import ChosenViews, Views
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
@@ -34,6 +36,7 @@ class SymbolReport:
     project_source: str
     states: tuple[RepositoryState, ...]
     latency_ms: float
+    scope: CallScope
     notice: str = ""
 
 
@@ -41,10 +44,16 @@ class Symbols:
     """Questions about names in the projects of one database."""
 
     def __init__(
-        self, database: Database, resolver: Resolver, views: Views, freshness: Freshness
+        self,
+        database: Database,
+        resolver: Resolver,
+        scopes: Scopes,
+        views: Views,
+        freshness: Freshness,
     ) -> None:
         self._database = database
         self._resolver = resolver
+        self._scopes = scopes
         self._views = views
         self._freshness = freshness
 
@@ -53,8 +62,11 @@ class Symbols:
         question: SymbolQuestion,
         project_id: str | None = None,
         identity: Identity = ANONYMOUS,
+        *,
+        repository: NamedRepository = None,
+        report: ReportProgress | None = None,
     ) -> SymbolReport:
-        """The answer to a question.
+        """The answer to a question; ``repository`` and ``report`` are as for `App.search`.
 
         Raises:
             NotFound: nothing has such a name or path; the hint names the nearest.
@@ -64,12 +76,18 @@ class Symbols:
             DatabaseUnavailable: the index cannot be read.
         """
         started = time.perf_counter()
-        project, source = await self._resolver.resolve(project_id, identity)
+        scope = await self._scopes.resolve(project_id, identity, repository, report=report)
+        project, source = scope.project, scope.source
         async with self._resolver.raise_not_found_if_dropped(project, source):
-            chosen = await self._chosen(project, question)
-            ids = None if chosen is None else chosen.snapshot_ids
+            if scope.first_runs and not scope.trees:
+                raise IndexingFailed(
+                    "The files of the repository are still being listed",
+                    hint="Ask again in some seconds.",
+                )
+            chosen = await self._chosen(project, question, scope)
+            ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
             async with self._database.bounded_read(project) as tx:
-                states = await load_states(tx, ids, question.repository_id)
+                states = await load_states(tx, ids)
                 if ids is not None and len(states) < len(ids):
                     self._views.forget()
                     raise SnapshotDropped
@@ -85,16 +103,20 @@ class Symbols:
                         error.hint = " ".join(filter(None, [notice, error.hint]))
                     raise
         latency_ms = (time.perf_counter() - started) * 1000
-        return SymbolReport(question, facts, project, source, tuple(states), latency_ms, notice)
+        return SymbolReport(
+            question, facts, project, source, tuple(states), latency_ms, scope, notice
+        )
 
-    async def _chosen(self, project: Project, question: SymbolQuestion) -> ChosenViews | None:
+    async def _chosen(
+        self, project: Project, question: SymbolQuestion, scope: CallScope
+    ) -> ChosenViews | None:
         """The states that are asked about, one for each repository; None for the files on disk."""
         ref = question.ref
         if ref is None or ref == WORKTREE:
-            await self._freshness.follow(project, question.repository_id)
+            await self._freshness.follow(project, scope.snapshot_ids)
             return None
         if " " not in ref and ".." not in ref:
-            chosen = await self._views.choose(project, ref, question.repository_id)
+            chosen = await self._views.choose(project, ref, scope.only)
             if not chosen.snapshot_ids:
                 raise IndexingFailed(
                     f"{ref} is still being indexed", hint="Ask again in some seconds."

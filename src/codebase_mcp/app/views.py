@@ -127,7 +127,7 @@ class Views:
         self._indexer = indexer
         self._selection_of = selection_of
         self._only_once = only_once
-        self._cache: dict[tuple[str, str, UUID | None], _Cached] = {}
+        self._cache: dict[tuple[str, str, frozenset[UUID] | None], _Cached] = {}
         self._runs: dict[tuple[str, UUID, str], asyncio.Task[CommitRun]] = {}
 
     async def close(self) -> None:
@@ -154,10 +154,17 @@ class Views:
         return run
 
     async def search(
-        self, project: Project, request: Request, ref: str, search: Search
+        self,
+        project: Project,
+        request: Request,
+        ref: str,
+        search: Search,
+        *,
+        only: frozenset[UUID] | None = None,
     ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
         """Search what a ref means, and once more if that was dropped meanwhile.
 
+        ``only`` are the ids of the repositories to search; without it all of the project.
         Returns for each commit the ref that led to it, too.
 
         Raises:
@@ -166,7 +173,7 @@ class Views:
         """
         for _ in range(_MAX_SEARCHES):
             with suppress(SnapshotDropped):
-                chosen = await self.choose(project, ref, request.filters.repository_id)
+                chosen = await self.choose(project, ref, only)
                 ids, ranges = chosen.snapshot_ids, chosen.ranges
                 answer, truth = await search(replace(request, snapshot_ids=ids, ranges=ranges))
                 if {one.id for one in answer.snapshots}.issuperset(ids):
@@ -175,9 +182,9 @@ class Views:
         raise SnapshotDropped
 
     async def choose(
-        self, project: Project, ref: str, repository_id: UUID | None = None
+        self, project: Project, ref: str, only: frozenset[UUID] | None = None
     ) -> ChosenViews:
-        """The snapshots that some refs mean, separated by spaces, in all repositories or in one.
+        """The snapshots that some refs mean, separated by spaces, in all repositories or in some.
 
         Raises:
             InvalidInput: no repository has such a ref, or there are too many refs.
@@ -185,12 +192,12 @@ class Views:
             IndexingFailed, DatabaseUnavailable: a commit could not be indexed.
             SnapshotDropped: a commit was dropped meanwhile, as by a rebuild.
         """
-        key = project.schema_name, ref, repository_id
+        key = project.schema_name, ref, only
         cached = self._cache.get(key)
         if cached is not None and time.monotonic() - cached.at < FRESH_S:
             return cached.views
-        trees = await self._trees(project, repository_id)
-        if not trees and repository_id is None:
+        trees = await self._trees(project, only)
+        if not trees and only is None:
             raise ProjectNotFound(
                 "Nothing is indexed in the project", hint="Call index_repository first."
             )
@@ -205,10 +212,10 @@ class Views:
             self._cache[key] = _Cached(views)
         return views
 
-    async def _trees(self, project: Project, repository_id: UUID | None) -> list[Tree]:
+    async def _trees(self, project: Project, only: frozenset[UUID] | None) -> list[Tree]:
         async with self._database.transaction(project, readonly=True) as tx:
             trees = await load_trees(tx)
-        return [one for one in trees if repository_id in (None, one.repository_id)]
+        return [one for one in trees if only is None or one.repository_id in only]
 
     async def _choose_states(
         self, project: Project, trees: Sequence[Tree], ref: str

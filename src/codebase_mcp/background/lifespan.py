@@ -100,7 +100,9 @@ async def warm_up_search(app: App) -> None:
 
     directory = app.settings.project_dir or Path.cwd()
     with suppress(ProjectNotFound, PermissionDenied, InvalidInput):  # the next call gets the error
-        await app.search("where does the program begin", identity=Identity(directory=directory))
+        await app.search(
+            "where does the program begin", identity=Identity(directory=directory), may_index=False
+        )
 
 
 def _has_secondary_model(settings: Settings) -> bool:

@@ -47,12 +47,17 @@ def _index_options(parser: SettingsParser) -> None:
     )
 
 
-def _index_option(parser: SettingsParser) -> None:
+def _place_options(parser: SettingsParser) -> None:
     """For commands that call `project_here`."""
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="all repositories of the project, not only the one here",
+    )
     parser.add_argument(
         "--index",
         action="store_true",
-        help="index this repository first if necessary; on a terminal, the default is to ask",
+        help="index this repository first if the project lacks it",
     )
 
 
@@ -69,7 +74,7 @@ def _search_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "--context", dest="context_lines", default="0", help="lines around each result (0)"
     )
-    _index_option(parser)
+    _place_options(parser)
     parser.add_argument("--explain", action="store_true", help="show the ranking signals")
     parser.add_argument(
         "--with-history", action="store_true", help="show the commit that last changed each result"
@@ -88,11 +93,7 @@ def _log_search_options(parser: SettingsParser) -> None:
     parser.add_argument("--since", metavar="DATE", help="only from this day or time on (UTC)")
     parser.add_argument("--until", metavar="DATE", help="only up to this day or time (UTC)")
     parser.add_argument("--limit", default="10", help="maximum number of commits (10)")
-    parser.add_argument(
-        "--index",
-        action="store_true",
-        help="index the repository here first if necessary; on a terminal, log-search asks",
-    )
+    _place_options(parser)
 
 
 def _symbol_options(parser: SettingsParser) -> None:
@@ -111,7 +112,7 @@ def _symbol_options(parser: SettingsParser) -> None:
         "--depth", default="1", help="levels of callers, callees and so on, to 3 (1)"
     )
     parser.add_argument("--limit", default="50", help="maximum number of entries (50)")
-    _index_option(parser)
+    _place_options(parser)
 
 
 def _open_options(parser: SettingsParser) -> None:
@@ -139,7 +140,7 @@ def _impact_options(parser: SettingsParser) -> None:
         metavar="COMMIT|A...B",
         help="a commit, or what B would bring to A (what is not committed yet)",
     )
-    _index_option(parser)
+    _place_options(parser)
 
 
 def _watch_options(parser: SettingsParser) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import ask, warn
@@ -12,29 +15,55 @@ from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.source.git_directory import work_tree_of
 
+if TYPE_CHECKING:
+    from codebase_mcp.app.first_runs import ReportProgress
+    from codebase_mcp.index.progress import RunProgress
+
 
 async def project_here(app: App, options: argparse.Namespace, identity: Identity) -> str | None:
-    """The project to search; a repository here that it lacks is indexed first, if that is wanted.
+    """The project to search; a repository here that a named one lacks is indexed first, if wanted.
 
     None leaves it to the usual order: context file, active project, default workspace.
     """
     named: str | None = options.project
     meant = await app.resolver.choose(named, identity)
-    if meant.source != "default" and not options.index and not _is_interactive(options):
+    is_default = meant.source == "default"
+    if not is_default and not options.index and not _is_interactive(options):
         return named
     directory = (identity.directory or Path.cwd()).resolve()
     holding = await app.projects_at(directory)
-    if meant.source != "default":
+    if not is_default:
         holding = [one for one in holding if one.project.project_id == meant.project_id]
-    if not holding and (options.index or _is_wanted(directory, options)):
+    if not holding and (options.index or (not is_default and _is_wanted(directory, options))):
         await _index(app, directory, options, identity)
-    if meant.source != "default" or not holding:
+    if not is_default or not holding:
         return named
     names = [one.project.project_id or DEFAULT_ID for one in holding]
     if len(names) > 1:
         others = ", ".join(names[1:])
         warn(f"Searching {names[0]}, which was indexed last; also in {others}: see --project.")
     return names[0]
+
+
+def repository_here(options: argparse.Namespace) -> Literal["all"] | None:
+    """The repository that the options name: all of the project, or the one here."""
+    return "all" if options.all else None
+
+
+@contextmanager
+def shown_progress(*, hidden: bool) -> Iterator[ReportProgress]:
+    """Shows how far an index run is that a question started: by a bar, on a terminal."""
+    from codebase_mcp.cli.indexing import progress_bar  # noqa: PLC0415 - seldom needed
+
+    with ExitStack() as stack:
+        bar: list[Callable[[RunProgress], None]] = []
+
+        async def report(progress: RunProgress) -> None:
+            if not bar:
+                bar.append(stack.enter_context(progress_bar(hidden=hidden)))
+            bar[0](progress)
+
+        yield report
 
 
 def _is_interactive(options: argparse.Namespace) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.calling import open_shell
-from codebase_mcp.cli.here import project_here
+from codebase_mcp.cli.here import project_here, repository_here
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
@@ -43,6 +43,7 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
             filters,
             limit=limit,
             identity=shell.identity,
+            repository=repository_here(options),
         )
     if options.json:
         return print_json(as_json(report))
@@ -68,7 +69,9 @@ async def _show_symbol(options: argparse.Namespace, settings: Settings) -> int:
     async with open_shell(settings) as shell:
         app = await shell.app()
         project = await project_here(app, options, shell.identity)
-        report = await app.history.of_symbol(name, project, identity=shell.identity)
+        report = await app.history.of_symbol(
+            name, project, identity=shell.identity, repository=repository_here(options)
+        )
     if options.json:
         return print_json(symbol_json(report, limit))
     from codebase_mcp.replies.history import symbol_text  # noqa: PLC0415

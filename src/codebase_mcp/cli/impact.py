@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here
@@ -18,8 +17,7 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
     async with open_shell(settings) as shell:
         app = await shell.app()
         project = await project_here(app, options, shell.identity)
-        here = (shell.identity.directory or Path.cwd()).resolve()
-        repository = await app.changes.repository(project, None, shell.identity, here)
+        repository = await app.changes.repository(project, identity=shell.identity)
         found = await app.changes.impact(repository, change_named(options.change))
     if options.json:
         from codebase_mcp.tools.vcs import impact_reply  # noqa: PLC0415 - for JSON alone

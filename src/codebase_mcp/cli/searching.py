@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.calling import open_shell
-from codebase_mcp.cli.here import project_here
+from codebase_mcp.cli.here import project_here, repository_here, shown_progress
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import DEFAULT, Settings
@@ -73,6 +73,7 @@ async def _as_json(
         "directory": options.directory,
         "ref": " ".join(options.ref) if options.ref else None,
         "with_history": options.with_history,
+        "repository_id": repository_here(options),
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     return await shell.call("search_code", given)
@@ -96,15 +97,18 @@ async def _report(shell: Shell, options: argparse.Namespace, project: str | None
     query = check_query(" ".join(options.query))
     ref = check_ref(" ".join(options.ref), "ref") if options.ref else None
     app = await shell.app()
-    return await app.search(
-        query,
-        project,
-        request,
-        ref=ref,
-        identity=shell.identity,
-        with_help=True,
-        with_history=options.with_history,
-    )
+    with shown_progress(hidden=options.json) as report:
+        return await app.search(
+            query,
+            project,
+            request,
+            repository=repository_here(options),
+            ref=ref,
+            identity=shell.identity,
+            with_help=True,
+            with_history=options.with_history,
+            report=report,
+        )
 
 
 def with_check_limit(settings: Settings) -> Settings:

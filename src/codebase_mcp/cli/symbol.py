@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from codebase_mcp.cli.calling import open_shell
-from codebase_mcp.cli.here import project_here
+from codebase_mcp.cli.here import project_here, repository_here, shown_progress
 from codebase_mcp.cli.output import print_json, reply_budget, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
@@ -21,7 +21,14 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     async with open_shell(settings) as shell:
         app = await shell.app()
         project = await project_here(app, options, shell.identity)
-        report = await app.symbols.ask(question, project, shell.identity)
+        with shown_progress(hidden=options.json) as progress:
+            report = await app.symbols.ask(
+                question,
+                project,
+                shell.identity,
+                repository=repository_here(options),
+                report=progress,
+            )
     if options.json:
         from codebase_mcp.tools.symbol_reply import symbol_reply  # noqa: PLC0415 - for JSON alone
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.differences import MOST_READ, differences
 from codebase_mcp.index.trees import Tree, TreeState, is_known, load_trees, stored_at
+from codebase_mcp.source.git_directory import checkout_state
 from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.source_tree import source_tree_at
@@ -58,9 +59,12 @@ class Outdated:
     request_rebuild: Callable[[Project, Path], Awaitable[object]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _TreeFollower:
-    """What this process knows of one tree; no check before ``not_before``."""
+    """What this process knows of one tree; no check before ``not_before``.
+
+    Unless git has changed the files since: ``checkout`` is its state at the last check.
+    """
 
     project: Project
     tree: Tree
@@ -74,6 +78,7 @@ class _TreeFollower:
     checked_at: datetime | None = None
     is_trusted: bool = False
     started_at: float = 0.0
+    checkout: tuple[object, ...] = ()
     task: asyncio.Task[None] | None = None
 
     @property
@@ -127,6 +132,7 @@ class Refresher:
         self.budget_s = budget_s
         self._trees: dict[str, tuple[float, list[Tree]]] = {}
         self._followers: dict[tuple[str, UUID], _TreeFollower] = {}
+        self._looking: asyncio.Future[list[tuple[object, ...]]] | None = None
         self._requested: dict[tuple[str, UUID], asyncio.Task[None]] = {}
         # Own threads, as a hanging network drive must not block the default ones.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="freshness")
@@ -150,27 +156,25 @@ class Refresher:
     async def check(
         self,
         project: Project,
-        only: UUID | None = None,
         snapshot_ids: Collection[int] | None = None,
         *,
         budget_s: float | None = None,
         only_check: bool = False,
     ) -> None:
-        """Update the index of a project's trees as far as the budget allows.
-
-        Or of those of one repository, or of those that these snapshots are of.
-        """
+        """Update the index of a project's trees, or of some, as far as the budget allows."""
         budget_s = self.budget_s if budget_s is None else budget_s
-        tasks: set[asyncio.Task[None]] = set()
-        for tree in await self._trees_of(project):
-            if only is not None and tree.repository_id != only:
-                continue
+        followers = []
+        for tree in await self.trees_of(project):
             if snapshot_ids is not None and tree.snapshot_id not in snapshot_ids:
                 continue
             if self._is_outdated(tree) and not only_check:
                 self._request_rebuild(project, tree)
-            follower = self._follower(project, tree)
-            if follower.task is None and self._needs_check(follower):
+            followers.append(self._follower(project, tree))
+        checked_out = await self._checked_out(followers, budget_s)
+        tasks: set[asyncio.Task[None]] = set()
+        for follower in followers:
+            needs_check = self._needs_check(follower, is_checked_out=follower in checked_out)
+            if follower.task is None and needs_check:
                 follower.start(self._follow(follower, only_check=only_check))
             tasks |= follower.task_within(budget_s)
         if tasks:
@@ -181,7 +185,7 @@ class Refresher:
     ) -> None:
         """Update the index for changed paths, as far as the time allows."""
         tasks: set[asyncio.Task[None]] = set()
-        for tree in await self._trees_of(project):
+        for tree in await self.trees_of(project):
             paths = changed.get(tree.repository_id)
             if not paths or not self.has_same_settings(tree) or self._is_outdated(tree):
                 continue
@@ -212,7 +216,7 @@ class Refresher:
 
     async def state_of(self, project: Project, repository_id: UUID, pending: int) -> TreeState:
         """The state of an index for which a search reported ``pending`` files."""
-        trees = await self._trees_of(project, seen=repository_id, busy=pending > 0)
+        trees = await self.trees_of(project, seen=repository_id, busy=pending > 0)
         tree = next((one for one in trees if one.repository_id == repository_id), None)
         if tree is None:
             return TreeState("unchecked", pending)
@@ -232,13 +236,40 @@ class Refresher:
         is_ready = tree.is_watched or (follower.is_trusted and follower.task is None)
         return TreeState("ready" if is_ready else "unchecked", 0, checked_at)
 
-    def _needs_check(self, follower: _TreeFollower) -> bool:
+    async def _checked_out(
+        self, followers: Sequence[_TreeFollower], budget_s: float
+    ) -> list[_TreeFollower]:
+        """The trees whose files git may have changed since they were looked at."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=budget_s)
+            if not self._looking.done():
+                return []  # a network drive hangs
+        idle = [one for one in followers if one.task is None]
+        roots = [one.tree.root for one in idle]
+        self._looking = asyncio.ensure_future(
+            self._in_thread(lambda: [checkout_state(root) for root in roots])
+        )
+        await asyncio.wait([self._looking], timeout=budget_s)
+        if not self._looking.done():
+            return []
+        changed = []
+        for follower, state in zip(idle, self._looking.result(), strict=True):
+            if state != follower.checkout and follower.is_trusted:
+                changed.append(follower)
+            follower.checkout = state
+        return changed
+
+    def _needs_check(self, follower: _TreeFollower, *, is_checked_out: bool) -> bool:
         tree = follower.tree
         if not self.has_same_settings(tree) or self._is_outdated(tree):
             return False
         if tree.was_cancelled and (tree.files_pending or not tree.is_complete):
             return False  # a user cancelled it
-        if tree.is_running or time.monotonic() < follower.not_before:
+        if tree.is_running:
+            return False
+        if is_checked_out:
+            return True
+        if time.monotonic() < follower.not_before:
             return False
         return not tree.is_watched or follower.is_behind
 
@@ -272,7 +303,7 @@ class Refresher:
         follower.tree = tree
         return follower
 
-    async def _trees_of(
+    async def trees_of(
         self, project: Project, *, seen: UUID | None = None, busy: bool = False
     ) -> list[Tree]:
         """The trees of a project, cached for a second; always reloaded while one is busy."""

@@ -62,9 +62,11 @@ async def file(site: Site, request: Request) -> Response:
     path = clean_path(request.query_params.get("path", ""))
     ref = request.query_params.get("ref", "").strip() or None
     app = await site.holder.get()
-    question = SymbolQuestion("outline", path=path, ref=ref, repository_id=repository, limit=1)
+    question = SymbolQuestion("outline", path=path, ref=ref, limit=1)
     report: SymbolReport = await site.run(
-        request, "symbol", app.symbols.ask(question, projects.chosen, identity_in(request))
+        request,
+        "symbol",
+        app.symbols.ask(question, projects.chosen, identity_in(request), repository=repository),
     )
     frame: dict[str, Any] = {
         "projects": projects,

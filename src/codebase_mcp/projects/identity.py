@@ -59,7 +59,9 @@ class Identity:
     """A caller: the process over stdio, the owner of the key or the session over HTTP.
 
     ``owner`` is None if the server cannot distinguish callers. ``directory`` is the caller's
-    working directory; None over HTTP, where callers must not use the server's files. ``is_shared``
+    working directory; None over HTTP, where callers must not use the server's files. ``roots`` are
+    the folders that its client has open, if it says so; the first one is the ``directory`` then.
+    ``is_shared``
     means that other processes may serve the same owner, so its state is kept in the database.
     ``key_id`` and ``peer``, the kind of its address, are for the audit log.
     """
@@ -70,6 +72,14 @@ class Identity:
     access: Access = FULL_ACCESS
     key_id: str | None = None
     peer: Peer | None = None
+    roots: tuple[Path, ...] = ()
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Where the caller stands: the folders of its client, else its working directory."""
+        if self.roots:
+            return self.roots
+        return () if self.directory is None else (self.directory,)
 
 
 ANONYMOUS = Identity()

@@ -6,12 +6,13 @@ reason is the same for all uses of a file, it stands once, after the path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
 from codebase_mcp.replies.changes import counted
+from codebase_mcp.replies.paths import shown_path
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
@@ -49,10 +50,7 @@ class _Text:
         self._report = report
         self._facts = report.facts
         self._limit = report.question.limit
-        names = {one.repository_id: one.name for one in report.states}
-        self._roots: Mapping[int, str] = (
-            {one.snapshot_id: f"{one.name}:" for one in report.states} if len(names) > 1 else {}
-        )
+        self._roots = {one.snapshot_id: one.root for one in report.states}
 
     def lines(self) -> Iterator[str]:
         """What was asked, and the answer."""
@@ -134,7 +132,7 @@ class _Text:
             what = "called by" if is_up else "calls"
             yield f"{self._definition(one)}"
             yield f"{what}:" if calls else f"{what} nothing that is indexed"
-            yield from self._tree(calls, 1, is_up=is_up)
+            yield from self._tree(calls, 1, one.snapshot_id, is_up=is_up)
         if not any(found.calls.values()) and len(found.definitions) > 1:
             yield f"none of the {len(found.definitions)} definitions"
         if found.unknown:
@@ -142,10 +140,12 @@ class _Text:
         if found.not_followed:
             yield f"{found.not_followed} not followed further"
 
-    def _tree(self, calls: Iterable[Call], level: int, *, is_up: bool) -> Iterator[str]:
+    def _tree(
+        self, calls: Iterable[Call], level: int, snapshot_id: int, *, is_up: bool
+    ) -> Iterator[str]:
         for one in calls:
             name = "(top level)" if one.definition is None else one.definition.qualified
-            path = printable_line(one.path)
+            path = self._path(snapshot_id, one.path)
             numbers = ",".join(map(str, one.lines[:5])) + ("…" if len(one.lines) > 5 else "")
             where = f"{path}:{numbers}" if is_up else f"at {numbers}"
             if not is_up and one.definition is not None:
@@ -153,7 +153,7 @@ class _Text:
             why = "" if one.confidence >= _SURE else f" {_why(one.confidence, one.reason)}"
             again = " (above)" if one.is_again else ""
             yield f"{_INDENT * level}{printable_line(name)} {where}{why}{again}"
-            yield from self._tree(one.calls, level + 1, is_up=is_up)
+            yield from self._tree(one.calls, level + 1, snapshot_id, is_up=is_up)
 
     def _implementations(self) -> Iterator[str]:
         found = self._facts.implementations
@@ -162,7 +162,7 @@ class _Text:
         for one in found[: self._limit]:
             why = _why(one.confidence, one.reason)
             if one.definition is None:
-                where = f"{printable_line(one.path)}:{one.line}"
+                where = f"{self._path(self._facts.definitions[0].snapshot_id, one.path)}:{one.line}"
             else:
                 where = self._definition(one.definition)
             yield f"{_INDENT * one.level}{where} {why}"
@@ -208,7 +208,7 @@ class _Text:
         return f"{where} {one.kind}{member}: {_cut(signature)}"
 
     def _path(self, snapshot_id: int, path: str) -> str:
-        return self._roots.get(snapshot_id, "") + printable_line(path)
+        return shown_path(self._report.scope, self._roots[snapshot_id], path)
 
     def _subject(self) -> str:
         return printable_line(self._report.question.subject)

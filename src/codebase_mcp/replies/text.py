@@ -15,6 +15,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
+from codebase_mcp.replies.paths import shown_path
 from codebase_mcp.search.help import NO_HINT, is_elsewhere, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.hits import Hit
-    from codebase_mcp.symbols.usage import Usage
 
 # Below this share of the first one's score, results get one line each.
 SIMILAR_SHARE = 0.5
@@ -115,6 +115,8 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     """What is worth reading of a search by definition, in about ``max_chars`` characters."""
     hits = report.answer.hits
     head = _head(report)
+    if not hits and report.index.state == "indexing":
+        return SearchText((*head, "No file that is indexed so far answers: ask again."), (), ())
     if not hits:
         return SearchText(tuple(dict.fromkeys([*head, *_help(report)])), (), ())
     elsewhere = is_elsewhere(hits)
@@ -123,12 +125,12 @@ def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> S
     roots = {one.repository_id: one.root for one in report.answer.snapshots}
     blocks = []
     for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
-        root = f"{roots[hit.repository_id]}/" if len(roots) > 1 else ""
-        path = printable_line(root + hit.file_path + _at(report, hit))
+        root = roots[hit.repository_id]
+        path = shown_path(report.scope, root, hit.file_path) + printable_line(_at(report, hit))
         notes = report.notes[number - 1] if report.notes else ()
-        details = _details(hit, share, notes)
+        details = _details(report, hit, share, notes)
         if number == 1 and report.usage is not None and not elsewhere:
-            details = (_usage(report.usage), *details)
+            details = (_usage(report, root), *details)
         if report.last_changes and (change := report.last_changes[number - 1]):
             details = (*details, _last_change(change))
         blocks.append(Block(number, hit, path, _code(hit, share), details))
@@ -174,8 +176,11 @@ def shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     return plan
 
 
-def _details(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
+def _details(
+    report: SearchReport, hit: Hit, share: _Share, notes: Sequence[Note]
+) -> tuple[str, ...]:
     """The other places of a file, and what else was asked for."""
+    roots = {one.repository_id: one.root for one in report.answer.snapshots}
     lines = []
     places = [
         f"{place.start_line}-{place.end_line}{_name(place.symbol)} {place.score:.2f}"
@@ -185,7 +190,10 @@ def _details(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
     if places:
         lines.append(f"   also {', '.join(places)}")
     if hit.also_at:
-        copies = ", ".join(printable_line(place.file_path) for place in hit.also_at[:3])
+        copies = ", ".join(
+            shown_path(report.scope, roots[place.repository_id], place.file_path)
+            for place in hit.also_at[:3]
+        )
         lines.append(f"   same text: {copies}")
     if hit.signals:
         signals = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
@@ -196,9 +204,14 @@ def _details(hit: Hit, share: _Share, notes: Sequence[Note]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _usage(usage: Usage) -> str:
+def _usage(report: SearchReport, root: str) -> str:
     """Where a result is used: ``called from: cart.py:41 checkout, api.py:8 (+3, 2 in tests)``."""
-    places = [printable_line(f"{one.path}:{one.line}{_name(one.symbol)}") for one in usage.places]
+    usage = report.usage
+    assert usage is not None
+    places = [
+        f"{shown_path(report.scope, root, one.path)}:{one.line}{_name(one.symbol)}"
+        for one in usage.places
+    ]
     while len(places) > 1 and len(", ".join(places)) > _MAX_USAGE_CHARS:
         places.pop()
     more = usage.more + len(usage.places) - len(places)
@@ -271,7 +284,7 @@ def _head(report: SearchReport) -> list[str]:
         commits = (f"{printable_line(name)} ({of[:7]})" for of, name in report.refs.items())
         is_range = any(hit.change for hit in report.answer.hits)
         head.append(f"{'Changed between' if is_range else 'In'} {', '.join(commits)}.")
-    note = state_note(truth.state, truth.files_pending)
+    note = state_note(truth.state, truth.files_pending, truth.percent, truth.seconds_left)
     # The next search may be able to check the files; that is not worth a line in each reply.
     if note and truth.state != "unchecked":
         head.append(note)

@@ -158,8 +158,16 @@ class Help:
     absent: str | None = None
 
 
-def state_note(state: str, pending: int) -> str | None:
-    """What the state of the index means for an answer; None if it has no effect."""
+def state_note(
+    state: str, pending: int, percent: float | None = None, seconds_left: int | None = None
+) -> str | None:
+    """What the state of the index means for an answer; None if it has no effect.
+
+    ``percent`` of the files are indexed if that is known, and the rest takes some seconds more.
+    """
+    if percent is not None:
+        left = "" if seconds_left is None else f", about {seconds_left} s left"
+        return f"Still indexing, {percent:.0f} % done{left}: some files cannot be found yet."
     note = _STATE_NOTES.get(state)
     return note and note.format(_files(pending))
 

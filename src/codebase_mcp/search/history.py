@@ -34,14 +34,14 @@ class HistoryFilters:
     """Which commits are meant; a filter that is None lets all pass.
 
     ``path`` is a file or a directory, ``author`` a part of a name or an address in any case;
-    ``until`` itself is excluded.
+    ``until`` itself is excluded. ``only`` are the ids of the repositories.
     """
 
     path: str | None = None
     author: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    repository_id: UUID | None = None
+    only: frozenset[UUID] | None = None
 
     def parameters(self) -> dict[str, Any]:
         """As the statements take them."""
@@ -50,7 +50,7 @@ class HistoryFilters:
             "author": self.author,
             "since": self.since,
             "until": self.until,
-            "repository_id": self.repository_id,
+            "only": None if self.only is None else list(self.only),
         }
 
 

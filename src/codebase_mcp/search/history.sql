@@ -1,6 +1,6 @@
 -- fragment: passes_filters
 -- Whether a commit e passes the filters.
-(%(repository_id)s::uuid IS NULL OR e.repository_id = %(repository_id)s)
+(%(only)s::uuid[] IS NULL OR e.repository_id = ANY(%(only)s))
 AND (%(since)s::timestamptz IS NULL OR e.authored_at >= %(since)s)
 AND (%(until)s::timestamptz IS NULL OR e.authored_at < %(until)s)
 AND (%(author)s::text IS NULL

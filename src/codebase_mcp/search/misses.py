@@ -88,26 +88,29 @@ class Misses:
         self,
         project: Project,
         question: str,
-        filters: FileFilters,
+        request: Request,
         answer: Answer,
         coverage: IndexCoverage,
     ) -> Help:
         """Why an answer is weak, and what to ask instead.
 
+        ``request`` names the snapshots among which a better answer is looked for without filters.
+
         Raises:
             DatabaseUnavailable, ProjectNotFound, EmbeddingUnavailable: as ``Searcher.search``.
         """
+        filters = request.filters
         corrected = replace_words(question, answer.respelt)
         asked = content_words(parse_query(corrected))
         filtered = better = None
         async with self._database.bounded_read(project) as tx:
             words, total = await _word_uses(tx, asked, answer.snapshots)
             if filters.narrow:
-                filtered = await _filtered(tx, filters)
+                filtered = await _filtered(tx, request)
         if filtered is not None and filtered.passing == filtered.files:
             filtered = None
         if filtered is not None:
-            better = await self._better(project, question, filters, answer)
+            better = await self._better(project, question, request, answer)
         near = await self._near(project, answer.snapshots, words_to_help(words, total))
         coverage = replace(coverage, skipped=_skipped(answer.snapshots))
         facts = MissFacts(
@@ -123,12 +126,14 @@ class Misses:
         return explain(corrected, facts)
 
     async def _better(
-        self, project: Project, question: str, filters: FileFilters, answer: Answer
+        self, project: Project, question: str, request: Request, answer: Answer
     ) -> BetterFile | None:
         """The best file without the filters, if they exclude it; if they leave hits, a good one."""
-        found = await self._searcher.search(project, question, Request(limit=1, context_lines=0))
+        unfiltered = Request(snapshot_ids=request.snapshot_ids, limit=1, context_lines=0)
+        found = await self._searcher.search(project, question, unfiltered)
         for hit in found.hits:
-            if (hit.similarity_score >= WEAK or not answer.hits) and not _passes(hit, filters):
+            is_better = hit.similarity_score >= WEAK or not answer.hits
+            if is_better and not _passes(hit, request.filters):
                 return BetterFile(hit.repository_id, hit.file_path, hit.similarity_score)
         return None
 
@@ -205,9 +210,11 @@ async def _word_uses(
     return tuple(uses), chunks.get(ALL_CHUNKS, 0)
 
 
-async def _filtered(tx: Transaction, filters: FileFilters) -> FilteredFiles:
+async def _filtered(tx: Transaction, request: Request) -> FilteredFiles:
     """How many files pass each filter, and which values exist where none passes."""
-    parameters = filters.parameters() | {"repository_id": filters.repository_id}
+    filters, ids = request.filters, request.snapshot_ids
+    chosen = {"ids": None if ids is None else array_literal(ids)}
+    parameters = filters.parameters() | chosen | {"repository_id": filters.repository_id}
     [[files, *counts, passing]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
     named = (
         ("repositories", "repository_id", filters.repository_id),
@@ -219,7 +226,7 @@ async def _filtered(tx: Transaction, filters: FileFilters) -> FilteredFiles:
     empty = [
         kind for (kind, _, value), count in zip(named, counts, strict=True) if value and not count
     ]
-    bound = {"most": _LISTED, "ending": _ending(filters.directory or "")}
+    bound = chosen | {"most": _LISTED, "ending": _ending(filters.directory or "")}
     found = await tx.fetch_many([(_SQL[kind], bound) for kind in empty]) if empty else []
     instead = {kind: _instead(kind, rows) for kind, rows in zip(empty, found, strict=True)}
     effects = (

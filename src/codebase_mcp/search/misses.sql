@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
            %(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s) AS kind,
            %(directory)s::text IS NULL OR f.path ~ %(directory)s AS directory
 ) AS asked
-WHERE s.active;
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END;
 
 -- name: repositories
 -- The repositories of the project, those with most files first.
@@ -50,7 +50,8 @@ LIMIT %(most)s;
 SELECT f.extension
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active AND f.extension <> ''
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
+  AND f.extension <> ''
 GROUP BY f.extension
 ORDER BY count(*) DESC, f.extension
 LIMIT %(most)s;
@@ -60,7 +61,7 @@ LIMIT %(most)s;
 SELECT f.language
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
 GROUP BY f.language
 ORDER BY count(*) DESC, f.language
 LIMIT %(most)s;
@@ -70,7 +71,7 @@ LIMIT %(most)s;
 SELECT f.kind
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
 GROUP BY f.kind
 ORDER BY count(*) DESC, f.kind
 LIMIT %(most)s;
@@ -80,7 +81,8 @@ LIMIT %(most)s;
 SELECT substring(f.path FROM %(ending)s::text)
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active AND f.path ~ %(ending)s::text
+WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
+  AND f.path ~ %(ending)s::text
 GROUP BY 1
 ORDER BY count(*) DESC, 1
 LIMIT %(most)s;

@@ -5,13 +5,16 @@ A file's score is the sum of its signals (``signals.py``), each times its weight
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import mul
 
 from codebase_mcp.search.evidence import Candidate
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.signals import SIGNALS, WEIGHTS, CandidateSet
+
+# By this share of the best score files of the caller's own repository go before others.
+OWN_LEAD = 0.05
 
 _NAMES = tuple(WEIGHTS)
 _WEIGHTS = tuple(WEIGHTS.values())
@@ -62,3 +65,17 @@ def rank_files(
     ]
     ranked.sort(key=lambda file: (-file.score, file.candidate.path))
     return ranked
+
+
+def put_first(ranked: list[RankedFile], snapshot_ids: Collection[int]) -> list[RankedFile]:
+    """The same files; those of some snapshots go before others whose scores are close."""
+    if not snapshot_ids or all(file.candidate.snapshot_id in snapshot_ids for file in ranked):
+        return ranked
+    lead = OWN_LEAD * max(ranked[0].score, 0.0)
+    raised = [
+        replace(file, score=file.score + lead)
+        if file.candidate.snapshot_id in snapshot_ids
+        else file
+        for file in ranked
+    ]
+    return sorted(raised, key=lambda file: (-file.score, file.candidate.path))

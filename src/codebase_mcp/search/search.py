@@ -53,7 +53,7 @@ from codebase_mcp.search.lists import ListSource
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
-from codebase_mcp.search.ranking import RankedFile, rank_files
+from codebase_mcp.search.ranking import RankedFile, put_first, rank_files
 from codebase_mcp.search.scope import (
     QueryVector,
     Scope,
@@ -85,7 +85,8 @@ class Request:
     """What to search, and how much to show.
 
     ``snapshot_ids`` are searched, or without them what is searched by default; with ``ranges``
-    only what changed from one of them to another.
+    only what changed from one of them to another. Where scores are close, files of the snapshots
+    ``first`` go first.
     With ``by_definition`` each file is shown once, as the whole definition that answers best,
     instead of as chunks with lines around them.
     """
@@ -93,6 +94,7 @@ class Request:
     filters: FileFilters = field(default_factory=FileFilters)
     snapshot_ids: tuple[int, ...] | None = None
     ranges: tuple[Range, ...] = ()
+    first: frozenset[int] = frozenset()
     limit: int = 10
     context_lines: int = 10
     explain: bool = False
@@ -203,7 +205,7 @@ class Searcher:
     async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
         async with self._open_context(project, query, request) as context:
             tx, scope = context.tx, context.scope
-            ranking = await _rank(context)
+            ranking = await _rank(context, request.first)
             scored = _above_floor(ranking, scope.snapshots)
             files = distinct_files(scored)
             if request.by_definition:
@@ -256,7 +258,7 @@ class Searcher:
         """All candidates in order, with their signals, for benchmarks."""
         query = parse_query(text)
         async with self._open_context(project, query, Request(filters)) as context:
-            return await _rank(context)
+            return await _rank(context, frozenset())
 
     @asynccontextmanager
     async def _open_context(
@@ -385,13 +387,14 @@ class Searcher:
             )
 
 
-async def _rank(context: _SearchContext) -> Ranking:
+async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
     query, scope = context.query, context.scope
     with step("candidates"):
         found = await find_candidates(context.lists(), query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency)
+        files = put_first(files, first)
         facts = QueryFacts(
             least_meaning=found.least_meaning if context.vectors else None,
             unknown=found.unknown,

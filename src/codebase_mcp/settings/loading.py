@@ -65,6 +65,7 @@ class Settings:
     embedding_passage_prefix: str | None
     workers: int
     jobs: int
+    auto_index: str
     check_ms: int
     search_memory_mb: int
     watch: bool

@@ -288,6 +288,14 @@ SETTINGS = (
         section="Indexing",
     ),
     Setting(
+        "auto_index",
+        "CODEBASE_MCP_AUTO_INDEX",
+        lambda: "always",
+        one_of("always", "never"),
+        "Whether the first question in a repository that is not indexed indexes it.",
+        section="Indexing",
+    ),
+    Setting(
         "check_ms",
         "CODEBASE_MCP_CHECK_MS",
         lambda: 150,

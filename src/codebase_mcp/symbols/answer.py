@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
@@ -39,7 +38,6 @@ class SymbolQuestion:
     ref: str | None = None
     depth: int = 1
     limit: int = 50
-    repository_id: UUID | None = None
 
     @property
     def subject(self) -> str:

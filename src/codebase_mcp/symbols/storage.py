@@ -65,12 +65,10 @@ NamedUse = tuple[str, Use]
 """A use with the name as it is written there."""
 
 
-async def load_states(
-    tx: Transaction, snapshot_ids: Sequence[int] | None, repository_id: UUID | None
-) -> list[RepositoryState]:
+async def load_states(tx: Transaction, snapshot_ids: Sequence[int] | None) -> list[RepositoryState]:
     """The states to ask about: these, or the files on disk."""
     ids = None if snapshot_ids is None else list(snapshot_ids)
-    rows = await tx.fetch_all(_SQL["snapshots"], ids=ids, repository_id=repository_id)
+    rows = await tx.fetch_all(_SQL["snapshots"], ids=ids)
     return [RepositoryState(*row) for row in rows]
 
 

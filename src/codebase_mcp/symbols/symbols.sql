@@ -14,7 +14,6 @@ SELECT s.id, r.id, r.name, r.root, s.files_pending
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id
 WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
-  AND (%(repository_id)s::uuid IS NULL OR r.id = %(repository_id)s)
 ORDER BY r.root, s.id;
 
 -- name: definitions

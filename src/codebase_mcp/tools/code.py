@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import Names, ProjectId
+from codebase_mcp.tools.fields import Names, ProjectId, RepositoryChoice, named_repository
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
@@ -21,7 +21,6 @@ from codebase_mcp.tools.rules import (
     QUERY,
     REF,
     REPO_PATH,
-    REPOSITORY_ID,
 )
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
@@ -118,8 +117,7 @@ async def index_with_progress(
             await asyncio.wait({task}, timeout=PROGRESS_INTERVAL_S)
             now = latest.get("now")
             if now is not None and not task.done():
-                message = f"{now.message}: {now.done} of {now.total} files"
-                await caller.report_progress(now.done, now.total or 1, message)
+                await caller.report_index_run(now)
     finally:
         task.cancel()
         await asyncio.wait({task})
@@ -188,11 +186,7 @@ class SearchCode(Arguments):
         Field(description="A question, a behaviour in words, or a symbol."),
     ]
     project_id: ProjectId = None
-    repository_id: Annotated[
-        str | None,
-        REPOSITORY_ID,
-        Field(description="Only this repository (UUID)."),
-    ] = None
+    repository_id: RepositoryChoice = None
     file_type: Annotated[
         str | None,
         FILE_TYPE,
@@ -262,7 +256,6 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     languages = [language.lower() for language in wanted.languages or ()]
     request = Request(
         FileFilters(
-            repository_id=UUID(arguments.repository_id) if arguments.repository_id else None,
             extensions=tuple(extensions) or None,
             languages=tuple(languages) or None,
             directory=arguments.directory or None,
@@ -276,11 +269,13 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         arguments.query,
         arguments.project_id,
         request,
+        repository=named_repository(arguments.repository_id),
         ref=arguments.ref,
         identity=caller.identity,
         with_notes=arguments.with_notes,
         with_help=True,
         with_history=arguments.with_history,
+        report=caller.report_index_run,
     )
     if caller.replies == "text":
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415

@@ -13,8 +13,10 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
+    ALL_REPOSITORIES,
     MAX_TAG_CHARS,
     PROJECT_ID,
+    REPOSITORY,
     REPOSITORY_ID,
     TAGS,
     check_repository_id,
@@ -22,6 +24,7 @@ from codebase_mcp.tools.rules import (
 from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.scopes import CallScope, NamedRepository
     from codebase_mcp.index.secondary_model import SecondaryModelState
     from codebase_mcp.records.anchors import Anchor, CodeReference
     from codebase_mcp.records.notes import Note
@@ -49,6 +52,32 @@ RepositoryId = Annotated[
     REPOSITORY_ID,
     Field(description="Only this repository (UUID)."),
 ]
+
+RepositoryChoice = Annotated[
+    str | None,
+    REPOSITORY,
+    Field(description='One repository (UUID) or "all"; the one you work in unless given.'),
+]
+
+
+def named_repository(value: str | None) -> NamedRepository:
+    """The repository that a call names, of a value that was checked."""
+    if value is None or value == ALL_REPOSITORIES:
+        return ALL_REPOSITORIES if value else None
+    return UUID(value)
+
+
+class ScopeReply(BaseModel):
+    """The repositories that a call meant, by their ids: some of the project, or all of it."""
+
+    kind: Literal["repository", "workspace"]
+    repositories: list[UUID]
+
+
+def scope_reply(scope: CallScope) -> ScopeReply:
+    """What a call meant, as clients see it."""
+    return ScopeReply(kind=scope.kind, repositories=list(scope.repository_ids))
+
 
 Offset = Annotated[int, Field(ge=0, le=2**31 - 1, description="Prefer cursor.")]
 

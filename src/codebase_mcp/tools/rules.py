@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.database.naming import validate_project_id
@@ -15,6 +16,8 @@ from codebase_mcp.values import require_storable
 
 PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
 FILE_TYPE_PATTERN = "^[a-zA-Z0-9]+$"
+ALL_REPOSITORIES: Literal["all"] = "all"
+"""Named instead of a repository: all of the project."""
 MAX_QUERY_CHARS = 500
 MAX_REF_CHARS = 1_000
 MAX_DIRECTORY_CHARS = 500
@@ -158,6 +161,11 @@ def check_repository_id(value: str, field: str) -> str:
     return check_record_id(value, field, "Repository", hint)
 
 
+def check_repository(value: str, field: str) -> str:
+    """The id of a repository, or all of them."""
+    return value if value == ALL_REPOSITORIES else check_repository_id(value, field)
+
+
 def check_file_type(file_type: str | None, field: str = "file_type") -> str | None:
     """A file extension without its dot."""
     if not file_type:
@@ -243,6 +251,7 @@ QUERY = Limits(check_query, minLength=1, maxLength=MAX_QUERY_CHARS)
 REPO_PATH = Limits(check_repo_path, minLength=1, maxLength=4096)
 NAME = Limits(check_name, minLength=1, maxLength=MAX_NAME_CHARS)
 REPOSITORY_ID = Limits(check_repository_id)
+REPOSITORY = Limits(check_repository)
 FILE_TYPE = Limits(check_file_type, pattern=FILE_TYPE_PATTERN)
 DIRECTORY = Limits(check_directory, maxLength=MAX_DIRECTORY_CHARS)
 REF = Limits(check_ref, minLength=1, maxLength=MAX_REF_CHARS)

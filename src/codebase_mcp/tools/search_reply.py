@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, PrivateAttr
 
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.tools.fields import NoteReply, note_replies
+from codebase_mcp.tools.fields import NoteReply, ScopeReply, note_replies, scope_reply
 from codebase_mcp.tools.reply import Reply, as_text
 from codebase_mcp.tools.search_help import HelpReply, help_reply
 
@@ -133,6 +133,10 @@ class IndexState(BaseModel):
     files_skipped: int
     indexed_at: str | None
     checked_at: str | None = Field(description="When it was last compared with the files.")
+    progress_percent: float | None = Field(default=None, description="While indexing: files done.")
+    estimated_time_remaining: int | None = Field(
+        default=None, description="While indexing: seconds, as far as is known."
+    )
 
 
 class SearchReply(Reply):
@@ -143,6 +147,7 @@ class SearchReply(Reply):
     schema_name: str = ""
     latency_ms: float = 0.0
     project_source: str = Field(default="", description="Where the project came from.")
+    scope: ScopeReply | None = Field(default=None, description="What was searched.")
     repositories: dict[str, RepositoryName] = Field(default={})
     refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
     index: IndexState | None = None
@@ -192,6 +197,7 @@ def full_reply(report: SearchReport) -> SearchReply:
         schema_name=report.project.schema_name,
         latency_ms=round(report.latency_ms, 2),
         project_source=report.project_source,
+        scope=scope_reply(report.scope),
         repositories={
             str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
         },
@@ -291,6 +297,7 @@ def _cuts(reply: SearchReply) -> Iterator[None]:
         "help",
         "repositories",
         "index",
+        "scope",
         "project_source",
         "latency_ms",
         "schema_name",
@@ -348,7 +355,7 @@ def _usage(usage: Usage) -> UsageReply:
 
 
 def _index_state(truth: IndexFreshness) -> IndexState:
-    return IndexState(
+    state = IndexState(
         state=truth.state,
         files_pending=truth.files_pending,
         files_failed=truth.files_failed,
@@ -356,3 +363,7 @@ def _index_state(truth: IndexFreshness) -> IndexState:
         indexed_at=truth.indexed_at.isoformat() if truth.indexed_at else None,
         checked_at=truth.checked_at.isoformat() if truth.checked_at else None,
     )
+    if truth.percent is not None:
+        state.progress_percent = truth.percent
+        state.estimated_time_remaining = truth.seconds_left
+    return state

@@ -28,8 +28,13 @@ from fastmcp import Context, FastMCP
 from fastmcp.exceptions import NotFoundError
 from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
-from fastmcp.tools.base import Tool, ToolResult
-from mcp_types import CallToolRequestParams, ListToolsRequest, ToolAnnotations
+from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
+from mcp_types import (
+    CallToolRequestParams,
+    ListToolsRequest,
+    NotificationParams,
+    ToolAnnotations,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
@@ -43,6 +48,7 @@ from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unexpected
+from codebase_mcp.tools.roots import ClientRoots
 from codebase_mcp.tools.running import CallQueue, RunningCalls, shutting_down
 from codebase_mcp.tools.toolset import Hints, ToolSpec
 
@@ -122,6 +128,7 @@ class AppHolder:
         settings: Settings | None = None,
     ) -> None:
         self.calls = RunningCalls()
+        self.roots = ClientRoots()
         self.audit: AuditLog | None = None
         self.result_meta: ResultMeta | None = None
         self._settings = settings
@@ -223,7 +230,7 @@ class AppHolder:
         try:
             return await self.calls.run(call)
         except CodebaseError as error:
-            if identity is self._process or self._settings is None:
+            if identity.owner == self._process.owner or self._settings is None:
                 raise
             folders = private_folders(self._settings)
             raise redacted(error, arguments, folders) from error
@@ -241,6 +248,16 @@ class AppHolder:
         if caller.owner is not None or is_modern or not self.keeps_sessions:
             return caller
         return replace(caller, owner=f"session {context.session_id}")
+
+    async def caller_of(self, context: Context) -> Identity | InputRequiredToolResult:
+        """Who calls, and where they stand; or a question that the client has to answer first."""
+        identity = self.identity_of(context)
+        if identity is not self._process:
+            return identity
+        roots = await self.roots.of(context)
+        if isinstance(roots, InputRequiredToolResult):
+            return roots
+        return replace(identity, directory=roots[0], roots=roots) if roots else identity
 
     def replies_to(self, context: Context) -> Replies:
         """The form that the settings, or the name of the client, ask for."""
@@ -286,7 +303,9 @@ class ContractTool(Tool):
         context = get_context()
         replies = self._holder.replies_to(context)
         try:
-            identity = self._holder.identity_of(context)
+            identity = await self._holder.caller_of(context)
+            if isinstance(identity, InputRequiredToolResult):
+                return identity
             reply = await self._holder.reply(
                 self._spec, arguments, identity, context.report_progress, replies
             )
@@ -398,5 +417,9 @@ def server_of(
         lifespan=lifespan,
         dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
     )
-    protocol_server(server).get_tool_input_schema = schemas.get
+    protocol = protocol_server(server)
+    protocol.get_tool_input_schema = schemas.get
+    protocol.add_notification_handler(
+        "notifications/roots/list_changed", NotificationParams, holder.roots.forget
+    )
     return server

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from codebase_mcp.tools.fields import ProjectReply
+from codebase_mcp.tools.fields import ProjectReply, ScopeReply, scope_reply
 from codebase_mcp.tools.reply import as_text
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class SymbolReply(ProjectReply):
     unresolved: int = Field(default=0, description="Names called there and not found here.")
     not_followed: int = Field(default=0, description="Definitions of a tree not expanded.")
     latency_ms: float = 0.0
+    scope: ScopeReply | None = Field(default=None, description="What was asked about.")
     notice: str = Field(default="", description="Present when some files are not indexed yet.")
 
     _text: str = PrivateAttr("")
@@ -134,6 +135,7 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
             operation=report.question.operation,
             left_out=total - count,
             latency_ms=round(report.latency_ms, 2),
+            scope=scope_reply(report.scope),
             **fields,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import ProjectId, RepositoryId
+from codebase_mcp.tools.fields import ProjectId, RepositoryChoice, named_repository
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import REF, text
 from codebase_mcp.tools.symbol_reply import SymbolReply, symbol_reply
@@ -58,7 +58,7 @@ class SymbolArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50
     max_chars: Annotated[int | None, Field(ge=200, description="Budget of the whole reply.")] = None
     project_id: ProjectId = None
-    repository_id: RepositoryId = None
+    repository_id: RepositoryChoice = None
 
 
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
@@ -74,7 +74,11 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
     is resolved, below 0.5 only possible.
     """
     report = await caller.app.symbols.ask(
-        question_of(arguments), arguments.project_id, caller.identity
+        question_of(arguments),
+        arguments.project_id,
+        caller.identity,
+        repository=named_repository(arguments.repository_id),
+        report=caller.report_index_run,
     )
     if caller.replies == "text":
         from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415 - seldom needed
@@ -116,7 +120,6 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         ref=arguments.ref,
         depth=arguments.depth,
         limit=arguments.limit,
-        repository_id=arguments.repository_id,
     )
 
 

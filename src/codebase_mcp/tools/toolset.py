@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from codebase_mcp.app.app import App, InProject
+    from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.identity import Access, Identity, Scope
 
 
@@ -48,6 +49,11 @@ class Caller:
     def reply_budget(self, max_chars: int | None = None) -> int:
         """How many characters a text reply may take; ``max_chars`` is what the call says."""
         return min(max_chars or self.reply_chars, MAX_REPLY_CHARS)
+
+    async def report_index_run(self, progress: RunProgress) -> None:
+        """Tell the caller how far an index run is."""
+        message = f"{progress.message}: {progress.done} of {progress.total} files"
+        await self.report_progress(progress.done, progress.total or 1, message)
 
     def enter(
         self, project_id: str | None, *, readonly: bool = False

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools import vcs_search
-from codebase_mcp.tools.fields import RepositoryId
+from codebase_mcp.tools.fields import RepositoryChoice, named_repository
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
@@ -67,7 +67,7 @@ class Vcs(Arguments):
     collection: Annotated[
         str | None, PROJECT_ID, Field(description="The project_id of other tools.")
     ] = None
-    repository_id: RepositoryId = None
+    repository_id: RepositoryChoice = None
     repository_path: Annotated[
         str | None, REPO_PATH, Field(description="index_repository: absolute path.")
     ] = None
@@ -139,7 +139,7 @@ async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
     if arguments.operation == "analyze_impact":
         _check_change(arguments)
     repository = await caller.app.changes.repository(
-        arguments.collection, arguments.repository_id, caller.identity
+        arguments.collection, named_repository(arguments.repository_id), caller.identity
     )
     if arguments.operation == "analyze_impact":
         return await _impact(caller, arguments, repository)

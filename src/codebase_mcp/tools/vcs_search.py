@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codebase_mcp.tools.code import index_with_progress
+from codebase_mcp.tools.fields import named_repository
 from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
@@ -54,12 +55,10 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
 
 async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search another state of the code."""
-    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     assert arguments.query is not None
     request = Request(
-        FileFilters(arguments.repository_id),
         limit=min(arguments.limit or 10, 50),
         by_definition=caller.replies == "text",
     )
@@ -67,6 +66,7 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
         arguments.query,
         arguments.collection,
         request,
+        repository=named_repository(arguments.repository_id),
         ref=arguments.branch,
         identity=caller.identity,
         with_help=True,
@@ -93,7 +93,6 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
         author=arguments.author,
         since=check_moment(arguments.since, "since"),
         until=check_moment(arguments.until, "until", is_end=True),
-        repository_id=arguments.repository_id,
     )
     report = await caller.app.history.search(
         arguments.query or "",
@@ -101,6 +100,7 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
         filters,
         limit=min(arguments.limit or 10, 50),
         identity=caller.identity,
+        repository=named_repository(arguments.repository_id),
     )
     if caller.replies == "text":
         from codebase_mcp.replies.history import history_text  # noqa: PLC0415

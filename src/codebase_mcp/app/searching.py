@@ -1,0 +1,112 @@
+"""What does a question get, beside the best places? How far to trust it, help, notes, history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from codebase_mcp.app.extras import notes_of, usage_of_first
+from codebase_mcp.app.first_runs import FirstRun
+from codebase_mcp.app.freshness import Freshness, IndexFreshness
+from codebase_mcp.app.reports import SearchReport
+from codebase_mcp.app.scopes import CallScope
+from codebase_mcp.model import WORKTREE
+from codebase_mcp.search.help import IndexCoverage, is_weak
+from codebase_mcp.search.search import Answer, Request, Searcher
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
+    from codebase_mcp.search.misses import Misses
+
+
+class Searches:
+    """Answers questions in the projects of one database."""
+
+    def __init__(self, searcher: Searcher, freshness: Freshness, app: App) -> None:
+        self._searcher = searcher
+        self._freshness = freshness
+        self._app = app
+
+    @cached_property
+    def _misses(self) -> Misses:
+        from codebase_mcp.search.misses import Misses  # noqa: PLC0415 - a command pays for it
+
+        return Misses(self._app.database, self._app.models, self._searcher)
+
+    def close(self) -> None:
+        """Drop what is kept for help."""
+        if "_misses" in vars(self):
+            self._misses.close()
+
+    async def report(
+        self,
+        scope: CallScope,
+        query: str,
+        request: Request,
+        *,
+        ref: str | None,
+        started: float,
+        with_notes: bool,
+        with_help: bool,
+        with_history: bool,
+    ) -> SearchReport:
+        """The answer from some repositories of a project, with all that is known about it."""
+        project, database = scope.project, self._app.database
+        answer, truth, names = await self._answer(scope, query, request, ref)
+        help_ = None
+        if with_help and is_weak(answer.hits) and (answer.snapshots or not scope.first_runs):
+            coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)
+            is_named = request.filters.repository_id is not None
+            ids = None if is_named or ref is not None else scope.snapshot_ids
+            asked = replace(request, snapshot_ids=ids)
+            help_ = await self._misses.help(project, query, asked, answer, coverage)
+        notes = await notes_of(database, project, answer) if with_notes else ()
+        usage = await usage_of_first(database, project, answer)
+        changes = await self._app.history.last_changes(project, answer) if with_history else ()
+        latency_ms = (time.perf_counter() - started) * 1000
+        return SearchReport(
+            *(answer, project, scope.source, truth, latency_ms, scope),
+            notes=tuple(notes),
+            help=help_,
+            refs=names,
+            last_changes=changes,
+            usage=usage,
+        )
+
+    async def _answer(
+        self, scope: CallScope, query: str, request: Request, ref: str | None
+    ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
+        """The answer, how up to date it is, and for each commit the ref that led to it."""
+        project = scope.project
+        # The snapshots say which repository is searched; as a filter it would be checked again.
+        filters = replace(request.filters, repository_id=None)
+        request = replace(request, filters=filters, first=scope.first)
+        search = partial(self._freshness.search, project, query)
+        names: Mapping[str, str] = {}
+        if scope.first_runs and not scope.trees:
+            answer = Answer([], 0, 0, total_is_lower_bound=False, snapshots=())
+            truth = await self._freshness.state_of(project, ())
+        elif ref is None or ref == WORKTREE:
+            answer, truth = await search(replace(request, snapshot_ids=scope.snapshot_ids))
+        else:
+            answer, truth, names = await self._app.views.search(
+                project, request, ref, search, only=scope.only
+            )
+        if scope.first_runs:
+            truth = _still_indexing(truth, scope.first_runs)
+        return answer, truth, names
+
+
+def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFreshness:
+    """How up to date an answer is while repositories are indexed for the first time."""
+    left = [run.seconds_left for run in runs]
+    return replace(
+        truth,
+        state="indexing",
+        files_pending=sum(run.progress.total - run.progress.done for run in runs),
+        percent=min(run.percent for run in runs),
+        seconds_left=None if None in left else max(one for one in left if one is not None),
+    )
