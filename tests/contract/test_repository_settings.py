@@ -129,7 +129,7 @@ async def test_calls_without_a_project_mean_the_one_the_server_was_started_for(
     settings: Settings, make_repo: MakeRepo, project_id: str, mode: Any
 ) -> None:
     root = make_repo(CODE | {FILE_NAME: 'project = "somebody-elses"\n'})
-    chosen = replace(settings, project=project_id)
+    chosen = replace(settings, project=project_id, auto_index="never")
     server = build_server(lambda: App.open(chosen), ["code"], directory=root)
     async with Client(server, mode=mode) as client:
         missing = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)

@@ -54,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "embedding_passage_prefix": ("none", "", None),
     "workers": ("7", 7, "two"),
     "jobs": ("0", 0, "65"),
+    "auto_index": ("NEVER", "never", "sometimes"),
     "check_ms": ("0", 0, "60001"),
     "search_memory_mb": ("0", 0, "-1"),
     "watch": ("yes", True, "perhaps"),

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -383,6 +384,8 @@ class App:
         started = time.perf_counter()
         request = request or Request()
         named = repository or request.filters.repository_id
+        if isinstance(named, UUID):  # so help can say what it excludes
+            request = replace(request, filters=replace(request.filters, repository_id=named))
         scope = await self.scopes.resolve(
             project_id, identity, named, may_index=may_index, report=report
         )

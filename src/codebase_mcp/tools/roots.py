@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from fastmcp import Context
 from fastmcp.tools.base import InputRequiredToolResult
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import InputRequests, InputRequiredResult, ListRootsRequest, ListRootsResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -76,7 +76,7 @@ async def _asked(context: Context) -> ListRootsResult | None:
     try:
         with warnings.catch_warnings():
             # Deprecated by 2026-07-28, but the only way for clients of earlier revisions.
-            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
             async with asyncio.timeout(_TIMEOUT_S):
                 return await context.session.list_roots()
     except (TimeoutError, MCPError) as error:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 from codebase_mcp.app.app import SearchReport
 from codebase_mcp.app.freshness import IndexFreshness
+from codebase_mcp.app.scopes import CallScope
 from codebase_mcp.cli.searching import show
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.projects import Project
@@ -52,12 +54,14 @@ def shown(*, is_terminal: bool) -> str:
         "{}",
         None,
     )
+    project = Project(None, "project_default", datetime.now(UTC))
     report = SearchReport(
         Answer([HIT], 3, 5, False, (snapshot,)),
-        Project(None, "project_default", datetime.now(UTC)),
+        project,
         "default",
         IndexFreshness("ready", 0, 0, 0, None, None),
         3.2,
+        CallScope(project, "default", (Path("/home/me/shop"),), "repository"),
     )
     terminal, text = Terminal(), io.StringIO()
     terminal.file, terminal.width = text, 40

@@ -11,14 +11,21 @@ import pytest
 
 from codebase_mcp.app.app import SearchReport
 from codebase_mcp.app.freshness import IndexFreshness
+from codebase_mcp.app.scopes import CallScope
 from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.help import NO_HINT, Help
 from codebase_mcp.search.hits import Hit, LineRange, Location
+from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer
 from codebase_mcp.symbols.usage import Usage, UsingPlace
 
 REPOSITORY = uuid.uuid4()
+SNAPSHOT = ScopedSnapshot(
+    *(Profile(1, "1.1.1-a", "builtin", 256), uuid.uuid4(), "worktree", 1, REPOSITORY),
+    *("/home/me/shop", "shop", 0.0, 0, 0, "{}", None),
+)
 BODY = "".join(f"    step_{n} = run(step_{n - 1})\n" for n in range(1, 40))
 
 
@@ -48,10 +55,11 @@ def make_hit(path: str, score: float, **more: Any) -> Hit:
 def report_of(
     *hits: Hit, files: int | None = None, state: str = "ready", **more: Any
 ) -> SearchReport:
-    answer = Answer(list(hits), files or len(hits), len(hits), False, ())
+    answer = Answer(list(hits), files or len(hits), len(hits), False, (SNAPSHOT,))
     truth = IndexFreshness(state, 2, 0, 0, None, None)  # type: ignore[arg-type]
     project = Project("shop", "project_shop", datetime.now(UTC))
-    return SearchReport(answer, project, "explicit", truth, 5.0, **more)
+    scope = CallScope(project, "explicit", (), "workspace")
+    return SearchReport(answer, project, "explicit", truth, 5.0, scope, **more)
 
 
 def blocks(text: str) -> list[list[str]]:
