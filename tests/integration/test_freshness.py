@@ -422,3 +422,25 @@ async def test_the_shell_says_how_true_the_index_is(
     assert (status["state"], status["files_pending"]) == ("stale", 1)
     found = json.loads(await asyncio.to_thread(run, "search", "authenticate", "--json"))
     assert (found["index"]["state"], found["index"]["files_pending"]) == ("ready", 0)
+
+
+async def test_a_checkout_is_seen_at_once_also_right_after_another_search(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    root = make_repo()
+    git(root, "init")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "first")
+    git(root, "checkout", "-b", "topic")
+    (root / "src" / "heron.py").write_text("def wade_through_water():\n    return 1\n")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "heron")
+    await app.index(root, project_id)
+    for _ in range(3):
+        git(root, "checkout", "main")
+        report = await app.search("wade_through_water", project_id)
+        assert "src/heron.py" not in shown(report)
+        git(root, "checkout", "topic")
+        report = await app.search("wade_through_water", project_id)
+        assert "src/heron.py" in shown(report)
+        assert report.index.state == "ready"
