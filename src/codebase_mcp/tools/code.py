@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.tools.fields import Names, ProjectId, RepositoryChoice, named_repository
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
@@ -125,12 +126,13 @@ async def index_with_progress(
 
 
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
-    """Index a repository so that search_code can search it.
+    """Index a repository. Seldom needed: the first search_code in a repository indexes it, and
+    changes are followed.
 
-    Call it once for a new repository; changes are followed afterwards. Calling again is cheap: only
-    changed files are read. .gitignore and .mcpignore count. Searches work
-    meanwhile. "partial": the files in `errors` could not be indexed; "failed": call again, it goes
-    on from there.
+    Call it for a directory that you do not work in, for another project_id, or where a reply asks
+    for it. Only changed files are read. .gitignore and .mcpignore count. Searches work meanwhile.
+    "partial": the files in `errors` could not be indexed; "failed": call again, it goes on from
+    there.
     """
     report = await index_with_progress(
         caller,
@@ -183,7 +185,7 @@ class SearchCode(Arguments):
     query: Annotated[
         str,
         QUERY,
-        Field(description="A question, a behaviour in words, or a symbol."),
+        Field(description="A sentence as the code would say it, and names you expect."),
     ]
     project_id: ProjectId = None
     repository_id: RepositoryChoice = None
@@ -226,16 +228,15 @@ class SearchCode(Arguments):
     with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 
-async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
-    """Search the indexed code by meaning and by words: ask in plain language ("where are failed
-    requests retried") or name a symbol.
+_SEARCH_CODE = f"""\
+Search code by meaning and by words, before grep and before reading files. {ASK}
 
-    Use it before grep and before reading files; use grep for an exact string whose every occurrence
-    counts. Each file comes once, with lines, its other good places and a score (below 0.6: poor,
-    below 0.5: probably not in this code). No results: nothing in the code has to do with the query;
-    `help` says what to ask instead. PROJECT_NOT_FOUND: call index_repository. An index state other
-    than ready: some files may still be missing.
-    """
+{STOP} {ABSENT} `help` says what to ask instead. {INDEXED} An index state other than ready: files \
+may be missing. {GREP}"""
+
+
+async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
+    """Search code by meaning and by words; the reply has the form that the caller gets."""
     from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
@@ -303,6 +304,7 @@ CODE = Toolset(
         ToolSpec(
             name="search_code",
             title="Search code",
+            text=_SEARCH_CODE,
             arguments=SearchCode,
             run=search_code,
             reply=SearchReply,
