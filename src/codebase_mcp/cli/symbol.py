@@ -6,10 +6,9 @@ import argparse
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here, repository_here, shown_progress
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, reply_budget, say
-from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import clean_path, parse_place
 from codebase_mcp.tools.rules import check_ref
@@ -54,15 +53,6 @@ def read_question(options: argparse.Namespace) -> SymbolQuestion:
         place=None if is_outline else place,
         path=clean_path(place.path if place else target) if is_outline else None,
         ref=check_ref(options.ref, "ref") if options.ref else None,
-        depth=_number("depth", options.depth, 3),
-        limit=_number("limit", options.limit, 500),
+        depth=number_of("depth", options.depth, 1, 3),
+        limit=number_of("limit", options.limit, 1, 500),
     )
-
-
-def _number(option: str, text: str, most: int) -> int:
-    rule = whole_number(1, most)
-    try:
-        number: int = rule.parse(text)
-    except ValueError as error:
-        raise InvalidInput.of(option, text, f"--{option} {error}", rule=rule.words) from None
-    return number

@@ -281,7 +281,9 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
         budget = caller.reply_budget(arguments.max_chars)
-        return SearchReply.of_text(search_text(report, budget)).keeping(report)
+        # The default is that of the documents' JSON; a text is short unless lines are asked for.
+        around = arguments.context_lines if "context_lines" in caller.given else 0
+        return SearchReply.of_text(search_text(report, budget, around)).keeping(report)
     reply = brief_reply(report) if is_brief else full_reply(report)
     if arguments.max_chars is not None:
         reply = fit(reply, arguments.max_chars)
