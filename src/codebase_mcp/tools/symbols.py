@@ -35,7 +35,7 @@ class SymbolArguments(Arguments):
     operation: Annotated[
         Literal["definition", "references", "callers", "callees", "implementations", "outline"],
         Field(description="What to do."),
-    ]
+    ] = "definition"
     name: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
