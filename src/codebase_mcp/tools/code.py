@@ -28,6 +28,7 @@ from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSp
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import IndexReport
+    from codebase_mcp.search.filters import FileFilters
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
@@ -236,30 +237,11 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     `help` says what to ask instead. PROJECT_NOT_FOUND: call index_repository. An index state other
     than ready: some files may still be missing.
     """
-    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.search.search import Request  # noqa: PLC0415
+    from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
 
     is_brief = "collection" in caller.given
-    wanted = arguments.filter or CodeFilter()
-    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
-    if arguments.file_type is not None:
-        only = arguments.file_type.lower()
-        if extensions and only not in extensions:
-            raise InvalidInput.of(
-                "file_type",
-                arguments.file_type,
-                "file_type and filter.file_extensions exclude each other's files",
-                rule="file_type among filter.file_extensions",
-                hint="Pass one of the two.",
-            )
-        extensions = [only]
-    languages = [language.lower() for language in wanted.languages or ()]
     request = Request(
-        FileFilters(
-            extensions=tuple(extensions) or None,
-            languages=tuple(languages) or None,
-            directory=arguments.directory or None,
-        ),
+        _filters(arguments),
         limit=arguments.limit,
         context_lines=arguments.context_lines,
         explain=arguments.explain,
@@ -288,6 +270,35 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     if arguments.max_chars is not None:
         reply = fit(reply, arguments.max_chars)
     return reply.keeping(report)
+
+
+def _filters(arguments: SearchCode) -> FileFilters:
+    """Which files a call means.
+
+    Raises:
+        InvalidInput: no file can be meant.
+    """
+    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
+
+    wanted = arguments.filter or CodeFilter()
+    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
+    if arguments.file_type is not None:
+        only = arguments.file_type.lower()
+        if extensions and only not in extensions:
+            raise InvalidInput.of(
+                "file_type",
+                arguments.file_type,
+                "file_type and filter.file_extensions exclude each other's files",
+                rule="file_type among filter.file_extensions",
+                hint="Pass one of the two.",
+            )
+        extensions = [only]
+    languages = [language.lower() for language in wanted.languages or ()]
+    return FileFilters(
+        extensions=tuple(extensions) or None,
+        languages=tuple(languages) or None,
+        directory=arguments.directory or None,
+    )
 
 
 CODE = Toolset(
