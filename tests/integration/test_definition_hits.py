@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -119,3 +120,24 @@ def test_a_slow_search_of_a_command_says_nothing_beside_its_answer(
     printed = capsys.readouterr()
     assert "breakfast" in printed.out.lower()
     assert not printed.err
+
+
+def test_the_command_shows_lines_around_in_text_and_in_json(
+    embedded: Embedded, make_repo: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--project", "test-context", f"--data-dir={embedded.data_dir}"]
+    assert run(["index", str(make_repo(FILES)), *options]) == 0
+
+    def printed(question: str, *asked: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert run(["search", question, *asked, *options]) == status
+        out, err = capsys.readouterr()
+        return err if status else out
+
+    around = "7  Guests leave by eleven."
+    assert around not in printed("when is breakfast")
+    assert around in printed("when is breakfast", "--context", "2")
+    [first, *_] = json.loads(printed("check_out", "--context", "2", "--json"))["results"]
+    assert first["context_before"].count("\n") == 2
+    refused = printed("check_out", "--context", "x", status=1)
+    assert "--context must be a whole number from 0 to 50" in refused

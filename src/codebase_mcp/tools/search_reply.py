@@ -217,12 +217,7 @@ def full_reply(report: SearchReport) -> SearchReply:
 def brief_reply(report: SearchReport) -> SearchReply:
     """The reply for callers that name a collection."""
     results: list[CodeResult | BriefResult] = [*brief_results(report)]
-    reply = SearchReply(
-        results=results,
-        scope=scope_reply(report.scope),
-        count=len(results),
-        query_time_ms=round(report.latency_ms),
-    )
+    reply = SearchReply(results=results, count=len(results), query_time_ms=round(report.latency_ms))
     return _with_more(reply, report)
 
 
