@@ -93,7 +93,7 @@ class Dump:
         return found
 
     def value(self, scores: Numbers, number: int) -> float:
-        """The figure of an order: MRR@10 of everyday and phrased questions, else NDCG@10 by file."""
+        """MRR@10 of an order for everyday and phrased questions, else NDCG@10 by file."""
         ranks = self.ranks(scores, number)
         if self.questions[number]["set"] in ("everyday", "phrased"):
             return reciprocal(ranks)

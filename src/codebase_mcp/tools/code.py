@@ -29,6 +29,7 @@ from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSp
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import IndexReport
+    from codebase_mcp.search.filters import FileFilters
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
@@ -126,13 +127,12 @@ async def index_with_progress(
 
 
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
-    """Index a repository. Seldom needed: the first search_code in a repository indexes it, and
-    changes are followed.
+    """Index a repository. Seldom needed: the first search_code in one indexes it, and changes are
+    followed.
 
-    Call it for a directory that you do not work in, for another project_id, or where a reply asks
-    for it. Only changed files are read. .gitignore and .mcpignore count. Searches work meanwhile.
-    "partial": the files in `errors` could not be indexed; "failed": call again, it goes on from
-    there.
+    Call it for another directory than yours, or another project_id. Only changed files are read.
+    .gitignore and .mcpignore count. "partial": the files in `errors` could not be indexed;
+    "failed": call again, it goes on from there.
     """
     report = await index_with_progress(
         caller,
@@ -237,30 +237,11 @@ may be missing. {GREP}"""
 
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     """Search code by meaning and by words; the reply has the form that the caller gets."""
-    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.search.search import Request  # noqa: PLC0415
+    from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
 
     is_brief = "collection" in caller.given
-    wanted = arguments.filter or CodeFilter()
-    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
-    if arguments.file_type is not None:
-        only = arguments.file_type.lower()
-        if extensions and only not in extensions:
-            raise InvalidInput.of(
-                "file_type",
-                arguments.file_type,
-                "file_type and filter.file_extensions exclude each other's files",
-                rule="file_type among filter.file_extensions",
-                hint="Pass one of the two.",
-            )
-        extensions = [only]
-    languages = [language.lower() for language in wanted.languages or ()]
     request = Request(
-        FileFilters(
-            extensions=tuple(extensions) or None,
-            languages=tuple(languages) or None,
-            directory=arguments.directory or None,
-        ),
+        _filters(arguments),
         limit=arguments.limit,
         context_lines=arguments.context_lines,
         explain=arguments.explain,
@@ -282,11 +263,42 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
         budget = caller.reply_budget(arguments.max_chars)
-        return SearchReply.of_text(search_text(report, budget)).keeping(report)
+        # The default is that of the documents' JSON; a text is short unless lines are asked for.
+        around = arguments.context_lines if "context_lines" in caller.given else 0
+        return SearchReply.of_text(search_text(report, budget, around)).keeping(report)
     reply = brief_reply(report) if is_brief else full_reply(report)
     if arguments.max_chars is not None:
         reply = fit(reply, arguments.max_chars)
     return reply.keeping(report)
+
+
+def _filters(arguments: SearchCode) -> FileFilters:
+    """Which files a call means.
+
+    Raises:
+        InvalidInput: no file can be meant.
+    """
+    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
+
+    wanted = arguments.filter or CodeFilter()
+    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
+    if arguments.file_type is not None:
+        only = arguments.file_type.lower()
+        if extensions and only not in extensions:
+            raise InvalidInput.of(
+                "file_type",
+                arguments.file_type,
+                "file_type and filter.file_extensions exclude each other's files",
+                rule="file_type among filter.file_extensions",
+                hint="Pass one of the two.",
+            )
+        extensions = [only]
+    languages = [language.lower() for language in wanted.languages or ()]
+    return FileFilters(
+        extensions=tuple(extensions) or None,
+        languages=tuple(languages) or None,
+        directory=arguments.directory or None,
+    )
 
 
 CODE = Toolset(
