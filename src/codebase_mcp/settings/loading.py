@@ -16,9 +16,9 @@ from typing import Any
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import HTTP_URL
 from codebase_mcp.settings.setting import Setting
-from codebase_mcp.settings.table import DEFAULT_TOOLSETS, SETTINGS, TOOLSETS
+from codebase_mcp.settings.table import DEFAULT_TOOLSETS, PRESETS, SETTINGS, TOOLSETS
 
-__all__ = ["DEFAULT_TOOLSETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
+__all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
 Problem = dict[str, str]
 """What is wrong with a value: its source, the value and the rule."""

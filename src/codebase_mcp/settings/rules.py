@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -100,18 +101,18 @@ def one_of(*choices: str) -> Rule:
     return Rule(f"one of {', '.join(choices)}", read, "|".join(choices))
 
 
-def some_of(names: Collection[str]) -> Rule:
-    """Some of these names, or ``all`` of them."""
+def some_of(names: Collection[str], presets: Mapping[str, tuple[str, ...]]) -> Rule:
+    """Some of these names; a preset stands for several of them, ``all`` for every one."""
+    short = {"all": tuple(names), **presets}
 
     def read(text: str) -> tuple[str, ...]:
-        chosen = listed(text)
-        if chosen == ("all",):
-            return tuple(names)
+        chosen = tuple(chain.from_iterable(short.get(one, (one,)) for one in listed(text)))
         if not chosen or not set(chosen) <= set(names):
             raise ValueError
-        return chosen
+        return tuple(dict.fromkeys(chosen))
 
-    return Rule(f"'all' or some of: {', '.join(names)}", read, "LIST")
+    quoted = ", ".join(f"'{name}'" for name in short)
+    return Rule(f"{quoted} or some of: {', '.join(names)}", read, "LIST")
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ from codebase_mcp.settings.rules import (
 from codebase_mcp.settings.setting import Setting
 
 DEFAULT_TOOLSETS = ("code",)
+# What a coding agent is given: an agent does not use what it does not see.
+PRESETS = {"agent": ("code", "symbols")}
 TOOLSETS = (
     "code",
     "index",
@@ -73,8 +75,8 @@ SETTINGS = (
         "toolsets",
         "CODEBASE_MCP_TOOLSETS",
         lambda: DEFAULT_TOOLSETS,
-        some_of(TOOLSETS),
-        "Toolsets to show, separated by commas, or 'all'.",
+        some_of(TOOLSETS, PRESETS),
+        "Toolsets to show, separated by commas; 'agent' is code,symbols, 'all' is every one.",
     ),
     Setting(
         "replies",

@@ -27,7 +27,9 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
         help="set up all your projects, or only one (user)",
     )
     parser.add_argument("--project-dir", help="the project's directory (the working directory)")
-    parser.add_argument("--toolsets", help="toolsets to show, separated by commas, or 'all' (code)")
+    parser.add_argument(
+        "--toolsets", help="toolsets to show, separated by commas, or 'all' (agent: code,symbols)"
+    )
     parser.add_argument("--name", default="codebase", help="the server's name there (codebase)")
     parser.add_argument(
         "--command", dest="command_line", metavar="LINE", help="how to start it (this installation)"

@@ -25,7 +25,7 @@ from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.access import is_loopback
-from codebase_mcp.settings.loading import DEFAULT_TOOLSETS, Settings, environment_for_child
+from codebase_mcp.settings.loading import PRESETS, Settings, environment_for_child
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -101,14 +101,14 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
     command = shlex.split(options.command_line) if options.command_line else own_command()
     if options.scope == "project" and shutil.which("codebase-mcp") == command[0]:
         command = ["codebase-mcp"]  # these files are shared between machines with other paths
-    args = ["serve", "--toolsets", options.toolsets] if options.toolsets else []
+    args = ["serve", "--toolsets", options.toolsets or "agent"]
     return SetupTarget(
         scope=options.scope,
         root=root,
         name=options.name,
         launch=Launch(command[0], (*command[1:], *args), tuple(env.items())),
         url=options.http,
-        toolsets=settings.toolsets if options.toolsets else DEFAULT_TOOLSETS,
+        toolsets=settings.toolsets if options.toolsets else PRESETS["agent"],
         with_rules=options.rules,
         force=options.force,
         key_env=options.key_env,
