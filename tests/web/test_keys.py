@@ -97,7 +97,7 @@ async def test_scopes_decide_which_tools_there_are_at_every_door(
         ("admin",): EVERYTHING,
         ("read", "write", "admin"): EVERYTHING,
     }
-    assert EVERYTHING == {spec.name for spec in all_tools()}
+    assert {spec.name for spec in all_tools()} == EVERYTHING
     async with serving(replace(settings, sse=True)) as server:
         for scopes, tools in expected.items():
             key = await key_with(database, *scopes)
