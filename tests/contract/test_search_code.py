@@ -310,9 +310,15 @@ async def test_a_project_never_indexed_is_not_found(call: Any) -> None:
     assert "index_repository" in error["hint"]
 
 
-async def test_numbers_written_as_text_are_understood(call: Any, indexed: str) -> None:
-    reply = await call.ok("search_code", query="parse", project_id=indexed, limit="1")
+async def test_a_whole_number_may_be_written_as_a_fraction_of_zero(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="parse", project_id=indexed, limit=1.0)
     assert len(reply["results"]) == 1
+
+
+async def test_an_object_written_as_text_is_understood(call: Any, indexed: str) -> None:
+    wanted = '{"languages": ["rust"]}'
+    reply = await call.ok("search_code", query="parse", project_id=indexed, filter=wanted)
+    assert not reply["results"]
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ async def test_a_tool_replies_as_it_does_over_mcp(
     assert found.json()["results"][0]["file_path"] == "src/auth.py"
 
 
-async def test_older_names_and_numbers_as_text_are_understood(
+async def test_older_names_are_understood_and_numbers_as_text_are_not(
     http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str
 ) -> None:
     root = str(make_repo())
@@ -59,9 +59,13 @@ async def test_older_names_and_numbers_as_text_are_understood(
         "/tools/index_repository", json={"repository_path": root, "collection": project_id}
     )
     assert indexed.status_code == 200
-    question = {"query": "user login", "collection": project_id, "limit": "1"}
+    question = {"query": "user login", "collection": project_id, "limit": 1}
     found = await http.post("/tools/search_code", json=question)
     assert found.json()["results"][0]["file"] == "src/auth.py"
+    for field, value in (("limit", "1"), ("limit", 1.5), ("explain", "true"), ("explain", 1)):
+        refused = await http.post("/tools/search_code", json={**question, field: value})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["details"]["field"]) == (400, field)
 
 
 async def test_an_error_has_the_contracts_shape(http: httpx2.AsyncClient) -> None:

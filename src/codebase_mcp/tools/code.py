@@ -11,7 +11,13 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import Names, ProjectId, RepositoryChoice, named_repository
+from codebase_mcp.tools.fields import (
+    Names,
+    ProjectId,
+    ReplyBudget,
+    RepositoryChoice,
+    named_repository,
+)
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
@@ -210,13 +216,7 @@ class SearchCode(Arguments):
         REF,
         Field(description="A branch, tag or commit instead of the files on disk."),
     ] = None
-    max_chars: Annotated[
-        int | None,
-        Field(
-            ge=200,
-            description="Budget of the whole reply.",
-        ),
-    ] = None
+    max_chars: ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
     with_notes: Annotated[
