@@ -108,6 +108,19 @@ async def test_errors_of_tools_come_under_their_status_and_have_the_old_number(
     assert error["details"]["jsonrpc_code"] == old_number
 
 
+async def test_a_project_never_indexed_is_answered_with_the_call_that_comes_first(
+    http: httpx2.AsyncClient, project_id: str
+) -> None:
+    made = {"name": "x", "project_id": project_id}
+    assert (await http.post("/tools/create_project", json=made)).status_code == 200
+    for name in (project_id, "never-made"):
+        answer = await http.post("/tools/search_code", json={"query": "x", "project_id": name})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (404, "PROJECT_NOT_FOUND")
+        assert error["message"] == "Project has not been indexed or does not exist"
+        assert "index_repository" in error["hint"]
+
+
 async def test_the_query_names_the_project_and_nothing_else(
     http: httpx2.AsyncClient, project_id: str
 ) -> None:

@@ -299,6 +299,10 @@ CODE = Toolset(
             reply=IndexReply,
             annotations=Hints(repeats=True),
             is_index_run=True,
+            failures={
+                "DATABASE_ERROR": "Failed to index repository: Database connection failed",
+                "EMBEDDING_ERROR": "Failed to index repository: Embedding generation failed",
+            },
         ),
         ToolSpec(
             name="search_code",
@@ -308,6 +312,7 @@ CODE = Toolset(
             reply=SearchReply,
             annotations=Hints(reads=True, repeats=True),
             collection_maxima={"limit": 100},
+            failures={"EMBEDDING_ERROR": "Cannot generate query embedding for semantic search"},
         ),
     ),
 )

@@ -90,6 +90,8 @@ class ToolSpec:
     """What a caller needs, where it is not to read for a tool that reads, else to write."""
     operation_scopes: Mapping[str, Scope] = field(default_factory=dict)
     """Operations that need another scope than the tool."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """What the documents say in place of an error's own message, by its code."""
 
     def scope_of(self, operation: str | None) -> Scope:
         """The scope that a caller needs for an operation of the tool, or for the tool."""
