@@ -29,7 +29,8 @@ async def indexed(app: App, make_repo: MakeRepo, project_id: str) -> AsyncIterat
 async def test_a_result_has_the_documented_fields(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query="authentication function", project_id=indexed)
     first = reply["results"][0]
-    uuid.UUID(first["chunk_id"])
+    ids = [first["chunk_id"], *reply["repositories"]]
+    assert {uuid.UUID(identity).version for identity in ids} == {5}
     assert first["file_path"] == "src/auth.py"
     assert first["content"].startswith("# User authentication module\n")
     assert "def authenticate(user, password):" in first["content"]
