@@ -121,9 +121,7 @@ async def test_a_run_is_reported_in_one_line(agent: Agent, make_repo: MakeRepo) 
         assert text.startswith("success: 0 files indexed, 2 unchanged, 0 new chunks in ")
 
 
-async def test_errors_say_what_went_wrong_and_what_to_do_next(
-    agent: Agent, tmp_path: Path
-) -> None:
+async def test_errors_say_what_went_wrong_and_what_to_do_next(agent: Agent, tmp_path: Path) -> None:
     async with agent() as read:
         assert await read.error("search_code", query="x", project_id="no-such") == (
             "Error PROJECT_NOT_FOUND: Project has not been indexed or does not exist\n"
