@@ -6,18 +6,15 @@ What a schema cannot say is in `BEYOND_SCHEMAS`, with what decides it.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.app.app import App
-from codebase_mcp.settings.loading import TOOLSETS, Settings
+from codebase_mcp.settings.loading import TOOLSETS
 from codebase_mcp.tools.catalog import all_tools
-from codebase_mcp.tools.server import build_server
 from codebase_mcp.tools.toolset import ToolSpec
 
 pytestmark = pytest.mark.anyio
@@ -138,13 +135,8 @@ def within(schema: dict[str, Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-async def client(
-    anyio_backend: str, settings: Settings, tmp_path: Path
-) -> AsyncIterator[Client[Any]]:
-    """A program that sees every tool."""
-    server = build_server(lambda: App.open(settings), TOOLSETS, directory=tmp_path)
-    async with Client(server) as client:
-        yield client
+def toolsets() -> list[str]:
+    return list(TOOLSETS)
 
 
 @pytest.fixture
