@@ -125,7 +125,6 @@ async def test_errors_say_what_went_wrong_and_what_to_do_next(agent: Agent, tmp_
     async with agent() as read:
         assert await read.error("search_code", query="x", project_id="no-such") == (
             "Error PROJECT_NOT_FOUND: Project has not been indexed or does not exist\n"
-            "project_id no-such\n"
             f'Try: Make it first: index_repository(repo_path="{tmp_path}", project_id="no-such"), '
             "or create_project."
         )
