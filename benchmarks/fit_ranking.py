@@ -126,7 +126,7 @@ def task_of(dump: Dump) -> Task:
         padding,
         met,
         np.array([min(q["wanted"], TARGETS) for q in questions], dtype=np.float64),
-        np.array([q["set"] == "everyday" for q in questions]),
+        np.array([q["set"] in ("everyday", "phrased") for q in questions]),
         np.array([q["set"] for q in questions]),
         np.array([str(q["split"] or "") for q in questions]),
         np.array([q["repository"] for q in questions]),

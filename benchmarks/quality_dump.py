@@ -93,9 +93,9 @@ class Dump:
         return found
 
     def value(self, scores: Numbers, number: int) -> float:
-        """The figure of an order: MRR@10 for an everyday question, else NDCG@10 by file."""
+        """MRR@10 of an order for everyday and phrased questions, else NDCG@10 by file."""
         ranks = self.ranks(scores, number)
-        if self.questions[number]["set"] == "everyday":
+        if self.questions[number]["set"] in ("everyday", "phrased"):
             return reciprocal(ranks)
         return ndcg(ranks, len(ranks), DEPTH)
 

@@ -2,8 +2,9 @@
 
 ``development`` are the annotated queries of the evaluation; ``unnamed`` the same without the words
 of their targets' file names; ``forms`` the same in other people's wording; ``everyday`` are our own
-questions to other repositories, in words that the code does not use; ``foreign`` are those of one
-repository asked of another; ``unrelated`` have to do with no repository. The evaluation and all
+questions to other repositories, in words that the code does not use; ``phrased`` the same as an
+agent asks them, in a programmer's words with the names that it expects; ``foreign`` are those of
+one repository asked of another; ``unrelated`` have to do with no repository. The evaluation and all
 trees are folders given on the command line.
 """
 
@@ -14,8 +15,8 @@ import json
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from quality_scoring import Target
 
 FOLDER = Path(__file__).parent / "quality"
 EVERYDAY = FOLDER / "everyday"
-SETS = ("development", "unnamed", "forms", "everyday", "foreign", "unrelated")
+SETS = ("development", "unnamed", "forms", "everyday", "phrased", "foreign", "unrelated")
+# How an agent puts a question: in a sentence, by names, or both.
+PHRASINGS = {"sentence": "{sentence}", "names": "{names}", "both": "{sentence}. {names}"}
 
 QUERIES_OF_A_FORM = 100
 FOREIGN_QUERIES = 15
@@ -122,6 +125,10 @@ def everyday_repositories(
     }
     made: dict[str, Callable[[], Mapping[str, Sequence[EvalQuery]]]] = {
         "everyday": lambda: queries,
+        "phrased": lambda: {
+            name: [asked for query in one["queries"] for asked in phrased(query, one["split"])]
+            for name, one in written.items()
+        },
         "foreign": lambda: foreign(queries),
         "unrelated": lambda: unrelated(queries, read_json(FOLDER / "unrelated.json")),
     }
@@ -155,6 +162,15 @@ def everyday(query: Mapping[str, Any], split: str) -> EvalQuery:
         for t in query["targets"]
     )
     return EvalQuery("everyday", query["query"], targets, split=split)
+
+
+def phrased(query: Mapping[str, Any], split: str) -> Iterator[EvalQuery]:
+    """A question of the everyday set as an agent asks it, where somebody has put it so."""
+    if "sentence" in query:
+        asked = everyday(query, split)
+        for form, template in PHRASINGS.items():
+            text = template.format_map(query)
+            yield replace(asked, set="phrased", text=text, original=asked.text, form=form)
 
 
 def unnamed(

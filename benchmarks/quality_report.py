@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from quality_forms import FORMS
+from quality_queries import PHRASINGS
 from quality_run import Outcome
 from quality_scoring import (
     by_file,
@@ -84,6 +85,7 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
         "unnamed": lambda some: _unnamed(some, development),
         "forms": lambda some: _forms(some, development),
         "everyday": _everyday,
+        "phrased": _phrased,
         "foreign": _foreign,
         "unrelated": _unrelated,
     }
@@ -106,6 +108,7 @@ def page(figures: Mapping[str, Any]) -> list[str]:
         "unnamed": _unnamed_lines,
         "forms": _forms_lines,
         "everyday": _everyday_lines,
+        "phrased": _phrased_lines,
         "foreign": _foreign_lines,
         "unrelated": _unrelated_lines,
     }
@@ -141,6 +144,9 @@ def comparison(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
     for split in ("tune", "check"):
         of_split = [pair for pair in of_everyday if pair[1]["split"] == split]
         lines += _difference(f"  {split}", of_split, "reciprocal_rank")
+    for form in PHRASINGS:
+        of_form = [p for p in pairs if (p[1]["set"], p[1]["form"]) == ("phrased", form)]
+        lines += _difference(f"phrased ({form}) MRR@10", of_form, "reciprocal_rank")
     unrelated = [p for p in pairs if p[1]["set"] == "unrelated"]
     lines += _difference("unrelated with any result", unrelated, _found)
     return lines + _moved([p for p in pairs if p[1]["set"] in {"development", "everyday"}])
@@ -249,6 +255,11 @@ def _everyday(records: Sequence[Record]) -> dict[str, Any]:
         },
         "confidence": _confidence([{**record, "hits": record["hits"][:1]} for record in records]),
     }
+
+
+def _phrased(records: Sequence[Record]) -> dict[str, Any]:
+    """The figures of each phrasing, as of the everyday questions."""
+    return {form: _everyday([r for r in records if r["form"] == form]) for form in PHRASINGS}
 
 
 def _file_figures(records: Sequence[Record]) -> dict[str, float]:
@@ -368,6 +379,16 @@ def _everyday_lines(figures: Mapping[str, Any]) -> list[str]:
         )
         lines.append(f"  {name:21} {part['queries']:7d}   {cells}  {part['in_candidates']:.3f}")
     return [*lines, f"  confidence, first hits that are right: {_bands(figures['confidence'])}"]
+
+
+def _phrased_lines(figures: Mapping[str, Any]) -> list[str]:
+    lines = ["phrased as agents do    queries  MRR@10   tune  check  hit@1"]
+    for form, part in figures.items():
+        values = [part[name]["mrr10"] for name in ("all", "tune", "check") if name in part]
+        cells = "  ".join(f"{value:.3f}" for value in (*values, part["all"]["hit1"]))
+        lines.append(f"  {form:21} {part['all']['queries']:7d}   {cells}")
+    bands = _bands(figures["both"]["confidence"])
+    return [*lines, f"  confidence (both), first hits that are right: {bands}"]
 
 
 def _foreign_lines(figures: Mapping[str, Any]) -> list[str]:

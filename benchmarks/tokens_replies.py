@@ -17,6 +17,8 @@ Span = tuple[int, int]
 _HEADING = re.compile(r"(\d+)\. (\S.*?):(\d+)(?:-(\d+))?  ([01]\.\d+)(?:  (\S.*))?")
 _NUMBERED = re.compile(r" *(\d+)(?:  .*| *)")
 _ALSO = "   also "
+_OTHERS = "also: "
+_OTHER = re.compile(r"(\S.*?):(\d+)-(\d+)(?: \w+)?(?:, |$)")
 _PLACE = re.compile(r"(\d+)(?:-(\d+))?(?: (.+?))??(?: [01]\.\d+)?")
 
 
@@ -61,11 +63,15 @@ def of_text(text: str) -> Reply:
     """Our text reply.
 
     A heading is a line ``N. PATH:FIRST-LAST  SCORE  SYMBOL`` whose number is the next one; up to
-    the next heading belongs to it.
+    the next heading belongs to it. Further results stand in a line, ``also: PATH:FIRST-LAST, …``.
     """
     before = 0
     open_entries: list[_TextEntry] = []
+    others: list[Entry] = []
     for line in text.splitlines(keepends=True):
+        if open_entries and line.startswith(_OTHERS):
+            others += _others(line)
+            continue
         heading = _HEADING.fullmatch(line.rstrip("\r\n"))
         if heading is not None and int(heading[1]) == len(open_entries) + 1:
             open_entries.append(_TextEntry(heading))
@@ -73,7 +79,15 @@ def of_text(text: str) -> Reply:
             open_entries[-1].add(line)
         else:
             before += len(line)
-    return Reply(tuple(entry.closed() for entry in open_entries), before, len(text))
+    entries = [*(entry.closed() for entry in open_entries), *others]
+    return Reply(tuple(entries), before, len(text))
+
+
+def _others(line: str) -> Iterator[Entry]:
+    """The results that are named in a line together; each is as long as what stands for it."""
+    for place in _OTHER.finditer(line.removeprefix(_OTHERS).rstrip()):
+        span = _span(place[2], place[3])
+        yield Entry(place[1], len(place[0]), frozenset(), (span,))
 
 
 def of_json(text: str) -> Reply:

@@ -313,9 +313,11 @@ async def test_a_search_is_answered_by_the_definition_with_its_lines(
     async with agent() as read:
         await read("index_repository", repo_path=str(root))
         text = await read("search_code", query="authenticate user with password")
-        assert re.match(r"1\. src/auth\.py:5-10  0\.\d\d  authenticate\n 5  def authenticate", text)
+        assert re.match(
+            r"1\. repo/src/auth\.py:5-10  0\.\d\d  authenticate\n 5  def authenticate", text
+        )
         test = "test_authenticate_refuses_an_empty_password"
-        assert text.count(f"\n   called from: tests/test_auth.py:5 {test}\n") == 1
+        assert text.count(f"\n   called from: repo/tests/test_auth.py:5 {test}\n") == 1
         assert '"' not in text.split("\n")[0]
         task = await read("create_task", title="Salt hashes", anchors=[{"file": "src/auth.py"}])
         assert task
@@ -326,6 +328,19 @@ async def test_a_search_is_answered_by_the_definition_with_its_lines(
         assert len(small) <= 200
         nothing = await read("search_code", query="museum opening hours on Sunday")
         assert nothing.startswith("Nothing found. ")
+
+
+async def test_lines_around_are_shown_where_the_call_asks_for_them(
+    agent: Agent, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"pay.py": "RATE = 3\n\n\ndef charge_card(card):\n    return card * RATE\n"})
+    async with agent() as read:
+        await read("index_repository", repo_path=str(root))
+        plain = await read("search_code", query="charge_card")
+        assert "RATE = 3" not in plain
+        assert await read("search_code", query="charge_card", context_lines=0) == plain
+        text = await read("search_code", query="charge_card", context_lines=3)
+        assert "\n1  RATE = 3\n2\n3\n4  def charge_card(card):\n" in text
 
 
 async def test_the_text_of_a_search_keeps_to_the_setting(agent: Agent, make_repo: MakeRepo) -> None:

@@ -67,12 +67,15 @@ async def ask(shop: Path, call: Caller, project_id: str) -> Any:
     return ask
 
 
-async def test_a_definition_by_name_and_by_qualified_name(ask: Any) -> None:
+async def test_a_definition_by_name_and_by_qualified_name(
+    ask: Any, call: Caller, project_id: str
+) -> None:
     reply = await ask("definition", name="sell")
     assert [(one["symbol"], one["file_path"]) for one in reply["definitions"]] == [
         ("Base.sell", "shop/base.py"),
         ("Shop.sell", "shop/shop.py"),
     ]
+    assert (await call.ok("symbol", name="sell", project_id=project_id))["total"] == 2
     for name in ("Shop.sell", "Shop::sell", "shop.shop.sell", "SHOP.sell()"):
         [one] = (await ask("definition", name=name))["definitions"]
         assert (one["kind"], one["start_line"], one["end_line"]) == ("method", 7, 9)

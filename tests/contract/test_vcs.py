@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,32 @@ async def test_agents_get_a_text(
     assert lines[place].endswith(
         " tests/test_cart.py: in 4 of 5 commits to src/cart.py; named like src/cart.py"
     )
+
+
+async def test_everything_that_agents_get_keeps_to_the_limit(
+    repository: Path, settings: Settings, project_id: str, tmp_path: Path, mode: Any
+) -> None:
+    holder = AppHolder.of(replace(settings, project_dir=tmp_path, replies="text"))
+    async with Client(server_of(holder, ["vcs"]), mode=mode) as client:
+
+        async def lines(operation: str, **arguments: Any) -> list[str]:
+            asked = {"operation": operation, "collection": project_id, **arguments}
+            return text_of(await client.call_tool("vcs", asked)).split("\n")
+
+        branches = {"branch_a": "main", "branch_b": "feature"}
+        assert (await lines("compare_branches", **branches, limit=1))[1:] == [
+            "D other.py -1", "    - x", "… 2 more files"
+        ]  # fmt: skip
+        impact = await lines("analyze_impact", **branches, limit=1)
+        at = impact.index("changed:")
+        assert impact[at:] == ["changed:", "D other.py -1", "    - x", "… 2 more files"]
+        commits = await lines("search_history", query="change", limit=2)
+        assert [line[:3] for line in commits if line[:1].isdigit()] == ["1. ", "2. "]
+        assert commits[-1] == "[more match]"
+        assert "[more match]" not in await lines("search_history", limit=50)
+        found = await lines("search_branch", branch="feature", query="total of a cart", limit=1)
+        assert [line[:3] for line in found if line[1:3] == ". "] == ["1. "]
+        assert re.fullmatch(r"\[\d more files?\]", found[-1])
 
 
 def text_of(result: Any) -> str:

@@ -63,7 +63,7 @@ def connect(settings: Settings, mode: Any) -> Callable[..., Any]:
         directory: Path, opened: Any = None, **chosen: Any
     ) -> AsyncIterator[Connected]:
         holder = AppHolder.of(replace(settings, project_dir=directory, **chosen))
-        server = server_of(holder, ["code", "symbols", "vcs"])
+        server = server_of(holder, ["code", "projects", "symbols", "vcs"])
         async with Client(server, mode=mode, roots=opened) as client:
             yield Connected(client)
 
@@ -132,6 +132,61 @@ async def test_paths_of_a_text_can_be_opened_from_where_the_reader_stands(
             assert f"called from: {path.replace('crane.py', 'use.py')}:5 fold_all" in text
             callers = await client.text("symbol", operation="callers", name="fold_crane")
             assert f"fold_all {path.replace('crane.py', 'use.py')}:5" in callers
+
+
+ASKED: list[tuple[str, dict[str, str]]] = [
+    ("search_code", {"query": "fold_crane"}),
+    ("symbol", {"name": "fold_crane"}),
+    ("vcs", {"operation": "search_history", "query": "first"}),
+    ("vcs", {"operation": "search_branch", "branch": "main", "query": "fold_crane"}),
+]
+OF_ONE_REPOSITORY: list[tuple[str, dict[str, str]]] = [
+    ("vcs", {"operation": "compare_branches", "branch_a": "main", "branch_b": "worktree"}),
+    ("vcs", {"operation": "analyze_impact", "commit": "main"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), ASKED + OF_ONE_REPOSITORY)
+async def test_every_reply_says_which_repositories_it_is_about(
+    connect: Any, cranes: Path, make_git_repo: MakeRepo, app: App, tool: str, arguments: Any
+) -> None:
+    boats = make_git_repo("boats", {"boat.py": CRANE.replace("crane", "boat")})
+    other = str((await app.index(boats)).run.repository_id)
+    async with connect(cranes) as client:
+        scope = (await client.json(tool, **arguments))["scope"]
+        assert (scope["kind"], len(scope["repositories"])) == ("repository", 1)
+        assert other not in scope["repositories"]
+        if (tool, arguments) in ASKED:
+            scope = (await client.json(tool, **arguments, repository_id="all"))["scope"]
+            assert scope["kind"] == "workspace"
+            assert other in scope["repositories"]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), ASKED + OF_ONE_REPOSITORY)
+async def test_a_text_says_so_where_its_reader_cannot_know_it(
+    connect: Any,
+    cranes: Path,
+    make_git_repo: MakeRepo,
+    app: App,
+    project_id: str,
+    tool: str,
+    arguments: Any,
+) -> None:
+    boats = make_git_repo("boats", {"boat.py": CRANE.replace("crane", "boat")})
+    for root in (boats, cranes):
+        await app.index(root, "default")
+        await app.index(root, project_id)
+    field = "collection" if tool == "vcs" else "project_id"
+    async with connect(cranes, replies="text") as client:
+        several = "" if (tool, arguments) in OF_ONE_REPOSITORY else "2 repositories of "
+        await client.text("switch_project", project_id=project_id)
+        text = await client.text(tool, **arguments)
+        assert text.endswith(f"\n[in {several}project {project_id} (active)]")
+        text = await client.text(tool, **arguments, **{field: project_id})
+        assert text.endswith("\n[in 2 repositories]") == bool(several)
+        own = await client.text(tool, **arguments, **{field: "default"})
+        assert "[in " not in own
+        assert "project" not in own
 
 
 async def test_the_first_question_indexes(connect: Any, make_git_repo: MakeRepo) -> None:

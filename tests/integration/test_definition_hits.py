@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,17 +70,29 @@ async def test_in_a_document_it_is_the_section(
     assert (hit.file_path, hit.symbol, hit.start_line) == ("docs/guide.md", "Guide.Breakfast", 9)
 
 
-async def test_no_place_is_named_twice(
+async def test_no_place_is_named_twice_but_with_a_method_its_class(
     app: App, make_repo: Callable[..., Path], project_id: str
 ) -> None:
     await app.index(make_repo(FILES), project_id)
     report = await app.search("guest", project_id, BY_DEFINITION)
     for hit in report.answer.hits:
-        ranges = sorted(
-            [(hit.start_line, hit.end_line)]
-            + [(place.start_line, place.end_line) for place in hit.more_in_file]
-        )
+        own = (hit.start_line, hit.end_line)
+        others = [(place.start_line, place.end_line) for place in hit.more_in_file]
+        around = [one for one in others if one[0] <= own[0] and own[1] <= one[1]]
+        ranges = sorted({own, *others} - set(around))
         assert all(first[1] < second[0] for first, second in itertools.pairwise(ranges))
+        assert len(around) == hit.file_path.endswith("hotel.py")
+
+
+async def test_a_class_that_answers_is_named_where_one_of_its_methods_is_shown(
+    app: App, make_repo: Callable[..., Path], project_id: str
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    text = search_text(await app.search("Hotel price_of_stay", project_id, BY_DEFINITION))
+    assert text.startswith("1. copy/hotel.py:9-72  ")
+    assert re.search(r"\n   also (?:.*, )?6-76 Hotel 0\.\d\d", text)
+    guide = await app.search("when is breakfast", project_id, BY_DEFINITION)
+    assert "Guide" not in {place.symbol for place in guide.answer.hits[0].more_in_file}
 
 
 async def test_the_reply_of_a_search_is_short_and_true(
@@ -106,3 +120,24 @@ def test_a_slow_search_of_a_command_says_nothing_beside_its_answer(
     printed = capsys.readouterr()
     assert "breakfast" in printed.out.lower()
     assert not printed.err
+
+
+def test_the_command_shows_lines_around_in_text_and_in_json(
+    embedded: Embedded, make_repo: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--project", "test-context", f"--data-dir={embedded.data_dir}"]
+    assert run(["index", str(make_repo(FILES)), *options]) == 0
+
+    def printed(question: str, *asked: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert run(["search", question, *asked, *options]) == status
+        out, err = capsys.readouterr()
+        return err if status else out
+
+    around = "7  Guests leave by eleven."
+    assert around not in printed("when is breakfast")
+    assert around in printed("when is breakfast", "--context", "2")
+    [first, *_] = json.loads(printed("check_out", "--context", "2", "--json"))["results"]
+    assert first["context_before"].count("\n") == 2
+    refused = printed("check_out", "--context", "x", status=1)
+    assert "--context must be a whole number from 0 to 50" in refused

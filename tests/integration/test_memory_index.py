@@ -34,6 +34,7 @@ QUERIES = [
     "supervisor",  # the name of a file
     "_REMEMBERED",  # held by one text alone
     "what is not in here at all: crocodiles",
+    "the nearest chunks to a vector. NearestIndex query_vector MemoryLists",  # names are expected
     "respellt the qestion",  # misspelt
 ]
 FILTERS = [

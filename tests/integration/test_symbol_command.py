@@ -136,6 +136,14 @@ def test_the_command_shows_text_or_json(repository: Path, shell: Shell) -> None:
     unknown = shell("symbol", "callers", "chargs", *here)
     assert unknown.returncode == 1
     assert "Nearest names: charge" in unknown.stderr
+    alone = shell("symbol", "charge", *here)
+    assert alone.stdout == shell("symbol", "definition", "charge", *here).stdout
+    assert "pay.py:1-2 function: def charge(card):" in alone.stdout
+    assert shell("symbol", "callers", "--depth", "2", "charge", *here).returncode == 0
+    assert "callers" in shell("symbol", "callers", *here).stderr  # a name, of no definition
+    wrong = shell("symbol", "uses", "charge", *here)
+    assert wrong.returncode == 1
+    assert "No operation of symbol: uses" in wrong.stderr
     assert shell("remove", str(repository), *here).returncode == 0
 
 

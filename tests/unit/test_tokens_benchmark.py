@@ -86,6 +86,15 @@ def test_names_with_spaces_commas_and_dots_are_names() -> None:
     assert reply.entries[0].named == ((1, 9), (20, 30), (40, 41))
 
 
+def test_results_that_are_named_together_are_results() -> None:
+    more = "also: src/x.py:3-9, docs/a, b.md:1-20 added\n[2 more files]\n"
+    reply = of_text(CONTRACT + more)
+    assert [one.path for one in reply.entries[2:]] == ["src/x.py", "docs/a, b.md"]
+    assert [one.ranges for one in reply.entries[2:]] == [((3, 9),), ((1, 20),)]
+    assert reply.chars == len(CONTRACT + more)
+    assert of_text("1. a.py:1-2  0.98\n1  also: b.py:1-2\n").entries[0].shown == {1}
+
+
 def test_code_that_looks_like_a_heading_is_code() -> None:
     text = (
         "1. notes.md:7-9  0.90  Steps\n7  1. src/a.py:1-2  0.98  f\n8\n 9  2. b.py:1-2  0.97  g\n"

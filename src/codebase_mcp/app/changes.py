@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from codebase_mcp.app.scopes import NamedRepository, Scopes
+from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.compare import Comparison, compare
 from codebase_mcp.changes.impact import Change, Impact, assess
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryName, load_repositories
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
@@ -21,10 +20,9 @@ from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository of a project, as the index and as git know it."""
+    """A repository of a project, as the index and as git know it; ``scope`` is this one alone."""
 
-    project: Project
-    source: str
+    scope: CallScope
     id: UUID
     git: GitRepository
 
@@ -67,7 +65,7 @@ class Changes:
                 rule="a git repository",
                 hint="Only git knows other states than the files on disk.",
             )
-        return Repository(scope.project, scope.source, one.id, found)
+        return Repository(scope.narrowed_to(one.id), one.id, found)
 
     async def compare(self, repository: Repository, a: str, b: str, *, direct: bool) -> Comparison:
         """What ``b`` would bring to ``a``.
@@ -88,7 +86,7 @@ class Changes:
             IndexingFailed: git cannot find it.
         """
         change = await asyncio.to_thread(find, repository.git)
-        async with self._database.bounded_read(repository.project) as tx:
+        async with self._database.bounded_read(repository.scope.project) as tx:
             return await assess(tx, repository.id, change)
 
 

@@ -99,10 +99,13 @@ class History:
                 async with self._database.transaction(project) as tx:
                     await make_searchable(tx, model)
             async with self._database.bounded_read(project) as tx:
-                found = await search_history(tx, question, filters, limit)
+                found = await search_history(tx, question, filters, limit + 1)
         latency_ms = (time.perf_counter() - started) * 1000
         return HistoryReport(
-            tuple(found), project, source, repositories, latency_ms, read, tuple(notices)
+            *(tuple(found[:limit]), project, source, repositories, latency_ms, scope),
+            has_more=len(found) > limit,
+            read=read,
+            notices=tuple(notices),
         )
 
     async def of_symbol(

@@ -67,7 +67,8 @@ class SearchReport:
 class HistoryReport:
     """The commits that answer a question, from which project, and how long it took (ms).
 
-    ``repositories`` are all of the project, by id. ``read`` counts the commits of those whose
+    ``repositories`` are those that were meant, by id; ``has_more`` says that more commits match
+    than were asked for. ``read`` counts the commits of those whose
     history was read for this search, ``notices`` say why others could not be read.
     """
 
@@ -76,6 +77,8 @@ class HistoryReport:
     project_source: ProjectSource
     repositories: Mapping[UUID, HistoryFacts]
     latency_ms: float
+    scope: CallScope
+    has_more: bool = False
     read: Mapping[UUID, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 

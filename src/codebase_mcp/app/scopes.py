@@ -69,6 +69,12 @@ class CallScope:
         """The snapshots of their files on disk; None if those are all of the project."""
         return tuple(tree.snapshot_id for tree in self.trees) if self.has_others else None
 
+    def narrowed_to(self, repository_id: UUID) -> CallScope:
+        """The same with one of its repositories alone."""
+        chosen = [tree for tree in self.trees if tree.repository_id == repository_id]
+        scope = _narrowed(self, chosen, self.trees)
+        return replace(scope, has_others=scope.has_others or self.has_others)
+
     @property
     def first(self) -> frozenset[int]:
         """The snapshots that go first where scores are close: those where the caller stands."""

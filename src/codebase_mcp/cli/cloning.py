@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from codebase_mcp.app.app import App
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import clones_in
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.clone import (
     Clone,
     CloneOptions,
@@ -28,8 +28,6 @@ from codebase_mcp.source.clone import (
 from codebase_mcp.source.remote import Remote, is_remote, parse_remote
 from codebase_mcp.source.transfer import Transfer
 from codebase_mcp.tools.rules import check_name
-
-_DEPTH = whole_number(1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +149,7 @@ def _depth(options: argparse.Namespace, history_depth: int | None) -> int | None
     """How many commits to fetch: no fewer than are to be kept of the history."""
     if options.depth is None:
         return history_depth or None
-    try:
-        depth: int = _DEPTH.parse(options.depth)
-    except ValueError as error:
-        raise InvalidInput.of(
-            "depth", options.depth, f"--depth {error}", rule=_DEPTH.words
-        ) from None
-    return depth
+    return number_of("depth", options.depth, 1, 1_000_000)
 
 
 def _contradiction(flag: str, words: str) -> InvalidInput:

@@ -96,17 +96,35 @@ def _log_search_options(parser: SettingsParser) -> None:
     _place_options(parser)
 
 
+SYMBOL_OPERATIONS = (
+    "definition", "references", "callers", "callees", "implementations", "outline"
+)  # fmt: skip
+
+
+class _Proposed(tuple[str, ...]):
+    """Values that help and completion show, where any other is taken too."""
+
+    __slots__ = ()
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
 def _symbol_options(parser: SettingsParser) -> None:
     parser.add_argument(
         "operation",
-        choices=["definition", "references", "callers", "callees", "implementations", "outline"],
-        help="what to show",
+        choices=_Proposed(SYMBOL_OPERATIONS),
+        metavar="[OPERATION]",
+        help=f"what to show: {', '.join(SYMBOL_OPERATIONS)} (definition); a single word is a name,"
+        " so who calls a function callers is: symbol callers callers",
     )
-    parser.add_argument(
+    target = parser.add_argument(
         "target",
         metavar="NAME|PATH:LINE|PATH",
         help="a name, also qualified (Shop.sell), or a place; for an outline a file or directory",
     )
+    # Not nargs="?": that would be taken as absent where an option stands between the two.
+    target.required = False
     parser.add_argument("--ref", help="a branch, tag or commit instead of the files on disk")
     parser.add_argument(
         "--depth", default="1", help="levels of callers, callees and so on, to 3 (1)"

@@ -14,6 +14,7 @@ from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.evaluation_report import as_json, show
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.searching import with_check_limit
 from codebase_mcp.cli.terminal import Terminal
@@ -33,15 +34,14 @@ from codebase_mcp.evaluation.scoring import ListEntry, score
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.tools.rules import check_project_id
 
 _NUMBERS = {
-    "count": whole_number(1, 10_000),
-    "seed": whole_number(0, 2**31 - 1),
-    "limit": whole_number(10, 50),  # all figures are of the first 10
-    "worst": whole_number(0, 10_000),
+    "count": (1, 10_000),
+    "seed": (0, 2**31 - 1),
+    "limit": (10, 50),  # all figures are of the first 10
+    "worst": (0, 10_000),
 }
 
 
@@ -89,17 +89,10 @@ def _checked(options: argparse.Namespace) -> _Options:
             rule="a new file",
             hint="Name another file, or delete this one.",
         )
-    numbers = {name: _number(name, getattr(options, name)) for name in _NUMBERS}
+    numbers = {
+        name: number_of(name, getattr(options, name), *bounds) for name, bounds in _NUMBERS.items()
+    }
     return _Options(**numbers, project_id=check_project_id(options.project))
-
-
-def _number(name: str, text: str) -> int:
-    rule = _NUMBERS[name]
-    try:
-        number: int = rule.parse(text)
-    except ValueError as error:
-        raise InvalidInput.of(name, text, f"--{name} {error}", rule=rule.words) from None
-    return number
 
 
 def _questions(options: argparse.Namespace, wanted: _Options, corpus: Corpus) -> list[Question]:

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here, repository_here
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.tools.rules import check_moment, check_query
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import HistoryReport, SymbolReport
     from codebase_mcp.search.history import FoundCommit, HistoryFilters
-
-_LIMIT = whole_number(1, 50)
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
@@ -33,7 +31,7 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
             "query", "", "Give a question, or one of --path, --author, --since, --until",
             rule="a question or a filter",
         )  # fmt: skip
-    limit = read_limit(options.limit)
+    limit = number_of("limit", options.limit, 1, 50)
     async with open_shell(settings) as shell:
         app = await shell.app()
         project = await project_here(app, options, shell.identity)
@@ -65,7 +63,7 @@ async def _show_symbol(options: argparse.Namespace, settings: Settings) -> int:
             "--symbol takes a name, and neither a question nor a filter",
             rule="a name alone",
         )
-    limit = read_limit(options.limit)
+    limit = number_of("limit", options.limit, 1, 50)
     async with open_shell(settings) as shell:
         app = await shell.app()
         project = await project_here(app, options, shell.identity)
@@ -116,19 +114,6 @@ def read_filters(options: argparse.Namespace) -> HistoryFilters | None:
         until=check_moment(options.until, "until", is_end=True),
     )
     return None if filters == HistoryFilters() else filters
-
-
-def read_limit(text: str) -> int:
-    """The number of commits to show.
-
-    Raises:
-        InvalidInput: it is no number from 1 to 50.
-    """
-    try:
-        limit: int = _LIMIT.parse(text)
-    except ValueError as error:
-        raise InvalidInput.of("limit", text, f"--limit {error}", rule=_LIMIT.words) from None
-    return limit
 
 
 def as_json(report: HistoryReport) -> dict[str, Any]:

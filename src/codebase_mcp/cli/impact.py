@@ -24,6 +24,7 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
 
         return print_json(impact_reply(found, None).as_json())
     from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415
+    from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
 
-    say(impact_text(found, reply_budget(settings)))
+    say(impact_text(found, reply_budget(settings), note=scope_note(repository.scope)))
     return 0

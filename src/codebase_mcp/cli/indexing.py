@@ -10,21 +10,18 @@ from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
 from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import InvalidInput
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.source.remote import is_remote
 from codebase_mcp.tools.rules import check_project_id
 
 MAX_ERRORS_SHOWN = 20
-
-_DEPTH = whole_number(0, 10_000)
 
 
 async def index(
@@ -124,11 +121,7 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _depth(text: str | None) -> int | None:
-    try:
-        depth = None if text is None else _DEPTH.parse(text)
-    except ValueError as error:
-        raise InvalidInput.of("history", text, f"--history {error}", rule=_DEPTH.words) from None
-    return depth
+    return None if text is None else number_of("history", text, 0, 10_000)
 
 
 def _print_json(report: IndexReport, source: Source) -> None:

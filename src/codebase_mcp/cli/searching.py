@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.here import project_here, repository_here, shown_progress
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, say
-from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import DEFAULT, Settings
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.tools.rules import check_directory, check_file_type, check_query, check_ref
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ NOTES = {
 # A command may spend more time on checking files than one of many searches.
 CHECK_MS = 2_000
 
-_LIMIT = whole_number(1, 50)
-
 # Pygments' names where they differ from the grammars'.
 _LEXERS = {"csharp": "csharp", "cpp": "cpp", "tsx": "tsx", "bash": "bash", "text": "text"}
 
@@ -47,15 +44,16 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         if options.json:
             print_json(await _as_json(shell, options, project))
             return 0
-        report = await _report(shell, options, project)
+        context_lines = number_of("context", options.context_lines, 0, 50)
+        report = await _report(shell, options, project, context_lines)
     from codebase_mcp.replies.text import read_search, search_text  # noqa: PLC0415
 
     if not sys.stdout.isatty():
-        say(search_text(report, settings.reply_chars))
+        say(search_text(report, settings.reply_chars, context_lines))
         return 0
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not into a pipe
 
-    show(read_search(report, settings.reply_chars), report, Terminal())
+    show(read_search(report, settings.reply_chars, context_lines), report, Terminal())
     return 0
 
 
@@ -79,21 +77,24 @@ async def _as_json(
     return await shell.call("search_code", given)
 
 
-async def _report(shell: Shell, options: argparse.Namespace, project: str | None) -> SearchReport:
+async def _report(
+    shell: Shell, options: argparse.Namespace, project: str | None, context_lines: int
+) -> SearchReport:
     from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - opened by now
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
-    try:
-        limit = _LIMIT.parse(options.limit)
-    except ValueError as error:
-        message = f"--limit {error}"
-        raise InvalidInput.of("limit", options.limit, message, rule=_LIMIT.words) from None
     file_type = check_file_type(options.file_type)
     filters = FileFilters(
         extensions=(file_type.lower(),) if file_type else None,
         directory=check_directory(options.directory) or None,
     )
-    request = Request(filters, limit=limit, explain=options.explain, by_definition=True)
+    request = Request(
+        filters,
+        limit=number_of("limit", options.limit, 1, 50),
+        context_lines=context_lines,
+        explain=options.explain,
+        by_definition=True,
+    )
     query = check_query(" ".join(options.query))
     ref = check_ref(" ".join(options.ref), "ref") if options.ref else None
     app = await shell.app()
@@ -125,7 +126,7 @@ def show(text: SearchText, report: SearchReport, console: Terminal) -> None:
     for block in text.blocks:
         _show_block(block, roots[str(block.hit.repository_id)], console)
     for line in text.tail:
-        console.print(line, style="dim", no_wrap=True, overflow="ellipsis")
+        console.print(line, style="dim")
     console.print(f"{report.latency_ms:.0f} ms", style="dim")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from codebase_mcp.cli.calling import open_shell
+from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
 from codebase_mcp.cli.here import project_here, repository_here, shown_progress
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, reply_budget, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import clean_path, parse_place
 from codebase_mcp.tools.rules import check_ref
@@ -43,26 +44,27 @@ def read_question(options: argparse.Namespace) -> SymbolQuestion:
     """What the arguments ask.
 
     Raises:
-        InvalidInput: a number or the ref is not valid.
+        InvalidInput: the operation, a number or the ref is not valid.
     """
-    target: str = options.target
+    operation, target = options.operation, options.target
+    if target is None:
+        operation, target = "definition", operation
+    elif operation not in SYMBOL_OPERATIONS:
+        raise InvalidInput.of(
+            "operation",
+            operation,
+            f"No operation of symbol: {operation}",
+            rule=", ".join(SYMBOL_OPERATIONS),
+            hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
+        )
     place = parse_place(target)
-    is_outline = options.operation == "outline"
+    is_outline = operation == "outline"
     return SymbolQuestion(
-        options.operation,
+        operation,
         name=None if place or is_outline else target,
         place=None if is_outline else place,
         path=clean_path(place.path if place else target) if is_outline else None,
         ref=check_ref(options.ref, "ref") if options.ref else None,
-        depth=_number("depth", options.depth, 3),
-        limit=_number("limit", options.limit, 500),
+        depth=number_of("depth", options.depth, 1, 3),
+        limit=number_of("limit", options.limit, 1, 500),
     )
-
-
-def _number(option: str, text: str, most: int) -> int:
-    rule = whole_number(1, most)
-    try:
-        number: int = rule.parse(text)
-    except ValueError as error:
-        raise InvalidInput.of(option, text, f"--{option} {error}", rule=rule.words) from None
-    return number

@@ -10,12 +10,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from codebase_mcp.app.app import App
 from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.background.worker import Worker
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.rules import whole_number
 from codebase_mcp.web.shutdown import Shutdown
-
-_CONCURRENCY = whole_number(1, 64)
 
 
 async def worker(options: argparse.Namespace, settings: Settings) -> int:
@@ -51,8 +48,4 @@ def _backfilling(app: App, *, once: bool) -> AbstractAsyncContextManager[None]:
 def _concurrency(text: str | None, settings: Settings) -> int:
     if text is None:
         return max(1, settings.jobs)
-    try:
-        return int(_CONCURRENCY.parse(text))
-    except ValueError as error:
-        rule = _CONCURRENCY.words
-        raise InvalidInput.of("concurrency", text, f"--concurrency {error}", rule=rule) from None
+    return number_of("concurrency", text, 1, 64)

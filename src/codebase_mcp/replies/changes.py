@@ -28,14 +28,22 @@ _HASH = re.compile("[0-9a-f]{40,64}")
 _PRODUCT = (FileKind.CODE, FileKind.CONFIG)
 # Of files that are less likely concerned and use nothing that changed, only the names are given.
 _LIKELY = 0.1
+# How many tests are named that use what changed.
+_TESTS = 5
 # Kept free for what is left out.
 _TAIL_CHARS = 120
 
 
-def comparison_text(found: Comparison, max_chars: int) -> str:
-    """The text of a comparison, of about ``max_chars`` characters."""
+def comparison_text(
+    found: Comparison, max_chars: int, *, limit: int | None = None, note: Sequence[str] = ()
+) -> str:
+    """The text of a comparison with at most ``limit`` files, of about ``max_chars`` characters.
+
+    A ``note`` comes last.
+    """
     head = [comparison_heading(found), *found.notices]
-    return "\n".join([*head, *_fitting(found.differences, max_chars - len("\n".join(head)))])
+    room = max_chars - _size([*head, *note])
+    return "\n".join([*head, *_fitting(found.differences, room, limit), *note])
 
 
 def comparison_heading(found: Comparison) -> str:
@@ -93,8 +101,14 @@ def left_out_line(found: Differences) -> str:
     return f"definitions not compared: {listed}" if listed else ""
 
 
-def impact_text(found: Impact, max_chars: int) -> str:
-    """The text of an impact, of about ``max_chars`` characters."""
+def impact_text(
+    found: Impact, max_chars: int, *, limit: int | None = None, note: Sequence[str] = ()
+) -> str:
+    """The text of an impact, of about ``max_chars`` characters, each list with at most ``limit``
+    entries.
+
+    A ``note`` comes last.
+    """
     label = found.change.label
     short = label[:12] if _HASH.fullmatch(label) else printable_line(label)
     head = [
@@ -102,18 +116,20 @@ def impact_text(found: Impact, max_chars: int) -> str:
         *found.change.notices,
         *(f"  {reason.points:.2f} {printable_line(reason.text)}" for reason in found.reasons),
     ]
-    head += _left_alone(found)
+    head += _left_alone(found, limit)
     if not found.history_commits:
         head.append("no history is stored: index_codebase with depth, or index --history, reads it")
     if found.change.differences.files:
         head.append("changed:")
-    room = max_chars - len("\n".join(head))
-    return "\n".join([*head, *_fitting(found.change.differences, room, _PRODUCT)])
+    room = max_chars - _size([*head, *note])
+    listed = _fitting(found.change.differences, room, limit, _PRODUCT)
+    return "\n".join([*head, *listed, *note])
 
 
-def _left_alone(found: Impact) -> Iterator[str]:
+def _left_alone(found: Impact, limit: int | None) -> Iterator[str]:
     """The files that a change left alone and probably concerns; what is unlikely is only named."""
-    places = [one for one in found.places if one.likelihood is not None]
+    concerned = [place for place in found.places if place.likelihood is not None]
+    places = concerned[:limit]
     shown = [one for one in places if (one.likelihood or 0) >= _LIKELY or one.line is not None]
     if shown:
         yield "left alone, with how likely it concerns them:"
@@ -124,21 +140,28 @@ def _left_alone(found: Impact) -> Iterator[str]:
         yield f"  {one.likelihood:.2f} {where}: {printable_line(one.why)}"
     if rest := [printable_line(one.path) for one in places if one not in shown]:
         yield f"less likely: {', '.join(rest)}"
-    named = {one.path for one in places}
+    if more := len(concerned) - len(places):
+        yield f"… {counted(more, 'more file')}"
+    named = {one.path for one in concerned}
     if tests := sorted({one.path for one in found.users if one.is_test} - named):
-        yield f"tests that use it: {', '.join(map(printable_line, tests[:5]))}"
+        listed = [printable_line(path) for path in tests[: min(limit or _TESTS, _TESTS)]]
+        more = len(tests) - len(listed)
+        yield f"tests that use it: {', '.join(listed)}" + (f" (+{more})" if more else "")
 
 
 def _fitting(
-    found: Differences, max_chars: int, of_kinds: Collection[FileKind] = tuple(FileKind)
+    found: Differences,
+    max_chars: int,
+    limit: int | None,
+    of_kinds: Collection[FileKind] = tuple(FileKind),
 ) -> list[str]:
-    """The files, those of some kinds with their definitions, as far as they fit; then how much is
-    left out."""
+    """The first files, those of some kinds with their definitions, as far as they fit; then how
+    much is left out."""
     tail = left_out_line(found)
     room = max_chars - len(tail) - _TAIL_CHARS
     lines: list[str] = []
     shown = without = 0
-    for one in found.files:
+    for one in found.files[:limit]:
         heading = file_line(one)
         listed = symbol_lines(one) if one.kind in of_kinds else ()
         below = [f"{_INDENT}{sign} {text}" for sign, text in listed]

@@ -48,6 +48,12 @@ def excerpt(
     return sorted(shown)
 
 
+def widened(places: Sequence[int], around: int, count: int) -> list[int]:
+    """The places with so many before and after each, of ``count`` in all."""
+    near = {near for place in places for near in range(place - around, place + around + 1)}
+    return sorted(_closed(near & set(range(count))))
+
+
 def _closed(places: set[int]) -> set[int]:
     """With the gaps that are too small to be left out."""
     found = set(places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
+from codebase_mcp.replies.paths import scope_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
@@ -21,22 +22,27 @@ _AUTHOR_CHARS = 40
 # How many paths are named, and about how many characters they take.
 MAX_PATHS = 5
 _PATHS_CHARS = 130
+# Kept free for a line that says that more commits match.
+_TAIL_CHARS = 13
 
 
 def history_text(report: HistoryReport, max_chars: int = DEFAULT_REPLY_CHARS) -> str:
     """The text of a search of the history, whole commits in at most ``max_chars`` characters."""
-    lines = history_notes(report)
+    lines, scope = history_notes(report), scope_note(report.scope)
     if not report.commits:
-        return "\n".join([*lines, NOTHING])
+        return "\n".join([*lines, NOTHING, *scope])
+    room = max_chars - sum(len(line) + 1 for line in scope)
+    has_more = report.has_more
     several = len({commit.repository_id for commit in report.commits}) > 1
     for number, commit in enumerate(report.commits, 1):
         where = f"  [{printable_line(_name(report, commit))}]" if several else ""
         block = [f"{number}. {commit_heading(commit)}{where}", *_details(commit)]
-        if number > 1 and sum(len(line) + 1 for line in (*lines, *block)) > max_chars:
-            lines.append(f"[{len(report.commits) - number + 1} more: limit, max_chars]")
+        if number > 1 and sum(len(line) + 1 for line in (*lines, *block)) > room - _TAIL_CHARS:
+            has_more = True
             break
         lines += block
-    return "\n".join(lines)
+    tail = ["[more match]"] if has_more else []
+    return "\n".join([*lines, *tail, *scope])
 
 
 def symbol_text(report: SymbolReport, limit: int, max_chars: int = DEFAULT_REPLY_CHARS) -> str:

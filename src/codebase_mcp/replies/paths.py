@@ -1,4 +1,4 @@
-"""How is a file named, so that its reader can open it from where they stand?"""
+"""How is a file named, so that its reader can open it from where they stand? And where is it?"""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ def shown_path(scope: CallScope, root: str, path: str) -> str:
         if whole.is_relative_to(base):
             return printable_line(str(whole.relative_to(base)))
     return printable_line(str(whole))
+
+
+def scope_note(scope: CallScope) -> tuple[str, ...]:
+    """A line on which repositories a call meant; none where its caller knows that.
+
+    A caller knows the repository that they stand in, and a project that they named.
+    """
+    count = len(scope.trees)
+    name = scope.project.project_id
+    parts = [f"{count} repositories"] if count > 1 else []
+    if name is not None and scope.source != "explicit":
+        parts.append(f"project {name} ({scope.source})")
+    return (f"[in {' of '.join(parts)}]",) if parts else ()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
 from codebase_mcp.replies.changes import counted
-from codebase_mcp.replies.paths import shown_path
+from codebase_mcp.replies.paths import scope_note, shown_path
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
@@ -34,13 +34,14 @@ _TAIL_CHARS = 80
 def symbol_text(report: SymbolReport, max_chars: int) -> str:
     """The text of an answer, of at most ``max_chars`` characters."""
     notice = [printable_line(report.notice)] if report.notice else []
-    lines = [*notice, *_Text(report).lines()]
-    room = max_chars
+    lines, scope = [*notice, *_Text(report).lines()], scope_note(report.scope)
+    room = max_chars - sum(len(line) + 1 for line in scope)
     for place, line in enumerate(lines):
         room -= len(line) + 1
         if room < (_TAIL_CHARS if place < len(lines) - 1 else 0) and place:
-            return "\n".join([*lines[:place], f"… {counted(len(lines) - place, 'more line')}"])
-    return "\n".join(lines)[:max_chars]
+            lines[place:] = [f"… {counted(len(lines) - place, 'more line')}"]
+            break
+    return "\n".join([*lines, *scope])[:max_chars]
 
 
 class _Text:

@@ -1,25 +1,28 @@
 """What does a reader get from a search? A text that spends its characters where the answer is.
 
 The best place comes with its lines, others with fewer or none: how many follows from how sure the
-answer is. The form is the contract's, "Replies for models and replies for programs".
+answer is. The form is the contract's, "Replies for models and replies for programs". Lines around
+those that answer are shown on request, as far as everything else leaves room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
-from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt
-from codebase_mcp.replies.paths import shown_path
+from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt, widened
+from codebase_mcp.replies.paths import scope_note, shown_path
 from codebase_mcp.search.help import NO_HINT, is_elsewhere, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.history import LastChange
@@ -33,6 +36,13 @@ CONFIDENT = 0.85
 # How many results of similar scores are shown with code, and how many without.
 MAX_WITH_CODE = 2
 MAX_NAMED = 5
+
+# Results after these are named together in a line, up to so many in all.
+MAX_RESULTS = 10
+_OTHERS = "also: "
+
+# Kept free for how many files are left out.
+_LEFT_CHARS = 50
 
 # A further place that scores less is left out, as is one without a name.
 MIN_PLACE_SCORE = 0.05
@@ -80,7 +90,7 @@ class Block:
 
     def margin(self, line: int | None) -> str:
         """What stands before a line of code: its number, or a mark where lines are left out."""
-        width = len(str(self.hit.end_line))
+        width = len(str(max(self.hit.end_line, *(line or 0 for line, _ in self.code), 0)))
         return f"{'…' if line is None else line:>{width}}"
 
     def lines(self) -> list[str]:
@@ -105,42 +115,98 @@ class SearchText:
         return [*self.head, *(line for block in self.blocks for line in block.lines()), *self.tail]
 
 
-def search_text(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> str:
+def search_text(
+    report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS, context_lines: int = 0
+) -> str:
     """The text of a search by definition, of at most ``max_chars`` characters."""
-    text = "\n".join(read_search(report, max_chars).lines())
+    text = "\n".join(read_search(report, max_chars, context_lines).lines())
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
-def read_search(report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS) -> SearchText:
-    """What is worth reading of a search by definition, in about ``max_chars`` characters."""
+def read_search(
+    report: SearchReport, max_chars: int = DEFAULT_REPLY_CHARS, context_lines: int = 0
+) -> SearchText:
+    """What is worth reading of a search by definition, in about ``max_chars`` characters.
+
+    ``context_lines`` are shown around each line of code, as far as there is room.
+    """
     hits = report.answer.hits
-    head = _head(report)
+    head, scope = _head(report), scope_note(report.scope)
     if not hits and report.index.state == "indexing":
-        return SearchText((*head, "No file that is indexed so far answers: ask again."), (), ())
+        asked = "No file that is indexed so far answers: ask again."
+        return SearchText((*head, asked, *scope), (), ())
     if not hits:
-        return SearchText(tuple(dict.fromkeys([*head, *_help(report)])), (), ())
-    elsewhere = is_elsewhere(hits)
+        return SearchText(tuple(dict.fromkeys([*head, *_help(report), *scope])), (), ())
     if report.help is not None and report.help.doubt:
         head += filter(None, [report.help.doubt, report.help.absent])
-    roots = {one.repository_id: one.root for one in report.answer.snapshots}
-    blocks = []
-    for number, (hit, share) in enumerate(zip(hits, shares(hits, max_chars), strict=False), 1):
-        root = roots[hit.repository_id]
-        path = shown_path(report.scope, root, hit.file_path) + printable_line(_at(report, hit))
-        notes = report.notes[number - 1] if report.notes else ()
-        details = _details(report, hit, share, notes)
-        if number == 1 and report.usage is not None and not elsewhere:
-            details = (_usage(report, root), *details)
-        if report.last_changes and (change := report.last_changes[number - 1]):
-            details = (*details, _last_change(change))
-        blocks.append(Block(number, hit, path, _code(hit, share), details))
-    tail = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
-    shown = _fitting(head, blocks, tail, max_chars)
-    left = report.answer.file_count - shown
-    if left > 0 and (len(blocks) == 1 or blocks[1].code):
-        files = "1 more file" if left == 1 else f"{left} more files"
-        tail.append(f"[{files}: limit, max_chars, directory]")
-    return SearchText(tuple(head), tuple(blocks[:shown]), tuple(tail))
+    hint = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
+    plan = shares(hits, max_chars)
+    blocks = [_block(report, place, share) for place, share in enumerate(plan)]
+    room = max_chars - _size([*head, *hint, *scope]) - _LEFT_CHARS
+    shown = _fitting(blocks, room)
+    # Behind one good answer, and where there is none, the number of the others is of no use.
+    is_counted = len(hits) < MAX_RESULTS or len(blocks) == 1 or bool(blocks[1].code)
+    del blocks[shown:]
+    room -= sum(_size(block.lines()) for block in blocks)
+    others = _others(report, shown, room)
+    tail = [_OTHERS + ", ".join(others)] if others else []
+    left = report.answer.file_count - shown - len(others)
+    if left > 0 and is_counted:
+        tail.append("[1 more file]" if left == 1 else f"[{left} more files]")
+    blocks = _with_context(blocks, plan, context_lines, room - _size(tail))
+    return SearchText(tuple(head), tuple(blocks), (*tail, *hint, *scope))
+
+
+def _block(report: SearchReport, place: int, share: _Share) -> Block:
+    """The result at a place, as it is shown without further lines around it."""
+    hit = report.answer.hits[place]
+    notes = report.notes[place] if report.notes else ()
+    details = _details(report, hit, share, notes)
+    if place == 0 and report.usage is not None and not is_elsewhere(report.answer.hits):
+        details = (_usage(report, _roots(report)[hit.repository_id]), *details)
+    if report.last_changes and (change := report.last_changes[place]):
+        details = (*details, _last_change(change))
+    return Block(place + 1, hit, _path(report, hit), _code(hit, share), details)
+
+
+def _others(report: SearchReport, shown: int, room: int) -> list[str]:
+    """The places of the results after those that are shown, as far as they fit."""
+    room -= len(_OTHERS)
+    places = []
+    for hit in report.answer.hits[shown:MAX_RESULTS]:
+        place = f"{_path(report, hit)}:{hit.start_line}-{hit.end_line}"
+        place += f" {hit.change}" if hit.change else ""
+        room -= len(place) + 2
+        if room < 0:
+            break
+        places.append(place)
+    return places
+
+
+def _with_context(
+    blocks: Sequence[Block], plan: Sequence[_Share], context_lines: int, room: int
+) -> list[Block]:
+    """The results with lines around their code, as many as fit: the best result first."""
+    shown = []
+    for block, share in zip(blocks, plan, strict=False):
+        best, size = block, _size(block.lines())
+        for around in range(context_lines if block.code else 0, 0, -1):
+            wider = replace(block, code=_code(block.hit, share, around))
+            more = _size(wider.lines()) - size
+            if more <= room:
+                best, room = wider, room - more
+                break
+        shown.append(best)
+    return shown
+
+
+def _roots(report: SearchReport) -> dict[UUID, str]:
+    return {one.repository_id: one.root for one in report.answer.snapshots}
+
+
+def _path(report: SearchReport, hit: Hit) -> str:
+    path = shown_path(report.scope, _roots(report)[hit.repository_id], hit.file_path)
+    return path + printable_line(_at(report, hit))
 
 
 def _at(report: SearchReport, hit: Hit) -> str:
@@ -180,7 +246,7 @@ def _details(
     report: SearchReport, hit: Hit, share: _Share, notes: Sequence[Note]
 ) -> tuple[str, ...]:
     """The other places of a file, and what else was asked for."""
-    roots = {one.repository_id: one.root for one in report.answer.snapshots}
+    roots = _roots(report)
     lines = []
     places = [
         f"{place.start_line}-{place.end_line}{_name(place.symbol)} {place.score:.2f}"
@@ -236,44 +302,53 @@ def _name(symbol: str | None) -> str:
     return f" {printable_line(symbol)}" if symbol else ""
 
 
-def _code(hit: Hit, share: _Share) -> tuple[tuple[int | None, str], ...]:
+def _code(hit: Hit, share: _Share, around: int = 0) -> tuple[tuple[int | None, str], ...]:
+    """The lines of a hit that are worth showing, with so many around each."""
     if not share.lines:
         return ()
-    lines = split_lines(hit.content)
+    content, before = split_lines(hit.content), split_lines(hit.context_before)
+    lines = [*before, *content, *split_lines(hit.context_after)]
+    start, end = len(before), len(before) + len(content)
     matching = [line - hit.start_line for line in hit.matching_lines]
-    shown = excerpt(lines, matching, most_lines=share.lines, most_chars=share.chars)
-    out: list[tuple[int | None, str]] = []
-    before = -1
-    for place in [*shown, len(lines)]:
-        gap = place - before - 1
-        if gap == 1:  # the mark would cost as much
-            out.append(_line(hit, lines, place - 1))
-        elif gap and any(line.strip() for line in lines[before + 1 : place]):
-            out.append((None, f"[{gap} lines]"))
-        if place < len(lines):
-            out.append(_line(hit, lines, place))
-        before = place
-    return tuple(out)
+    places = excerpt(content, matching, most_lines=share.lines, most_chars=share.chars)
+    first = hit.start_line - start
+    code: list[tuple[int | None, str]] = []
+    following = start
+    for place in widened([start + place for place in places], around, len(lines)):
+        code += _gap(lines, range(following, place), first)
+        code.append(_line(lines, place, first))
+        following = place + 1
+    return (*code, *_gap(lines, range(following, end), first))
 
 
-def _line(hit: Hit, lines: Sequence[str], place: int) -> tuple[int, str]:
+def _gap(lines: Sequence[str], places: range, first: int) -> list[tuple[int | None, str]]:
+    """What stands for lines that are left out; a mark would cost as much as a single one."""
+    if len(places) == 1:
+        return [_line(lines, places[0], first)]
+    if not any(lines[place].strip() for place in places):
+        return []
+    return [(None, f"[{len(places)} lines]")]
+
+
+def _line(lines: Sequence[str], place: int, first: int) -> tuple[int, str]:
     text = printable(lines[place].rstrip())
     text = text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + "…"
-    return hit.start_line + place, text
+    return first + place, text
 
 
-def _fitting(
-    head: Sequence[str], blocks: Sequence[Block], tail: Sequence[str], max_chars: int
-) -> int:
+def _fitting(blocks: Sequence[Block], room: int) -> int:
     """How many blocks fit; one at least."""
-    room = max_chars - sum(len(line) + 1 for line in (*head, *tail)) - 50
     count = 0
     for block in blocks:
-        room -= sum(len(line) + 1 for line in block.lines())
+        room -= _size(block.lines())
         if room < 0 and count:
             break
         count += 1
     return count
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
 def _head(report: SearchReport) -> list[str]:

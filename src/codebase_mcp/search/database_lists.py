@@ -73,6 +73,13 @@ class DatabaseLists:
         bound = {"query": sparse_literal(idf), "blobs": array_literal(texts), **self._parameters}
         return await self._tx.fetch_all(_SQL["files"], **bound)
 
+    async def defined_names(
+        self, texts: Collection[int], stems: Collection[str]
+    ) -> Iterable[tuple[int, str]]:
+        """Names of definitions in these texts that hold any of the stems."""
+        bound = {"blobs": array_literal(texts), "stems": list(stems)}
+        return await self._tx.fetch_all(_SQL["defined_names"], **bound)
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> list[list[Row]]:

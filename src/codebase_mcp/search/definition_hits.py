@@ -1,7 +1,7 @@
 """How does a ranked file become something to read at once? Pure: rows in, one hit a file out.
 
 A hit is the definition that answers best, whole, with its own lines in the order in which they
-match; the file's other good definitions are named inside it.
+match; the file's other good definitions, those around it too, are named inside it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from codebase_mcp.search.hits import (
 CHUNKS_READ = 6
 
 _MORE_PLACES = 5
+
+# What holds a method, but tells no more of it than the file does.
+_LOOSE = frozenset({"text", "section", "module", "key"})
 
 # Of the first files lines are put in order; of the others a name and a range will do.
 FILES_WITH_LINES = 5
@@ -66,6 +69,7 @@ def make_definition_hits(
     texts: Mapping[int, ReadText],
     weights: Weights,
     *,
+    context_lines: int,
     explain: bool,
 ) -> list[Hit]:
     """A hit for each text, which several files may hold."""
@@ -80,8 +84,10 @@ def make_definition_hits(
             ((next(scores), part) for part in parts),
             key=lambda found: (-found[0], found[1].start_line),
         )
-        with_lines = place < FILES_WITH_LINES
-        hits.append(_hit(files, text, scored, weights, with_lines=with_lines, explain=explain))
+        hit = _hit(files, text, scored, context_lines, explain=explain)
+        if place < FILES_WITH_LINES:
+            hit = replace(hit, matching_lines=matching_lines(scored[0][1], text.lines, weights))
+        hits.append(hit)
     return hits
 
 
@@ -99,22 +105,24 @@ def _hit(
     files: Sequence[ScoredFile],
     text: ReadText,
     scored: Sequence[tuple[float, Part]],
-    weights: Weights,
+    context_lines: int,
     *,
-    with_lines: bool,
     explain: bool,
 ) -> Hit:
     first = files[0]
     best_score, best = scored[0]
     places: list[LineRange] = []
+    beside = [best]
     for score, part in scored[1:]:
-        if len(places) < _MORE_PLACES and not _overlaps(part, [best, *places]):
+        is_around = _is_around(part, best)
+        if len(places) < _MORE_PLACES and (is_around or not _overlaps(part, beside)):
             share = math.exp((score - best_score) / 2)
             score_there = round(first.similarity * share, 4)
             places.append(LineRange(part.start_line, part.end_line, part.symbol, score_there))
+            beside += [] if is_around else [part]
     whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
     return replace(
-        hit_at(whole, first, text.lines, explain=explain),
+        hit_at(whole, first, text.lines, context_lines, explain=explain),
         more_in_file=tuple(places),
         also_at=tuple(
             Location(
@@ -126,11 +134,16 @@ def _hit(
             )
             for copy in files[1:]
         ),
-        matching_lines=matching_lines(best, text.lines, weights) if with_lines else (),
     )
 
 
-def _overlaps(part: Part, others: Sequence[Part | LineRange]) -> bool:
+def _is_around(part: Part, best: Part) -> bool:
+    """Whether it is a definition that holds the best one, as a class holds its method."""
+    holds = part.start_line <= best.start_line and best.end_line <= part.end_line
+    return holds and part.kind not in _LOOSE
+
+
+def _overlaps(part: Part, others: Sequence[Part]) -> bool:
     return any(
         part.start_line <= other.end_line and other.start_line <= part.end_line for other in others
     )

@@ -42,7 +42,8 @@ class TextEvidence:
     ``words``, ``expansion`` (scores by the query's own terms, and by its expansion terms) and
     ``meaning`` (cosines) are by chunk ordinal, best first; ``least_meaning`` is the cosine of the
     last chunk that the list of meaning holds, of any text. ``is_only_holder`` says that no other
-    text holds the one word that the query is.
+    text holds the one word that the query is. ``defined_stems`` are those of the query's expected
+    names that the names of the text's definitions have.
     """
 
     words: Mapping[int, float] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class TextEvidence:
     chunk_count: int = NEAREST_CHUNKS
     is_only_holder: bool = False
     least_meaning: float = 0.0
+    defined_stems: frozenset[str] = frozenset()
 
     @property
     def body(self) -> float:

@@ -53,6 +53,13 @@ class ListSource(Protocol):
         """The files in scope that have these texts, with the score of their comments."""
         ...
 
+    async def defined_names(
+        self, texts: Collection[int], stems: Collection[str]
+    ) -> Iterable[tuple[int, str]]:
+        """Names of definitions in these texts, with the text's id: all that hold any of the stems,
+        without regard to case and underscores."""
+        ...
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:

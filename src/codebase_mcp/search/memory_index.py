@@ -24,7 +24,7 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.text.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS, fold
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -266,6 +266,21 @@ class MemoryIndex:
                 self._chunk_at(text, line),
             )
             yield int(self.blob_ids[text]), definition
+
+    def defined_names(
+        self, blob_ids: Collection[int], stems: Collection[str]
+    ) -> Iterator[tuple[int, str]]:
+        """The names of definitions in some texts that hold any of some stems."""
+        table = self.symbols
+        ids = np.fromiter(blob_ids, np.int64, len(blob_ids))
+        texts = np.searchsorted(self.blob_ids, ids)
+        starts = np.searchsorted(table.texts, texts).tolist()
+        ends = np.searchsorted(table.texts, texts, side="right").tolist()
+        for blob_id, start, end in zip(ids.tolist(), starts, ends, strict=True):
+            for number in set(table.names[start:end].tolist()):
+                folded = fold(name := table.strings[number])
+                if any(stem in folded for stem in stems):
+                    yield blob_id, name
 
     def files_of_texts(
         self, blob_ids: Iterable[int], query: Mapping[int, float], filters: FileFilters

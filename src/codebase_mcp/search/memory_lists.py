@@ -52,6 +52,12 @@ class MemoryLists:
         """The files in scope that pass the filters and have these texts."""
         return list(self._index.files_of_texts(texts, idf, self._scope.filters))
 
+    async def defined_names(
+        self, texts: Collection[int], stems: Collection[str]
+    ) -> Iterable[tuple[int, str]]:
+        """Names of definitions in these texts that hold any of the stems."""
+        return self._index.defined_names(texts, stems)
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:

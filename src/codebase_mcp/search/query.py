@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from codebase_mcp.text.tokens import (
     MAX_WORD_CHARS,
@@ -74,7 +74,8 @@ class Query:
     ``plain`` is the text without polite phrases, for its vector. ``terms`` are for the list of
     words and BM25. ``parts`` are the parts of its words in order, without stop words, for file
     names; ``positions`` gives each part's position in its sentence. ``names`` are for the symbol
-    table.
+    table. ``expected`` are the stems of the identifiers that the query names beside other words:
+    guesses at what the code calls it.
     """
 
     text: str
@@ -83,6 +84,7 @@ class Query:
     parts: tuple[str, ...]
     positions: tuple[int, ...]
     names: tuple[QueryName, ...]
+    expected: frozenset[str]
     is_symbol: bool
 
     @property
@@ -117,8 +119,19 @@ def parse_query(text: str) -> Query:
     parts_of = [[part for word in sentence for part in split_word(word)] for sentence in content_of]
     parts = tuple(part for sentence in parts_of for part in sentence)
     positions = tuple(position for sentence in parts_of for position in range(len(sentence)))
-    is_symbol = len(text.split()) == 1 and any(looks_like_identifier(word) for word in words)
-    return Query(text, " ".join(plain), terms, parts, positions, _query_names(content), is_symbol)
+    identifiers = [word for word in words if looks_like_identifier(word)]
+    is_one_word = len(text.split()) == 1
+    expected = () if is_one_word else chain.from_iterable(map(word_stems, identifiers))
+    return Query(
+        text,
+        " ".join(plain),
+        terms,
+        parts,
+        positions,
+        _query_names(content),
+        frozenset(expected),
+        is_symbol=is_one_word and bool(identifiers),
+    )
 
 
 def looks_like_identifier(word: str) -> bool:

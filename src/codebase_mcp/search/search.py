@@ -455,4 +455,6 @@ async def _definition_hits(
 ) -> list[Hit]:
     with step("texts"):
         texts = await load_definitions(tx, [files[0] for files in copies])
-    return make_definition_hits(copies, texts, weights, explain=request.explain)
+    return make_definition_hits(
+        copies, texts, weights, context_lines=request.context_lines, explain=request.explain
+    )

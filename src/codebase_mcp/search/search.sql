@@ -359,6 +359,17 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS held ON true;
 
+-- name: defined_names
+-- The names of definitions in some texts that hold any of some stems.
+SELECT DISTINCT s.blob_id, s.name
+FROM symbol AS s
+WHERE s.blob_id = ANY(%(blobs)s::bigint[])
+  AND EXISTS (
+      SELECT
+      FROM unnest(%(stems)s::text[]) AS expected (stem)
+      WHERE position(expected.stem IN s.folded) > 0
+  );
+
 -- name: files
 -- The files in scope that pass the filters and have these texts; comments are scored by the query.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, b.chunk_count,

@@ -150,6 +150,12 @@ SIGNALS = (
         ],
     ),
     Signal(
+        "expected_names",
+        2.0,
+        "the parts of the names that the query expects, in names that the file defines",
+        lambda files: _shares([_expected(c, files.frequency) for c in files.candidates]),
+    ),
+    Signal(
         "comments",
         1.6,
         "the query's words in the file's comments, relative to the best file",
@@ -345,6 +351,10 @@ def is_only_place(query: Query, candidate: Candidate) -> bool:
         return evidence.is_only_holder
     is_alone = any(definition.definers == 1 for definition in evidence.definitions)
     return query.is_symbol and is_alone and candidate.kind in DEFINING_KINDS
+
+
+def _expected(candidate: Candidate, frequency: Mapping[str, float]) -> float:
+    return sum(frequency.get(stem, 0.0) for stem in candidate.evidence.defined_stems)
 
 
 def _in_folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:

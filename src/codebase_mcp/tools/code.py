@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.tools.fields import (
     Names,
     ProjectId,
@@ -34,6 +35,7 @@ from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSp
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import IndexReport
+    from codebase_mcp.search.filters import FileFilters
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
@@ -131,12 +133,12 @@ async def index_with_progress(
 
 
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
-    """Index a repository so that search_code can search it.
+    """Index a repository. Seldom needed: the first search_code in one indexes it, and changes are
+    followed.
 
-    Call it once for a new repository; changes are followed afterwards. Calling again is cheap: only
-    changed files are read. .gitignore and .mcpignore count. Searches work
-    meanwhile. "partial": the files in `errors` could not be indexed; "failed": call again, it goes
-    on from there.
+    Call it for another directory than yours, or another project_id. Only changed files are read.
+    .gitignore and .mcpignore count. "partial": the files in `errors` could not be indexed;
+    "failed": call again, it goes on from there.
     """
     report = await index_with_progress(
         caller,
@@ -189,7 +191,7 @@ class SearchCode(Arguments):
     query: Annotated[
         str,
         QUERY,
-        Field(description="A question, a behaviour in words, or a symbol."),
+        Field(description="A sentence as the code would say it, and names you expect."),
     ]
     project_id: ProjectId = None
     repository_id: RepositoryChoice = None
@@ -226,40 +228,20 @@ class SearchCode(Arguments):
     with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 
-async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
-    """Search the indexed code by meaning and by words: ask in plain language ("where are failed
-    requests retried") or name a symbol.
+_SEARCH_CODE = f"""\
+Search code by meaning and by words, before grep and before reading files. {ASK}
 
-    Use it before grep and before reading files; use grep for an exact string whose every occurrence
-    counts. Each file comes once, with lines, its other good places and a score (below 0.6: poor,
-    below 0.5: probably not in this code). No results: nothing in the code has to do with the query;
-    `help` says what to ask instead. PROJECT_NOT_FOUND: call index_repository. An index state other
-    than ready: some files may still be missing.
-    """
-    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.search.search import Request  # noqa: PLC0415
+{STOP} {ABSENT} `help` says what to ask instead. {INDEXED} An index state other than ready: files \
+may be missing. {GREP}"""
+
+
+async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
+    """Search code by meaning and by words; the reply has the form that the caller gets."""
+    from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
 
     is_brief = "collection" in caller.given
-    wanted = arguments.filter or CodeFilter()
-    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
-    if arguments.file_type is not None:
-        only = arguments.file_type.lower()
-        if extensions and only not in extensions:
-            raise InvalidInput.of(
-                "file_type",
-                arguments.file_type,
-                "file_type and filter.file_extensions exclude each other's files",
-                rule="file_type among filter.file_extensions",
-                hint="Pass one of the two.",
-            )
-        extensions = [only]
-    languages = [language.lower() for language in wanted.languages or ()]
     request = Request(
-        FileFilters(
-            extensions=tuple(extensions) or None,
-            languages=tuple(languages) or None,
-            directory=arguments.directory or None,
-        ),
+        _filters(arguments),
         limit=arguments.limit,
         context_lines=arguments.context_lines,
         explain=arguments.explain,
@@ -281,11 +263,42 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
 
         budget = caller.reply_budget(arguments.max_chars)
-        return SearchReply.of_text(search_text(report, budget)).keeping(report)
+        # The default is that of the documents' JSON; a text is short unless lines are asked for.
+        around = arguments.context_lines if "context_lines" in caller.given else 0
+        return SearchReply.of_text(search_text(report, budget, around)).keeping(report)
     reply = brief_reply(report) if is_brief else full_reply(report)
     if arguments.max_chars is not None:
         reply = fit(reply, arguments.max_chars)
     return reply.keeping(report)
+
+
+def _filters(arguments: SearchCode) -> FileFilters:
+    """Which files a call means.
+
+    Raises:
+        InvalidInput: no file can be meant.
+    """
+    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
+
+    wanted = arguments.filter or CodeFilter()
+    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
+    if arguments.file_type is not None:
+        only = arguments.file_type.lower()
+        if extensions and only not in extensions:
+            raise InvalidInput.of(
+                "file_type",
+                arguments.file_type,
+                "file_type and filter.file_extensions exclude each other's files",
+                rule="file_type among filter.file_extensions",
+                hint="Pass one of the two.",
+            )
+        extensions = [only]
+    languages = [language.lower() for language in wanted.languages or ()]
+    return FileFilters(
+        extensions=tuple(extensions) or None,
+        languages=tuple(languages) or None,
+        directory=arguments.directory or None,
+    )
 
 
 CODE = Toolset(
@@ -307,6 +320,7 @@ CODE = Toolset(
         ToolSpec(
             name="search_code",
             title="Search code",
+            text=_SEARCH_CODE,
             arguments=SearchCode,
             run=search_code,
             reply=SearchReply,

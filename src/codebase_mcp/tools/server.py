@@ -39,6 +39,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.settings.table import DEFAULT_CALLS
 from codebase_mcp.tools.callers import identity_in
@@ -59,17 +60,12 @@ if TYPE_CHECKING:
 
 NAME = "codebase-mcp"
 
-CODE_INSTRUCTIONS = """\
-Search over the code of indexed repositories, by meaning and by words.
+CODE_INSTRUCTIONS = f"""\
+Search over code, by meaning and by words.
 
-1. search_code answers questions in plain language ("where are failed requests retried") and finds \
-symbols by name. Use it before grep and before reading files: it returns the places with their \
-lines. Use grep for an exact string of which every occurrence matters.
-2. PROJECT_NOT_FOUND: nothing is indexed yet. Call index_repository with the absolute path of the \
-repository, then search again. Files that change later are followed; index.state says how far.
-3. An empty result means that nothing in the code has to do with the question. Reword it or drop \
-filters.
-Paths are relative to the repository's root.
+1. search_code before grep and before reading files. {ASK}
+2. {STOP} {ABSENT} No results: reword it or drop filters.
+3. {INDEXED} index.state says how far. {GREP}
 """
 ANCHORED = ("tasks", "memory", "entities", "work_items")
 ANCHOR_INSTRUCTIONS = """\
@@ -85,8 +81,8 @@ RECORD_INSTRUCTIONS = {
     "memory": "session start, then memory inject or search for what is known; store decisions and "
     "what you learned, with anchors to the code.",
     "vcs": "vcs compare_branches before a review or merge, analyze_impact before a commit.",
-    "symbols": "symbol says who defines, uses, calls and implements a name: ask before you change "
-    "it.",
+    "symbols": "symbol says who defines, uses, calls and implements a name: instead of grep for "
+    "callers, and before you change it.",
     "agents": "agent tells what other agents do, and them what you do.",
     "entities": "Records with a schema of the user's own: query_entities before create_entity.",
     "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",

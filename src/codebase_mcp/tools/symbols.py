@@ -35,7 +35,7 @@ class SymbolArguments(Arguments):
     operation: Annotated[
         Literal["definition", "references", "callers", "callees", "implementations", "outline"],
         Field(description="What to do."),
-    ]
+    ] = "definition"
     name: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
@@ -84,9 +84,8 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
         from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415 - seldom needed
 
         budget = caller.reply_budget(arguments.max_chars)
-        reply = SymbolReply.of_text(symbol_text(report, budget))
-    else:
-        reply = symbol_reply(report, arguments.max_chars)
+        return SymbolReply.of_text(symbol_text(report, budget))
+    reply = symbol_reply(report, arguments.max_chars)
     reply.project_id = report.project.project_id
     reply.project_source = report.project_source
     return reply

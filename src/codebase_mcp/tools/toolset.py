@@ -74,7 +74,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. The docstring of ``run`` is the description that agents read."""
+    """One tool. Agents read its ``text``, or else the docstring of ``run``."""
 
     name: str
     title: str
@@ -82,6 +82,7 @@ class ToolSpec:
     run: Callable[[Caller, Any], Awaitable[Reply]]
     reply: type[Reply]
     annotations: Hints
+    text: str = ""
     is_index_run: bool = False
     """Whether a call runs for as long as a repository takes; such calls have their own queue."""
     collection_maxima: Mapping[str, int] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class ToolSpec:
 
     @property
     def description(self) -> str:
-        return cleandoc(self.run.__doc__ or "")
+        return self.text or cleandoc(self.run.__doc__ or "")
 
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema that arguments are held against."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools import vcs_search
-from codebase_mcp.tools.fields import RepositoryChoice, named_repository
+from codebase_mcp.tools.fields import RepositoryChoice, named_repository, scope_reply
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
@@ -168,9 +168,11 @@ async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> Vc
     )
     if caller.replies == "text":
         from codebase_mcp.replies.changes import comparison_text  # noqa: PLC0415 - seldom needed
+        from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
 
-        return _text_reply(repository, comparison_text(found, caller.reply_budget()))
-    return _in_project(comparison_reply(found, arguments.limit or MAX_FILES), repository)
+        budget, note = caller.reply_budget(), scope_note(repository.scope)
+        return VcsReply.of_text(comparison_text(found, budget, limit=arguments.limit, note=note))
+    return _in_scope(comparison_reply(found, arguments.limit or MAX_FILES), repository)
 
 
 async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> VcsReply:
@@ -192,20 +194,20 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
     found = await caller.app.changes.impact(repository, find)
     if caller.replies == "text":
         from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
+        from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
 
-        return _text_reply(repository, impact_text(found, caller.reply_budget()))
-    return _in_project(impact_reply(found, arguments.limit), repository)
-
-
-def _text_reply(repository: Repository, content: str) -> VcsReply:
-    return _in_project(VcsReply.of_text(content), repository)
+        budget, note = caller.reply_budget(), scope_note(repository.scope)
+        return VcsReply.of_text(impact_text(found, budget, limit=arguments.limit, note=note))
+    return _in_scope(impact_reply(found, arguments.limit), repository)
 
 
-def _in_project(reply: VcsReply, repository: Repository) -> VcsReply:
+def _in_scope(reply: VcsReply, repository: Repository) -> VcsReply:
     """The reply with where it comes from."""
+    scope = repository.scope
     reply.repository_id = str(repository.id)
-    reply.project_id = repository.project.project_id
-    reply.project_source = repository.source
+    reply.project_id = scope.project.project_id
+    reply.project_source = scope.source
+    reply.scope = scope_reply(scope)
     return reply
 
 

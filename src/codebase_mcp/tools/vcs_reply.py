@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from codebase_mcp.tools.fields import ProjectReply
+from codebase_mcp.tools.fields import ProjectReply, ScopeReply
 from codebase_mcp.tools.search_reply import BriefResult
 
 
@@ -134,6 +134,7 @@ class VcsReply(ProjectReply):
     look_at_first: list[PlaceEntry] = Field(default=[], description="At most ten.")
     history_commits: int = Field(default=0, description="Commits of the stored history.")
     repository_id: str = ""
+    scope: ScopeReply | None = Field(default=None, description="What was searched or compared.")
 
     _text: str = PrivateAttr("")
 

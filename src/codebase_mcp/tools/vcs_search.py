@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codebase_mcp.tools.code import index_with_progress
-from codebase_mcp.tools.fields import named_repository
+from codebase_mcp.tools.fields import named_repository, scope_reply
 from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
@@ -78,6 +78,7 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     return VcsReply(
         project_id=report.project.project_id,
         project_source=report.project_source,
+        scope=scope_reply(report.scope),
         results=brief_results(report),
         count=len(report.answer.hits),
         query_time_ms=round(report.latency_ms),
@@ -109,6 +110,7 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     return VcsReply(
         project_id=report.project.project_id,
         project_source=report.project_source,
+        scope=scope_reply(report.scope),
         commits=[_commit_entry(one) for one in report.commits],
         count=len(report.commits),
         query_time_ms=round(report.latency_ms),

@@ -91,6 +91,15 @@ def test_an_impact_begins_with_its_score_and_reasons_and_what_is_unlikely_is_onl
         ),
         0,
     )
+    limited = impact_text(impact, 4_000, limit=2).splitlines()
+    assert limited[2:6] == [
+        "left alone, with how likely it concerns them:",
+        "  0.70 b.py:7 f: in 3 of 4 commits to a.py",
+        "less likely: e.py",
+        "… 2 more files",
+    ]
+    several = replace(impact, users=tuple(replace(impact.users[0], path=f"t{n}") for n in range(9)))
+    assert "tests that use it: t0, t1 (+7)" in impact_text(several, 4_000, limit=2).splitlines()
     assert impact_text(impact, 4_000).splitlines() == [
         "impact 0.25 of 111111111111; 2 files changed, +6 -0",
         "  0.20 1 file of code changed, and no test did.",

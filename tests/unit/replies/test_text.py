@@ -104,13 +104,21 @@ def test_what_is_left_out_of_a_definition_is_counted() -> None:
     assert "\n108  " not in text
 
 
-def test_behind_a_cliff_a_line_each_and_no_more_than_five() -> None:
+def test_behind_a_cliff_five_have_a_line_each_and_the_others_up_to_ten_one_together() -> None:
     sure = make_hit("src/pay.py", 0.95)
-    others = [make_hit(f"src/other{n}.py", 0.2) for n in range(9)]
-    first, *rest = blocks(search_text(report_of(sure, *others, files=40)))
+    others = [make_hit(f"src/other{n}.py", 0.2) for n in range(14)]
+    text, last = search_text(report_of(sure, *others, files=40)).rsplit("\n", 1)
+    first, *rest = blocks(text)
     assert len(first) > 5
     assert len(rest) == 5
     assert all(len(block) == 1 for block in rest)
+    assert last == "also: " + ", ".join(f"src/other{n}.py:101-140" for n in range(5, 9))
+
+
+def test_fewer_results_than_wanted_are_told_from_results_that_a_limit_left_out() -> None:
+    sure, other = make_hit("src/pay.py", 0.95), make_hit("src/other.py", 0.2)
+    assert "\n[" not in search_text(report_of(sure, other, files=2))
+    assert search_text(report_of(sure, other, files=3)).endswith("\n[1 more file]")
 
 
 def test_of_several_about_as_good_each_has_some_lines() -> None:
@@ -119,27 +127,65 @@ def test_of_several_about_as_good_each_has_some_lines() -> None:
     found = blocks(text)
     assert all(any("def pay" in line for line in block) for block in found[:2])
     assert len(found[0]) > len(found[1]) > len(found[2]) == 1
-    assert text.endswith("\n[36 more files: limit, max_chars, directory]")
+    assert text.endswith("\n[36 more files]")
 
 
 def test_what_is_probably_not_here_is_said_and_shown_as_places_without_code() -> None:
     usage = Usage(True, (UsingPlace("a.py", 1, "x"),), 0, 0, False)
     hits = [make_hit(f"src/x{n}.py", 0.49 - n / 50) for n in range(9)]
     help_ = Help((), {}, {}, None, NO_HINT, doubt="Probably not here.", absent="No card.")
-    doubt, absent, *places = search_text(report_of(*hits, usage=usage, help=help_)).split("\n")
+    text = search_text(report_of(*hits, usage=usage, help=help_))
+    doubt, absent, *places, others = text.split("\n")
     assert (doubt, absent) == ("Probably not here.", "No card.")
     assert [line[:12] for line in places] == [f"{n}. src/x{n - 1}.py" for n in range(1, 6)]
+    assert others.startswith("also: src/x5.py:101-140, ")
     likely = search_text(report_of(*(make_hit(f"src/x{n}.py", 0.5) for n in range(9))))
     assert likely.startswith("1. src/x0.py")
     assert "def x0" in likely
 
 
+@pytest.mark.parametrize("context_lines", [0, 3, 50])
 @pytest.mark.parametrize("budget", [200, 500, 1_000, 2_000, 4_000])
-def test_a_reply_keeps_to_its_budget_and_shows_one_result_at_least(budget: int) -> None:
+def test_a_reply_keeps_to_its_budget_and_shows_one_result_at_least(
+    budget: int, context_lines: int
+) -> None:
     hits = [make_hit(f"src/pay{n}.py", 0.9 - n / 50, content=BODY * 9) for n in range(10)]
-    text = search_text(report_of(*hits, files=99), budget)
+    plain = search_text(report_of(*hits, files=99), budget)
+    text = search_text(report_of(*hits, files=99), budget, context_lines)
     assert len(text) <= budget
     assert text.startswith("1. src/pay0.py:")
+    # Context goes first: nothing else is left out for it.
+    assert set(plain.split("\n")) - set(text.split("\n")) <= {
+        line for line in plain.split("\n") if " lines]" in line
+    }
+
+
+def test_the_lines_around_those_that_answer_are_shown_beyond_the_definition_too() -> None:
+    hit = make_hit("src/pay.py", 0.95, first=4, content="def pay(card):\n    return 7\n")
+    hit = replace(hit, context_before="LIMIT = 3\n\n\n", context_after="\n\nclass Card:\n")
+    assert search_text(report_of(hit), context_lines=3) == (
+        "1. src/pay.py:4-5  0.95  pay\n"
+        "1  LIMIT = 3\n2\n3\n4  def pay(card):\n5      return 7\n6\n7\n8  class Card:"
+    )
+    assert search_text(report_of(hit)).split("\n")[1:] == ["4  def pay(card):", "5      return 7"]
+
+
+def test_lines_around_close_gaps_and_what_is_left_out_is_counted_still() -> None:
+    report = report_of(make_hit("src/pay.py", 0.95))
+    plain, wider = (search_text(report, context_lines=count).split("\n") for count in (0, 2))
+    assert "  …   [7 lines]" in plain
+    assert "  …   [3 lines]" in wider
+    assert "  …   [7 lines]" not in wider
+
+
+def test_line_numbers_keep_their_width() -> None:
+    hit = make_hit("src/pay.py", 0.95, first=9, content="x = 1\n")
+    hit = replace(hit, context_before="w = 0\n", context_after="y = 2\n")
+    assert search_text(report_of(hit), context_lines=1).split("\n")[1:] == [
+        " 8  w = 0",
+        " 9  x = 1",
+        "10  y = 2",
+    ]
 
 
 def test_more_room_shows_more() -> None:

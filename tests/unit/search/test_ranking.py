@@ -52,6 +52,11 @@ def order(query: str, *candidates: Candidate) -> list[str]:
         ("retry", make_candidate("src/b.py"), make_candidate("src/a.md", kind=FileKind.DOCS)),
         ("http client", make_candidate("http/z.py"), make_candidate("ftp/a.py")),
         (
+            "wait between two attempts. retry_delay",
+            make_candidate("src/z.py", defined_stems=frozenset({"retri", "delay"})),
+            make_candidate("src/a.py", defined_stems=frozenset({"delay"})),
+        ),
+        (
             "stop hammering the server",
             make_candidate("src/z.py", 0, meaning={0: 0.7}),
             make_candidate("src/a.py", 0, meaning={0: 0.2}),
@@ -248,9 +253,26 @@ def test_each_signal_of_recorded_candidates_is_what_it_was(recorded: Mapping[str
     assert {f.candidate.path: f.coverage for f in ranked} == pytest.approx(coverage_of, abs=1e-9)
 
 
-def test_the_recorded_candidates_show_every_signal() -> None:
+def test_the_recorded_candidates_show_every_signal_of_then() -> None:
     shown = {n for one in RECORDED for file in one["ranked"] for n in file["signals"]}
-    assert shown == {signal.name for signal in SIGNALS}
+    assert shown == {signal.name for signal in SIGNALS} - {"expected_names"}
+
+
+def test_expected_names_count_by_the_rarity_of_their_parts() -> None:
+    query = parse_query("wait between two attempts. RetryPolicy backoff_delay")
+    assert query.expected >= {"retri", "polici", "backoff", "delay"}
+    candidates = [
+        make_candidate(f"src/{n}.py", defined_stems=frozenset(stems))
+        for n, stems in enumerate([{"retri", "backoff"}, {"delay"}, ()])
+    ]
+    frequency = {term.text: 3.0 for term in query.terms} | {"delay": 1.5}
+    ranked = rank_files(query, candidates, {1: 1.0}, frequency)
+    signals = {file.candidate.path: file.signals["expected_names"] for file in ranked}
+    assert signals == {"src/0.py": 1.0, "src/1.py": 0.25, "src/2.py": 0.0}
+
+
+def test_a_lone_identifier_is_asked_for_and_not_expected() -> None:
+    assert parse_query("RetryPolicy").expected == frozenset()
 
 
 def test_every_signal_has_a_unique_name_and_says_what_it_measures() -> None:

@@ -66,9 +66,10 @@ server answers the same: use it where you have it.
     307  def open_session(self, request):
       …   [20 lines]
        also 335-379 save_session 0.97
+    also: src/app/signing.py:12-40, docs/sessions.md:1-30
 
 - Each place: path, the lines of the whole definition, how likely it is meant (0 to 1), its name.
-  Read on there; `also` names further places of the same file.
+  Read on there; `also` names further places of the same file, the last line other files.
 - Below 0.25 a place is a guess. "Nothing found" means that nothing has to do with the question: ask
   in the words that it suggests, or search for a name.
 

@@ -1,0 +1,18 @@
+"""What are agents told about searching code?
+
+The server's instructions, the tools' descriptions, the skill and the instructions that ``setup``
+writes are made of these sentences, so that all of them say the same.
+"""
+
+from __future__ import annotations
+
+ASK = (
+    "Ask as the code would say it: a sentence in a programmer's words, then names you expect "
+    '("retry a failed request with backoff. RetryPolicy backoff_delay"), or just a symbol.'
+)
+STOP = (
+    "A first place at 0.8 or more whose lines answer is the answer: read its range, nothing else."
+)
+ABSENT = "Below 0.5: probably not in this code."
+INDEXED = "The first question in a repository indexes it; changes are followed."
+GREP = "Use grep for an exact string whose every occurrence counts."
