@@ -4,6 +4,7 @@
     ├── InvalidInput          VALIDATION_ERROR   a bad parameter: field, value, rule
     ├── ProjectNotFound       PROJECT_NOT_FOUND  unknown, never indexed, or not this caller's
     ├── NotFound              NOT_FOUND          a record that is not there
+    │   └── UnknownTool       NOT_FOUND          a tool that is not there
     ├── PermissionDenied      PERMISSION_DENIED  no right to create, read or call
     ├── Conflict              CONFLICT           a stale version, a name that is taken
     ├── DatabaseUnavailable   DATABASE_ERROR     away, too old, without pgvector
@@ -38,6 +39,8 @@ class CodebaseError(Exception):
 
     code: ClassVar[str] = "RUNTIME_ERROR"
     type: ClassVar[str] = "InternalError"
+    jsonrpc_code: ClassVar[int] = -32603
+    """The number that the first version of this server used, for clients that still look at it."""
 
     def __init__(
         self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None
@@ -57,12 +60,19 @@ class CodebaseError(Exception):
             shape["hint"] = _short(self.hint)
         return shape
 
+    def as_reply(self) -> dict[str, Any]:
+        """The error shape as MCP and HTTP reply with it: with the old number."""
+        shape = self.as_dict()
+        shape["details"] = {**shape.get("details", {}), "jsonrpc_code": self.jsonrpc_code}
+        return shape
+
 
 class InvalidInput(CodebaseError):
     """A parameter breaks its rule; nothing was done."""
 
     code = "VALIDATION_ERROR"
     type = "InvalidInput"
+    jsonrpc_code = -32602
 
     @classmethod
     def of(
@@ -78,6 +88,7 @@ class ProjectNotFound(CodebaseError):
 
     code = "PROJECT_NOT_FOUND"
     type = "NotFound"
+    jsonrpc_code = -32000
 
 
 class NotFound(CodebaseError):
@@ -85,6 +96,13 @@ class NotFound(CodebaseError):
 
     code = "NOT_FOUND"
     type = "NotFound"
+    jsonrpc_code = -32000
+
+
+class UnknownTool(NotFound):
+    """No tool of this name is shown here."""
+
+    jsonrpc_code = -32601
 
 
 class PermissionDenied(CodebaseError):

@@ -79,6 +79,24 @@ async def test_status_and_health_report_the_state_of_the_secondary_model(
     assert reply["second_tier"] == "used"
 
 
+async def test_a_model_that_is_away_is_said_in_the_words_of_the_documents(
+    mode: Any, settings: Settings, tmp_path: Path, make_repo: Callable[..., Path]
+) -> None:
+    missing = tmp_path / "model"
+    away = replace(settings, embedding_model=str(missing))
+    server = build_server(lambda: App.open(away), ["code"], directory=tmp_path)
+    async with Client(server, mode=mode) as client:
+        call = Caller(client)
+        indexing = await call.error("index_repository", repo_path=str(make_repo()))
+        searching = await call.error("search_code", query="authenticate")
+    assert indexing["message"] == "Failed to index repository: Embedding generation failed"
+    assert searching["message"] == "Cannot generate query embedding for semantic search"
+    for error in (indexing, searching):
+        assert (error["code"], error["type"]) == ("EMBEDDING_ERROR", "Unavailable")
+        assert str(missing) in error["details"]["reason"]
+        assert error["hint"]
+
+
 async def test_memory_fails_with_a_hint_and_everything_else_works(
     call: Caller, server: EmbeddingServer, project: str, make_repo: Callable[..., Path]
 ) -> None:

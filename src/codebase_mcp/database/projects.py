@@ -206,11 +206,11 @@ def may_not_create(project_id: str | None) -> PermissionDenied:
     """The error if the database role may not create the schema of a project."""
     return PermissionDenied(
         "Cannot create project workspace - insufficient permissions",
-        hint="Grant the database role the privilege to create schemas.",
+        hint="GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL.",
         details={
             "project_id": project_id,
             "schema_name": schema_of(project_id),
-            "suggested_action": "GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL",
+            "suggested_action": "Contact administrator to grant CREATE SCHEMA permission",
         },
     )
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from itertools import groupby
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
@@ -25,6 +24,9 @@ from codebase_mcp.search.ranking import RankedFile
 # right chunk, with the words at a third of the meaning's weight 55 %.
 _WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6
+
+# The namespace of chunk ids.
+_CHUNKS = UUID("a912eef2-29f9-4670-acef-8425678235e8")
 
 # The signal of definitions counts up to here, so that a name's uses in its file are found too.
 _MOST_DEFINED = 0.5
@@ -284,11 +286,8 @@ def hit_at(
 
 
 def chunk_id_of(content: str) -> UUID:
-    """A chunk's id: the same as long as its text is. A custom UUID (version 8, RFC 9562)."""
-    digest = bytearray(sha256(content.encode()).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x80
-    digest[8] = digest[8] & 0x3F | 0x80
-    return UUID(bytes=bytes(digest))
+    """A chunk's id: the same as long as its text is."""
+    return uuid5(_CHUNKS, content)
 
 
 def _location(copy: ChosenChunk, hit: Hit) -> Location:

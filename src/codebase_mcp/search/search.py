@@ -383,7 +383,8 @@ class Searcher:
         if not scope.snapshots and scope.is_default and scope.filters.repository_id is None:
             raise ProjectNotFound(
                 "Project has not been indexed or does not exist",
-                hint="Call index_repository with the same project_id first.",
+                hint="Call index_repository first, with the path of a repository and the same"
+                " project_id.",
             )
 
 

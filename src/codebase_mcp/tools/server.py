@@ -347,7 +347,14 @@ class Listing(Middleware):
         ]
         if self._replies(context) == "json":
             return tools
-        return [tool.model_copy(update={"output_schema": None}) for tool in tools]
+        return [self._for_models(tool) for tool in tools]
+
+    def _for_models(self, tool: Tool) -> Tool:
+        """A tool as an agent's model reads it, which pays for each word."""
+        changes: dict[str, Any] = {"output_schema": None}
+        if (spec := self._here.get(tool.name)) is not None:
+            changes["parameters"] = spec.model_schema()
+        return tool.model_copy(update=changes)
 
     async def on_call_tool(
         self,

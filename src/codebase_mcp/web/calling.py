@@ -17,6 +17,7 @@ from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.disconnects import until_hang_up
+from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
@@ -24,6 +25,8 @@ from codebase_mcp.web.answers import Json, error_answer
 
 # The limit of the MCP endpoint.
 MAX_BODY_BYTES = 4 << 20
+IN_QUERY = "project_id"
+"""The parameter that the multi-project contract has in the query too."""
 
 
 class Refused(InvalidInput):
@@ -46,7 +49,7 @@ class ToolEndpoint:
         caller = identity_in(request)
         try:
             spec = self._spec(request.path_params["name"], caller.access)
-            arguments = await read_object(request)
+            arguments = _with_project(request, await read_object(request))
             with tracing.continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
                 return Json(await until_hang_up(request, call))
@@ -64,6 +67,26 @@ class ToolEndpoint:
             here = [name for name, spec in self._tools.items() if spec.is_open_to(access)]
             raise unknown_tool(name, here)
         return self._tools[name]
+
+
+def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments in the body, and the project in the query; nothing else belongs there.
+
+    Raises:
+        InvalidInput: naming the parameter.
+    """
+    for name, value in request.query_params.multi_items():
+        if name != IN_QUERY:
+            message = f"Parameters belong in the body, not in the query: {error_value(name)}"
+            rule = f"the query takes {IN_QUERY} alone"
+            hint = "Send a JSON object with all parameters."
+            raise InvalidInput.of(
+                error_value(name), error_value(value), message, rule=rule, hint=hint
+            )
+        if arguments.setdefault(IN_QUERY, value) != value:
+            message = f"{IN_QUERY} is given twice, with different values"
+            raise InvalidInput.of(IN_QUERY, error_value(value), message, rule="one value")
+    return arguments
 
 
 async def read_object(request: Request) -> dict[str, Any]:
