@@ -1,7 +1,8 @@
 """Does an import, as it is written in one file, mean another file? Pure: paths and names in.
 
-No search path is read, and of build files only what Go's call their module: a module means a file
-if the ends of their paths agree, and what is left of the file's path may be a source root.
+No search path is read: a module means a file if the ends of their paths agree, and what is left of
+the file's path may be a source root. A path with a slash in front begins with the name of its
+package (`packages.py`): only the module of that very name means it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def parts_of(path: str, rules: Language) -> Parts:
 def words_of_path(path: str) -> frozenset[str]:
     """The words that the name of a module has if it means this file; see `words_of_module`."""
     *directories, file = path.split("/")
-    return _words("/".join([*directories, file.partition(".")[0] or file]))
+    return words_of_name("/".join([*directories, file.partition(".")[0] or file]))
 
 
 def words_of_module(module: str, rules: Language) -> frozenset[str]:
@@ -66,13 +67,13 @@ def words_of_module(module: str, rules: Language) -> frozenset[str]:
 
     Neither the ending of a file nor what stands for a directory is always in a path.
     """
-    words = _words(module)
+    words = words_of_name(module)
     if ".." in module.lstrip("./") or words & rules.index_files:
         return frozenset()
     return words - _OWN_CRATE
 
 
-def _words(name: str) -> frozenset[str]:
+def words_of_name(name: str) -> frozenset[str]:
     """What separators leave; a package can have a hyphen where its module has an underscore."""
     return frozenset(_SEPARATORS.split(name.lower().replace("-", "_"))) - {""}
 
@@ -98,12 +99,14 @@ def joined(module: str, name: str, language: str) -> str:
 
 
 def _dotted(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path, rules)
+    target = parts_of(path.removeprefix("/"), rules)
     here = tuple(importer.split("/")[:-1])
     name = module.lstrip(".")
     wanted = tuple(name.split(".")) if name else ()
     if wanted and wanted[-1] in rules.index_files:
         wanted = wanted[:-1]
+    if path.startswith("/"):
+        return Fit.NONE if name != module else _within(wanted, target)
     if dots := len(module) - len(name):
         above = len(here) - dots + 1
         return Fit.NONE if above < 0 else _within((*here[:above], *wanted), target)
@@ -128,8 +131,11 @@ def _root(root: Parts, here: Parts, first: str) -> Fit:
 
 
 def _relative(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path, rules)
+    target = parts_of(path.removeprefix("/"), rules)
     module = module.removesuffix("/")
+    if path.startswith("/"):
+        wanted = tuple(module.split("/"))
+        return max(_within(wanted, target), _within(_without_extension(wanted), target))
     if module.startswith("."):
         meant = normpath("/".join([*importer.split("/")[:-1], module]))
         wanted = () if meant == "." else tuple(meant.split("/"))
@@ -163,21 +169,6 @@ def directory_of(path: str, language: str) -> str:
     return path.rpartition("/")[0]
 
 
-def path_in_modules(path: str, modules: Mapping[str, str]) -> str:
-    """A file's path below the name of the module that it is in, marked by a slash in front.
-
-    ``modules`` are the names of directories. The path itself, if no directory around it has one.
-    """
-    directory = path
-    while directory:
-        directory = directory.rpartition("/")[0]
-        if directory in modules:
-            inside = path[len(directory) :].lstrip("/")
-            _, vendor, copied = f"/{inside}".rpartition("/vendor/")
-            return f"/{copied}" if vendor else f"/{modules[directory]}/{inside}"
-    return path
-
-
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
     if path.startswith("/"):
         return Fit.FILE if path[1:].rpartition("/")[0] == module else Fit.NONE
@@ -194,11 +185,13 @@ def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
 
 
 def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path, rules)
+    target = parts_of(path.removeprefix("/"), rules)
     wanted = tuple(part.lower() for part in module.replace("\\", ".").split(".") if part)
     lower = tuple(part.lower() for part in target)
     if not wanted:
         return Fit.NONE
+    if path.startswith("/"):
+        return Fit.FILE if wanted in (lower, lower[:-1]) else Fit.NONE
     if "/java/" in path and (package := package_of(path)) != target[:-1]:
         inside = (*package, target[-1])  # there the directories are the whole package
         exact = tuple(module.split("."))
@@ -214,8 +207,10 @@ def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
 
 
 def _crate(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path, rules)
+    target = parts_of(path.removeprefix("/"), rules)
     first, *rest = [part for part in module.split("::") if part] or [""]
+    if path.startswith("/"):
+        return _within((first, *rest), target)
     here = parts_of(importer, rules)
     root = _source_root(here)
     if first == "crate":
@@ -254,7 +249,7 @@ def _include(importer: str, module: str, path: str, _rules: Language) -> Fit:
 
 
 def _require(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path, rules)
+    target = parts_of(path.removeprefix("/"), rules)
     name = module.removesuffix(".rb")
     if name.startswith("."):
         meant = normpath("/".join([*importer.split("/")[:-1], name]))
