@@ -22,6 +22,11 @@ _CACHED = 20_000
 # The tests of a package are in another directory than the package.
 _JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)/")
 _SEPARATORS = re.compile(r"[./\\]+|::")
+_SEPARATOR: Mapping[Modules | None, str] = {
+    Modules.DOTTED: ".",
+    Modules.CRATE: "::",
+    Modules.QUALIFIED: "\\",
+}
 # How a path of Rust begins that is not outside of the crate.
 _OWN_CRATE = frozenset({"self", "super", "crate"})
 
@@ -44,6 +49,8 @@ def module_fits(language: str, importer: str, module: str, target: str) -> Fit:
     rules = language_of(language)
     if rules.modules is None:
         return Fit.NONE
+    if target.startswith("/"):
+        return _below_name(module, target[1:], rules)
     return _FITS[rules.modules](importer, module, target, rules)
 
 
@@ -85,6 +92,12 @@ def last_part(module: str) -> str:
     return "" if last in _OWN_CRATE else last
 
 
+def is_standard(module: str, language: str) -> bool:
+    """Whether a module is known to be of the language itself."""
+    is_python = language_of(language).modules is Modules.DOTTED
+    return is_python and module.partition(".")[0] in sys.stdlib_module_names
+
+
 def joined(module: str, name: str, language: str) -> str:
     """The module that an import of a name means, if the name is a module itself."""
     rules = language_of(language)
@@ -98,15 +111,27 @@ def joined(module: str, name: str, language: str) -> str:
     return f"{module}/{name}" if module else name
 
 
+def _below_name(module: str, path: str, rules: Language) -> Fit:
+    """The same of a path that begins with the name of its package."""
+    separator = _SEPARATOR.get(rules.modules, "/")
+    wanted = tuple(module.strip("\\/").split(separator))
+    target = parts_of(path, rules)
+    if rules.modules is Modules.DIRECTORY:
+        return Fit.FILE if wanted == target[:-1] else Fit.NONE
+    if rules.modules is Modules.QUALIFIED:
+        return Fit.FILE if wanted in (target, target[:-1]) else Fit.NONE
+    stem = wanted[-1].partition(".")[0]  # but the name of a package may have a dot
+    short = wanted[:-1] if stem in rules.index_files else (*wanted[:-1], stem)
+    return max(_within(wanted, target), _within(short, target))
+
+
 def _dotted(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path.removeprefix("/"), rules)
+    target = parts_of(path, rules)
     here = tuple(importer.split("/")[:-1])
     name = module.lstrip(".")
     wanted = tuple(name.split(".")) if name else ()
     if wanted and wanted[-1] in rules.index_files:
         wanted = wanted[:-1]
-    if path.startswith("/"):
-        return Fit.NONE if name != module else _within(wanted, target)
     if dots := len(module) - len(name):
         above = len(here) - dots + 1
         return Fit.NONE if above < 0 else _within((*here[:above], *wanted), target)
@@ -131,11 +156,8 @@ def _root(root: Parts, here: Parts, first: str) -> Fit:
 
 
 def _relative(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path.removeprefix("/"), rules)
+    target = parts_of(path, rules)
     module = module.removesuffix("/")
-    if path.startswith("/"):
-        wanted = tuple(module.split("/"))
-        return max(_within(wanted, target), _within(_without_extension(wanted), target))
     if module.startswith("."):
         meant = normpath("/".join([*importer.split("/")[:-1], module]))
         wanted = () if meant == "." else tuple(meant.split("/"))
@@ -170,8 +192,6 @@ def directory_of(path: str, language: str) -> str:
 
 
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
-    if path.startswith("/"):
-        return Fit.FILE if path[1:].rpartition("/")[0] == module else Fit.NONE
     target = tuple(path.split("/")[:-1])
     wanted = tuple(module.split("/"))
     if wanted == target:
@@ -185,13 +205,11 @@ def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
 
 
 def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path.removeprefix("/"), rules)
+    target = parts_of(path, rules)
     wanted = tuple(part.lower() for part in module.replace("\\", ".").split(".") if part)
     lower = tuple(part.lower() for part in target)
     if not wanted:
         return Fit.NONE
-    if path.startswith("/"):
-        return Fit.FILE if wanted in (lower, lower[:-1]) else Fit.NONE
     if "/java/" in path and (package := package_of(path)) != target[:-1]:
         inside = (*package, target[-1])  # there the directories are the whole package
         exact = tuple(module.split("."))
@@ -207,10 +225,8 @@ def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
 
 
 def _crate(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path.removeprefix("/"), rules)
+    target = parts_of(path, rules)
     first, *rest = [part for part in module.split("::") if part] or [""]
-    if path.startswith("/"):
-        return _within((first, *rest), target)
     here = parts_of(importer, rules)
     root = _source_root(here)
     if first == "crate":
@@ -249,7 +265,7 @@ def _include(importer: str, module: str, path: str, _rules: Language) -> Fit:
 
 
 def _require(importer: str, module: str, path: str, rules: Language) -> Fit:
-    target = parts_of(path.removeprefix("/"), rules)
+    target = parts_of(path, rules)
     name = module.removesuffix(".rb")
     if name.startswith("."):
         meant = normpath("/".join([*importer.split("/")[:-1], name]))

@@ -13,9 +13,9 @@ from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.aside import aside
-from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Use
+from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Surroundings, Use
 from codebase_mcp.symbols.languages import language_of
-from codebase_mcp.symbols.resolve import Resolver, Surroundings
+from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import (
     File,
     Line,

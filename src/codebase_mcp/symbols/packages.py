@@ -66,7 +66,7 @@ class PackageNames:
         self._named: dict[tuple[str, str], list[Name]] = defaultdict(list)
         for path, text in texts.items():
             directory, _, file = path.rpartition("/")
-            for one in names_in(file, text):
+            for one in names_in(file, text) if file in _READERS else ():
                 inside = normpath(join(directory, one.directory))
                 self._named[file, "" if inside == "." else inside].append(one)
         self._paths: dict[tuple[str, str], Paths] = {}
@@ -100,33 +100,36 @@ class PackageNames:
             named = [
                 one for file in rules.build_files for one in self._named.get((file, directory), ())
             ]
-            if not directory and self._own.name and rules.modules in _OWN_NAMED:
-                if not named or rules.modules is Modules.DOTTED:
-                    named.append(self._own)
+            is_own = not directory and (not named or rules.modules is Modules.DOTTED)
+            if is_own and self._own.name and rules.modules in _OWN_NAMED:
+                named.append(self._own)
             if named:
                 below = path[len(directory) :].lstrip("/")
                 found = {} if rules.modules is Modules.DIRECTORY else {path: True}
                 for one in named:
-                    found |= _paths_below(one, below, rules, is_own=one is self._own)
+                    paths = _paths_below(one, below, rules, is_own=one is self._own)
+                    for each, is_sure in paths.items():
+                        found[each] = found.get(each, False) or is_sure
                 return found
         return {path: True}
 
 
 def _paths_below(one: Name, below: str, rules: Language, *, is_own: bool) -> Paths:
     """The paths of a file of a directory with a name, and whether they are sure."""
+    name = one.name.replace("-", "_") if rules.modules is Modules.CRATE else one.name
     inner = next((below[len(each) :] for each in _SOURCES if below.startswith(each)), below)
-    whole, short = (f"/{one.name}/{each}".replace("//", "/") for each in (below, inner))
+    whole, short = (f"/{name}/{each}" if name else f"/{each}" for each in (below, inner))
     if rules.modules is Modules.DIRECTORY:
         if is_own:  # a module's name has more parts, which are not known
             return {below: True, whole[1:]: True}
         _, vendor, copied = f"/{below}".rpartition("/vendor/")
         return {f"/{copied}" if vendor else whole: True}
     if rules.modules is Modules.CRATE:
-        return {short.replace("-", "_", 1): True} if inner != below else {}
+        return {short: True} if below.startswith("src/") else {}
     if rules.modules is Modules.RELATIVE:
         return {whole: not is_own, short: not is_own}
     if rules.modules is Modules.DOTTED and not one.is_sure:
-        is_inside = inner.startswith((f"{one.name}/", f"{one.name}."))
+        is_inside = inner.startswith((f"{name}/", f"{name}."))
         return {f"/{inner}": True} if is_inside else {short: False}
     return {whole: True}
 
@@ -145,10 +148,9 @@ def build_files_for(files: Iterable[tuple[str, str]]) -> set[str]:
 
 @lru_cache(_CACHED_TEXTS)
 def names_in(file: str, text: str) -> tuple[Name, ...]:
-    """The names that a build file gives to its directory, or to some below; none if it is broken."""
-    reader = _READERS.get(file)
+    """The names that a build file gives to its directory or to some below; none if it is broken."""
     try:
-        return tuple(reader(text)) if reader else ()
+        return tuple(_READERS[file](text))
     except (ValueError, RecursionError):
         return ()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
@@ -29,11 +28,13 @@ from codebase_mcp.symbols.definition import (
     Candidate,
     Definition,
     ResolvedUse,
+    Surroundings,
     Use,
 )
 from codebase_mcp.symbols.imports import (
     Fit,
     directory_of,
+    is_standard,
     joined,
     last_part,
     package_of,
@@ -60,27 +61,6 @@ _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
 _NOTHING = Candidates()
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a text imports and inherits from."""
-
-    imports: tuple[Reference, ...] = ()
-    inherits: tuple[Reference, ...] = ()
-
-    @cached_property
-    def local(self) -> Mapping[str, Sequence[Reference]]:
-        """The imports that each name in the text may stand for."""
-        found: defaultdict[str, list[Reference]] = defaultdict(list)
-        for one in self.imports:
-            found[one.alias or one.name].append(one)
-        return found
-
-    @cached_property
-    def modules(self) -> frozenset[str]:
-        """The modules that are imported, or something of them."""
-        return frozenset(one.module for one in self.imports)
 
 
 _NO_SURROUNDINGS = Surroundings()
@@ -146,7 +126,7 @@ class Resolver:
                 for end in self._ends(use):
                     self._imports[use.snapshot_id, use.alias or name, end].append(use)
         self._surroundings = surroundings
-        self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
+        self._known: dict[tuple[object, ...], tuple[tuple[Candidate, ...], bool]] = {}
         self._around = around or {}
         self._groups: dict[tuple[object, ...], Candidates] = {}
 
@@ -165,9 +145,12 @@ class Resolver:
         key = use.snapshot_id, use.path, name, use.kind, use.receiver, use.module, scope
         if key not in self._known:
             self._known[key] = self._candidates(name, use, around)
-        return ResolvedUse(use, around, self._known[key])
+        return ResolvedUse(use, around, *self._known[key])
 
-    def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> tuple[Candidate, ...]:
+    def _candidates(
+        self, name: str, use: Use, around: tuple[Symbol, ...]
+    ) -> tuple[tuple[Candidate, ...], bool]:
+        """What it may mean, and whether that is open."""
         here = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
@@ -177,8 +160,10 @@ class Resolver:
         )  # fmt: skip
         place = _Place(use, around, here, rules, imported, self._names_of(use))
         meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
-        found = self._ranked(place, self._group(use, meant, rules))
-        return found if isinstance(found, tuple) else in_order(found)
+        group = self._group(use, meant, rules)
+        found = self._ranked(place, group)
+        is_open = not found and name in meant and _is_open(place, group)
+        return (found if isinstance(found, tuple) else in_order(found)), is_open
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
@@ -347,6 +332,22 @@ class Resolver:
             if found or not steps:
                 return [one for one in candidates if one.key in found] if found else []
         return []
+
+
+def _is_open(place: _Place, candidates: Candidates) -> bool:
+    """Whether a use that no rule resolves may mean a definition of its name all the same."""
+    if place.use.kind is _IMPORT:
+        modules = [place.use.module or place.use.receiver]
+    elif place.use.receiver or place.imported:
+        imports = place.imported or place.local(place.use.receiver)
+        if not imports:  # an object of a type that is not known
+            return True
+        modules = [one.module or one.name for one in imports]
+    elif candidates and (place.rules.has_implicit_self or place.rules.reach is Reach.PROJECT):
+        return True
+    else:
+        modules = [one.module for one in place.here.imports if one.name == "*" and candidates]
+    return not all(is_standard(module, place.use.language) for module in modules)
 
 
 def _in_scope(place: _Place, candidates: Candidates) -> list[Candidate]:

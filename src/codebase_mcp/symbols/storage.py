@@ -15,9 +15,8 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.aside import aside
-from codebase_mcp.symbols.definition import Definition, Use
+from codebase_mcp.symbols.definition import Definition, Surroundings, Use
 from codebase_mcp.symbols.packages import PackageNames, build_files_for
-from codebase_mcp.symbols.resolve import Surroundings
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
 
