@@ -113,8 +113,10 @@ class _Text:
             yield f"… {counted(len(found.uses) - len(shown), 'more use')}"
         if found.unlikely:
             uses = counted(found.unlikely, "other use")
-            yield f"{uses} of this name mean{'s' * (found.unlikely == 1)} something else"
-        yield from self._unresolved()
+            also = f", {found.unresolved} could not be resolved" if found.unresolved else ""
+            yield f"{uses} of this name: something else{also}"
+        else:
+            yield from self._unresolved()
 
     def _why(self, one: FoundUse) -> str:
         which = ""

@@ -118,6 +118,7 @@ class Resolver:
         for one in definitions:
             if one.kind not in PROSE_KINDS:
                 self._named[one.snapshot_id, one.name].append(one)
+        self._names = {name for _, name in self._named}
         self._packages = packages or {}
         # By the last part of the file's paths too: a module that is a file ends in it.
         self._imports: dict[tuple[int, str, str], list[Use]] = defaultdict(list)
@@ -162,7 +163,7 @@ class Resolver:
         meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
         group = self._group(use, meant, rules)
         found = self._ranked(place, group)
-        is_open = not found and name in meant and _is_open(place, group)
+        is_open = not found and not self._names.isdisjoint(meant) and _is_open(place, group)
         return (found if isinstance(found, tuple) else in_order(found)), is_open
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
