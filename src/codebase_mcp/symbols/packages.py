@@ -137,12 +137,15 @@ def _paths_below(one: Name, below: str, rules: Language, *, is_own: bool) -> Pat
 def build_files_for(files: Iterable[tuple[str, str]]) -> set[str]:
     """The paths of the build files that may name the directories around files of some languages."""
     found = set()
+    seen: set[tuple[str, tuple[str, ...]]] = set()
     for language, path in files:
         rules = language_of(language)
         if rules.modules is Modules.DOTTED:
             found.add(PACKAGE_FILE)
-        for parent in PurePosixPath(path).parents:
-            found.update((parent / file).as_posix() for file in rules.build_files)
+        while path and rules.build_files and (path, rules.build_files) not in seen:
+            seen.add((path, rules.build_files))
+            path = path.rpartition("/")[0]
+            found.update(f"{path}/{file}".lstrip("/") for file in rules.build_files)
     return found
 
 
