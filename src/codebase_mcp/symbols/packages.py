@@ -142,10 +142,11 @@ def build_files_for(files: Iterable[tuple[str, str]]) -> set[str]:
         rules = language_of(language)
         if rules.modules is Modules.DOTTED:
             found.add(PACKAGE_FILE)
-        while path and rules.build_files and (path, rules.build_files) not in seen:
-            seen.add((path, rules.build_files))
-            path = path.rpartition("/")[0]
-            found.update(f"{path}/{file}".lstrip("/") for file in rules.build_files)
+        place = path
+        while place and (place, rules.build_files) not in seen:
+            seen.add((place, rules.build_files))
+            place = place.rpartition("/")[0]
+            found.update(f"{place}/{file}".lstrip("/") for file in rules.build_files)
     return found
 
 
