@@ -12,7 +12,9 @@ from fastmcp import Client
 from tests.contract.conftest import Caller
 
 from codebase_mcp.app.app import App
+from codebase_mcp.replies.symbols import symbol_text
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 from codebase_mcp.tools.server import AppHolder, server_of
 
 pytestmark = pytest.mark.anyio
@@ -154,6 +156,14 @@ async def test_a_use_that_cannot_be_resolved_is_counted_whatever_is_asked(
     assert await ask("callers", "charge") == (None, 2)
     assert await ask("implementations", "Card") == (None, 1)
     assert await ask("callees", "sell") == (None, 2)
+    lasts: dict[Operation, str] = {
+        "references": "other uses of this name: 4 of something else, 3 could not be resolved",
+        "callers": "2 more uses of this name could not be resolved",
+    }
+    for operation, last in lasts.items():
+        question = SymbolQuestion(operation, name="charge")
+        report = await app.symbols.ask(question, project_id)
+        assert symbol_text(report, 2000).splitlines()[-1] == last
 
 
 async def test_callers_and_callees_are_trees(ask: Any) -> None:

@@ -112,9 +112,8 @@ class _Text:
         if len(found.uses) > len(shown):
             yield f"… {counted(len(found.uses) - len(shown), 'more use')}"
         if found.unlikely:
-            uses = counted(found.unlikely, "other use")
             also = f", {found.unresolved} could not be resolved" if found.unresolved else ""
-            yield f"{uses} of this name: something else{also}"
+            yield f"other uses of this name: {found.unlikely} of something else{also}"
         else:
             yield from self._unresolved()
 
