@@ -27,6 +27,7 @@ import json
 from collections.abc import Mapping
 from itertools import accumulate, takewhile
 from math import isfinite
+from traceback import clear_frames
 from typing import Any, ClassVar
 
 # Together below 4 KB.
@@ -172,6 +173,19 @@ class TimeLimitExceeded(CodebaseError):
 
 class InternalError(CodebaseError):
     """An unexpected error; ``details.error_id`` is in the log with the traceback."""
+
+
+def forget_locals(error: BaseException) -> None:
+    """Empty the frames that an error came through; they hold the call's arguments, and the error.
+
+    Without it a refused call stays in memory until the garbage collector looks for such cycles.
+    """
+    chain: list[BaseException] = []
+    part: BaseException | None = error
+    while part is not None and part not in chain:  # an error can be its own cause
+        chain.append(part)
+        clear_frames(part.__traceback__)
+        part = part.__cause__ or part.__context__
 
 
 def _bounded(details: Mapping[str, Any]) -> dict[str, Any]:

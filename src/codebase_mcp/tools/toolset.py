@@ -110,6 +110,13 @@ class ToolSpec:
         return rules_of(self.arguments)
 
     @property
+    def takes_documents(self) -> bool:
+        """Whether a parameter is an object of the caller's own making, which may be large."""
+        parts = self.input_schema()["properties"].values()
+        options = [option for part in parts for option in part.get("anyOf", [part])]
+        return any(o.get("type") == "object" and "properties" not in o for o in options)
+
+    @property
     def description(self) -> str:
         return self.text or cleandoc(self.run.__doc__ or "")
 

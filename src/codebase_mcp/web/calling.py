@@ -10,7 +10,7 @@ from typing import Any, Never
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
 from codebase_mcp.projects.identity import Access
 from codebase_mcp.telemetry import tracing
 from codebase_mcp.tools.callers import identity_in
@@ -22,9 +22,10 @@ from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
+from codebase_mcp.web.bodies import MAX_BODY_BYTES
 
-# The limit of the MCP endpoint.
-MAX_BODY_BYTES = 4 << 20
+# The longest field without a document, a task of 50,000 characters, has 600,000 bytes as escapes.
+MAX_FIELDS_BYTES = 1 << 20
 IN_QUERY = "project_id"
 """The parameter that the multi-project contract has in the query too."""
 
@@ -49,13 +50,15 @@ class ToolEndpoint:
         caller = identity_in(request)
         try:
             spec = self._spec(request.path_params["name"], caller.access)
-            arguments = _with_project(request, await read_object(request))
+            body = await read_object(request, _most_bytes(spec))
+            arguments = _with_project(request, body)
             with tracing.continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
                 return Json(await until_hang_up(request, call))
         except Refused as error:
             return error_answer(error, error.status)
         except CodebaseError as error:
+            forget_locals(error)
             return error_answer(error)
         except ClientDisconnect:
             return Response(status_code=499)  # never sent, as the client is gone
@@ -89,7 +92,11 @@ def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]
     return arguments
 
 
-async def read_object(request: Request) -> dict[str, Any]:
+def _most_bytes(spec: ToolSpec) -> int:
+    return MAX_BODY_BYTES if spec.takes_documents else MAX_FIELDS_BYTES
+
+
+async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The JSON object in the body of a request.
 
     Raises:
@@ -100,12 +107,12 @@ async def read_object(request: Request) -> dict[str, Any]:
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")
     body = bytearray()
     announced = request.headers.get("content-length", "0")  # a number, which the protocol checked
-    if int(announced) > MAX_BODY_BYTES:
-        raise _too_large()
+    if int(announced) > most:
+        raise _too_large(most)
     async for piece in request.stream():
         body += piece
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_large()
+        if len(body) > most:
+            raise _too_large(most)
     try:
         parsed = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -118,8 +125,8 @@ async def read_object(request: Request) -> dict[str, Any]:
     return parsed
 
 
-def _too_large() -> Refused:
-    return Refused(413, f"The body must have at most {MAX_BODY_BYTES} bytes")
+def _too_large(most: int) -> Refused:
+    return Refused(413, f"The body must have at most {most} bytes")
 
 
 def _finite(text: str) -> float:
