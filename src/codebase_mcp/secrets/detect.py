@@ -90,7 +90,8 @@ _DOTTED = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::|->|/|-)[A-Za-z_]\w*)+"
 
 def find_secrets(data: bytes) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
-    found = [*_by_name(data), *_by_form(data)]
+    from codebase_mcp.secrets import places
+    found = [*places.find(data, data.lower()), *_by_form(data)]
     if _may_have_token(data):
         found += _by_provider(data)
     merged: list[Span] = []

@@ -1,0 +1,151 @@
+"""Which names say that their value is a secret?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codebase_mcp.secrets.judging import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort of names, and how much evidence their values need.
+
+    ``stated`` is for a place where a value must follow, ``near`` for where one only may.
+    """
+
+    kind: str
+    stated: Evidence
+    near: Evidence
+    shortest: int = 6
+
+
+PASSWORD = Sort("password", Evidence.WORD, Evidence.MIXED)
+PASSPHRASE = Sort("passphrase", Evidence.WORD, Evidence.WORD)
+CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
+SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
+KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
+
+# The last words of names, by what they say. A word may end with them: ``dbpassword``.
+_ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
+    (
+        PASSWORD,
+        tuple(
+            "password passwd passwort passw passcode pwd kennwort contraseña contrasena wachtwoord"
+            " haslo hasło senha lösenord losenord heslo parola adgangskode salasana jelszo"
+            " motdepasse пароль 密码 パスワード bindpw rootpw userpw dbpw adminpw userpass"
+            " userpwd credentials psk".encode().split()
+        ),
+    ),
+    (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
+    (
+        SECRET,
+        tuple(
+            b"secret token salt pepper credential authorization authtoken accesskey"
+            b" secretkey authkey signature jwt pat".split()
+        ),
+    ),
+    (KEY, tuple(b"apikey appkey privatekey signingkey encryptionkey accountkey licensekey".split())),
+)
+_EXACT: dict[bytes, Sort] = {
+    **dict.fromkeys((b"pass", b"pw", b"passphrases"), PASSWORD),
+    **dict.fromkeys((b"pin",), CODE),
+    **dict.fromkeys((b"auth", b"cookie", b"sig", b"sid", b"sessionid", b"dsn", b"community"), SECRET),
+}
+_PASS_WORDS = frozenset(b"bypass compass surpass trespass encompass overpass underpass".split())
+# Which keys and codes are secret; others are of caches, tables, countries and the public.
+_SECRET_KEYS = frozenset(
+    b"api secret access private auth account client master service shared app application storage"
+    b" webhook deploy admin jwt hmac aes des consumer encrypt encryption decryption signing sign"
+    b" license unseal validation crypt crypto cipher cookie session subscription server rest"
+    b" management ssh pgp gpg rsa ecdsa wallet mac security fernet functions function host write"
+    b" logged nonce authentication authtoken machine integration ingest".split()
+)
+_SECRET_CODES = frozenset(b"unlock access security pairing pin pass door alarm backup recovery".split())
+_IDS = frozenset(b"secret vault".split())
+# What may follow the word that counts, and changes nothing.
+_NEUTRAL = frozenset(
+    b"value val plain plaintext str confirmation confirm prod production dev live staging base"
+    b" default b64 base64 hex raw data old new s key1 key2 api".split()
+)
+# What is no secret although it ends like one: places in a list, tokens of texts, questions.
+_HARMLESS = frozenset(
+    b"next prev previous page lock request idempotency continuation sync change public cancel"
+    b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
+    b" special stop start end begin max min num total prompt completion input output marker"
+    b" fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
+)
+_WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
+
+# Where names can be found fast: each has a literal beginning.
+_ANCHORS = tuple(
+    re.compile(anchor)
+    for anchor in (
+        *(b"pass(?:w|phr|cod|\\b|[^a-z])", b"pwd", b"pw\\b", b"psk\\b", b"secret", b"token"),
+        *(b"keys?(?![a-z])", b"creden", b"auth(?:orization)?(?![a-z])", b"salt(?![a-z])"),
+        *(b"pepper\\b", b"mnemonic", b"cookie(?![a-z])", b"sid\\b", b"sessionid", b"community\\b"),
+        *(b"pin(?![a-z])", b"code(?![a-z])", b"sig=", b"signature\\b", b"jwt", b"pat\\b", b"_id\\b"),
+        *(b"kennwort", b"wachtwoord", b"contrase", b"has\xc5\x82o", b"haslo", b"senha", b"heslo"),
+        *(b"parola", "lösenord".encode(), b"adgangskode", b"salasana", b"jelszo", b"motdepasse"),
+        *("пароль".encode(), "密码".encode(), "パスワード".encode()),
+    )
+)
+_NAME_BYTES = bytes(
+    byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
+)
+_NAME_END = re.compile(rb"[\w\x80-\xff-]*")
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name in a text: its first byte, the first after it, and what it says of its value."""
+
+    start: int
+    end: int
+    sort: Sort
+
+
+def names_in(data: bytes, lower: bytes) -> Iterator[Name]:
+    """The names in a text that say that their value is a secret; ``lower`` is it in lower case."""
+    seen = set()
+    for anchor in _ANCHORS:
+        for place in anchor.finditer(lower):
+            found = place.start()
+            end = _NAME_END.match(data, found).end()  # type: ignore[union-attr]
+            if end in seen:
+                continue
+            seen.add(end)
+            before = data[max(0, found - _LONGEST_NAME) : found]
+            start = found - len(before) + len(before.rstrip(_NAME_BYTES))
+            end -= len(data[start:end]) - len(data[start:end].rstrip(b"-."))
+            if sort := sort_of(data[start:end]):
+                yield Name(start, end, sort)
+
+
+@lru_cache(maxsize=4096)
+def sort_of(name: bytes) -> Sort | None:
+    """What a name says of its value."""
+    words = [word.lower() for word in _WORDS.findall(name[-_LONGEST_NAME:])]
+    while words and (words[-1].isdigit() or words[-1] in _NEUTRAL):
+        words.pop()
+    if not words:
+        return None
+    *before, last = words
+    if not _HARMLESS.isdisjoint(before[-2:]):
+        return None
+    if last == b"id":
+        return KEY if before and before[-1] in _IDS or before[-2:] == [b"vault", b"role"] else None
+    if last in (b"key", b"keys"):
+        return KEY if before and before[-1] in _SECRET_KEYS else None
+    if last in (b"code", b"codes"):
+        return CODE if before and before[-1] in _SECRET_CODES else None
+    if sort := _EXACT.get(last):
+        return sort
+    for sort, endings in _ENDINGS:
+        if last.endswith(endings) or last.removesuffix(b"s").endswith(endings):
+            return sort
+    return PASSWORD if last.endswith(b"pass") and last not in _PASS_WORDS else None

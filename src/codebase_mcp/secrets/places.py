@@ -1,0 +1,211 @@
+"""Where does the value of a name stand?
+
+One table for all languages: each place begins where the name ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
+from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name, names_in
+
+Span = tuple[int, int, str]
+"""The first byte of a secret, the first after it, and its kind."""
+
+# What the places are made of, as <<name>>.
+_PARTS = {
+    # What closes a name: quotes (also escaped), brackets, a mark.
+    b"closed": rb"""(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
+    b"space": rb"[ \t]*",
+    b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
+    b"type": rb"""(?:[ \t]*::?[ \t]*[&'\w.\[\]<>|*?, ]{1,40}?)?""",
+    b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
+    b"or": rb"(?:\?\?|\|\||\?:|\bor\b|,)",
+    # What may stand between "=" and a value: a type's constructor, YAML's anchor.
+    b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:\w+(?:\.|::))*\w{1,30}\()?",
+    # What may stand in a value before its secret part.
+    b"scheme": (
+        rb"(?i:(?:(?:bearer|basic|token|digest|ssws|apikey|key|bot|django-insecure-|base64)[ =:]*)?)"
+    ),
+    b"quoted": (
+        rb"""(?:[bBrRfFuULs@$]{0,2})(?P<quote>\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
+        rb"""(?P<quoted>(?:\\.|&\w+;|[^\\\r\n]){1,2000}?)(?P=quote)"""
+    ),
+    b"percent": rb"%[qQwW]?(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})",
+    # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
+    b"bare": (
+        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}?)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
+    ),
+    b"line": (
+        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,2000}?)"""
+        rb"""(?=[ \t]*(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
+    ),
+    # Up to four lines without the end of a block.
+    b"within": rb",?(?:[^\n{}<>]{0,80}?|(?:[^\n}<>]*\r?\n){1,4}?[^\n}<>]{0,40}?)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place that may hold the value of a name.
+
+    It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
+    it says, and not the name of a variable; a ``setting`` has its line for itself.
+    """
+
+    pattern: re.Pattern[bytes]
+    is_stated: bool = True
+    is_literal: bool = False
+    only_setting: bool = False
+
+
+def _place(pattern: bytes, *marks: str) -> _Place:
+    while b"<<" in pattern:
+        pattern = re.sub(rb"<<(\w+)>>", lambda part: _PARTS[part[1]], pattern)
+    return _Place(
+        re.compile(pattern, re.MULTILINE),
+        "near" not in marks,
+        "literal" in marks,
+        "setting" in marks,
+    )
+
+
+_PLACES = (
+    # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
+    _place(rb"<<closed>><<type>><<space>><<assign>><<break>>(?:<<percent>>|<<lead>><<quoted>>)"),
+    # A setting has the rest of its line.
+    _place(rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
+    _place(rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
+    # ?password=…&   ;Password=…;
+    _place(rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "literal"),
+    # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
+    _place(rb"<<closed>><<space>><<or>><<break>><<lead>><<quoted>>", "near"),
+    # getenv(…) ?: "…"
+    _place(
+        rb"""<<closed>><<type>><<space>>=[^"'`\r\n;,=]{1,60}"""
+        rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
+        rb"""<<or>><<space>><<quoted>>""",
+        "near",
+    ),
+    # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
+    _place(rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"),
+    # #define PASSWORD "…"   (def password "…")   --password …   password 0 …
+    _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
+    _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<bare>>", "near", "literal"),
+    # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
+    _place(
+        rb"""["']?[^<>\r\n]{0,80}>(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
+        rb"""(?P<element>[^<\r\n]{4,2000}?)\s*</""",
+        "literal",
+    ),
+    # name: PASSWORD, value: …   variable "password" { default = "…" }   Password { get; } = "…"
+    _place(
+        rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
+        rb"""<<space>>[=:]?<<space>><<quoted>>"""
+    ),
+    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "literal"),
+    _place(rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
+    # On the next line: after ":", "= (" or "|"
+    _place(
+        rb"<<closed>><<type>><<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
+        rb"\r?\n[ \t]+(?:- )?<<quoted>>"
+    ),
+    _place(
+        rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
+        rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]*\r?$""",
+        "literal",
+    ),
+    # A list: keys = ["…", "…"]
+    _place(rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
+)
+_VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
+# A further part of a value, and a further value of a list.
+_PART = _place(rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")).pattern
+_NEXT = _place(rb"\s*,\s*<<quoted>>").pattern
+# A value before its name: {"value": "…", "key": "PASSWORD"}
+_BEFORE = re.compile(
+    rb"""(?i:\bvalue["']?)\s*[:=]\s*["'](?P<quoted>[^"'\r\n]{6,500})["'],?\s*"""
+    rb"""["']?(?i:name|key)["']?\s*[:=]\s*["']?$"""
+)
+_HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
+# What stands on a line before the name of a setting.
+_SETTING = re.compile(
+    rb"""[ \t]*(?:[-*#;$]?[ \t]*(?:(?:export|set|env|setx|declare|arg)[ \t]+(?:-\w+[ \t]+)?)?"""
+    rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(rb"""(?:^|[\s"'`,(\[])--?[\w.-]*$|[\s;][/-]D?[\w.]*$""")
+_QUERY = re.compile(rb"[?&;][\w.-]*$|\\[ntr]$")
+
+
+def find(data: bytes, lower: bytes) -> Iterator[Span]:
+    """The secrets in a text that follow a name, by place."""
+    for name in names_in(data, lower):
+        yield from _values_of(data, name)
+
+
+def _values_of(data: bytes, name: Name) -> Iterator[Span]:
+    line = data.rfind(b"\n", 0, name.start) + 1
+    lead = data[max(line, name.start - 200) : name.start]
+    is_setting = _SETTING.fullmatch(lead) is not None
+    is_argument = _OPTION.search(lead) is not None or _QUERY.search(lead) is not None
+    for place in _PLACES:
+        if place.only_setting and not is_setting:
+            continue
+        found = place.pattern.match(data, name.end)
+        if found is None:
+            continue
+        group = next(group for group, value in found.groupdict().items() if value is not None and group in _VALUE_GROUPS)
+        start, end = found.span(group)
+        is_literal = group not in ("bare", "line") or place.is_literal or is_argument
+        if _is_secret(data[start:end], name, place.is_stated or is_argument, is_literal):
+            yield start, end, name.sort.kind
+            if group == "quoted":
+                yield from _further(data, found.end(), name)
+    yield from _values_before(data, name)
+    if found := _HEX_BYTES.match(data, name.end):
+        yield *found.span("hex"), name.sort.kind
+
+
+def _values_before(data: bytes, name: Name) -> Iterator[Span]:
+    first = max(0, name.start - 300)
+    found = _BEFORE.search(data[first : name.start])
+    if found and _is_secret(found["quoted"], name, True, True):
+        yield first + found.start("quoted"), first + found.end("quoted"), name.sort.kind
+
+
+def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
+    """The other parts of a text that is put together, or other members of a list."""
+    while found := _PART.match(data, end):
+        if is_placeholder(found["quoted"]) or b" " in found["quoted"]:
+            break
+        yield *found.span("quoted"), name.sort.kind
+        end = found.end()
+    while found := _NEXT.match(data, end):
+        if not _is_secret(found["quoted"], name, False, True):
+            break
+        yield *found.span("quoted"), name.sort.kind
+        end = found.end()
+
+
+def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
+    sort = name.sort
+    if len(value) < sort.shortest:
+        return False
+    if sort is CODE:
+        return is_stated and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
+    needed = sort.stated if is_stated else sort.near
+    had = evidence(value, is_literal=is_literal)
+    if needed is Evidence.WORD and had is Evidence.WORD:
+        return is_literal and _may_be_password(value, name)
+    return had >= needed
+
+
+def _may_be_password(value: bytes, name: Name) -> bool:
+    """Whether a word is rather a weak password than a label or the name of something."""
+    if name.sort is PASSPHRASE:
+        return True
+    return b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+", value) is None
