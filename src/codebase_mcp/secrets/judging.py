@@ -51,13 +51,15 @@ _TECHNICAL = re.compile(
     rb"sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|oauth-?[12]|s3|ec2|k8s|i18n"
     rb"|l10n|x509|pbkdf2?|argon2(?:id|i|d)?|http[23s]|ipv[46]|u?int\d+|\b[iuf](?:8|16|32|64)\b"
     rb"|p12|pkcs\d+|aes-?\d+|ed25519|curve25519|x25519|log4j|h2|win32|x86|x64|amd64|p2p|b2b|e2e"
-    rb"|[vrn]\d+\b|sql92|latin1|iso\d+|rfc\d+|es\d+|p-?256|hs\d{3}|rs\d{3}|ps\d{3}",
+    rb"|\b[vrn]\d+\b|sql92|latin1|iso\d+|rfc\d+|es\d+|p-?256|hs\d{3}|rs\d{3}|ps\d{3}",
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(
-    rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|%[sdvqx@]|\*\*\*|xxxx|\.\.\.$|^\.\.\.|\xe2\x80\xa6"
+    rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
+    rb"|\{_?[a-z]+(?:[_.][a-z]+)*(?:![rsa])?\}|(?-i:%[sdvqx@])(?![a-z])|%\w+\["
+    rb"|a-z|0-9|a-f|\[\^|\\[dws](?:[+*{\])]|$)"  # regular expressions
     rb"|^<[\w ./:-]*>?$|^\[[A-Z_ -]+\]$|^%\w+%$|^%\d$|^\$\d$|^\$+[A-Za-z_]\w*$|^\$env:"
-    rb"|^[:@!]{1,2}[A-Za-z_]+$|^!(?:Ref|Sub|GetAtt|vault|secret)|^\{[A-Za-z_.]*\}$|^op://",
+    rb"|^[:@!]{1,2}[A-Za-z_]+$|^!(?:Ref|Sub|GetAtt|vault|secret)",
     re.IGNORECASE,
 )
 _SEQUENCE = re.compile(
@@ -66,21 +68,34 @@ _SEQUENCE = re.compile(
     re.IGNORECASE,
 )
 # Names as languages write them, alone or joined by dots and the like.
-_PART = rb"_*(?:[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+)+)\d?_*"
+_PART = (
+    rb"_*(?:[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+)+)\d?_*"
+    rb"(?:[_-]\d+)?"
+)
 _IDENTIFIER = re.compile(rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*[?!*]?" % (_PART, _PART))
-_NUMBER = re.compile(rb"[-+]?(?:0x[0-9a-f]{1,16}|[\d_.,]+(?:e[-+]?\d+)?)[a-z%]{0,4}", re.IGNORECASE)
+# Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
+_CHOSEN = re.compile(rb"[A-Za-z]+[._:-][A-Za-z]+[a-z]\d")
+_NUMBER = re.compile(
+    rb"[-+]?(?:0x[0-9a-f]{1,16}|[\d_.,:/-]+(?:e[-+]?\d+)?)(?:px|r?em|[mun]?s|[hdwnluf%]|[kmg]i?b?)?",
+    re.IGNORECASE,
+)
+_FILE = re.compile(
+    rb"(?:[\w@.+-]*[/\\])*[\w@+-]+(?:\.[a-z]\w{0,9})?\.(?:pem|key|crt|cer|txt|json|ya?ml|toml"
+    rb"|[jt]sx?|py|rb|go|java|cs|php|[ch]|md|html?|xml|log|conf|ini|env|enc|csv|sql|sh|gz|zip|pdf"
+    rb"|png|jpe?g|svg)|\w+://.*|(?:arn|urn):.*|data:[a-z]+/.*",
+    re.IGNORECASE,
+)
 _PATH = re.compile(
-    rb"(?:\.{0,2}|~|[A-Za-z]:|\w+)[/\\][\w./\\ +-]*\.[a-z]\w{1,4}$"  # with an ending
-    rb"|(?:\.{1,2}|~)/[\w./-]*$|/(?:etc|run|var|usr|home|opt|tmp|srv|dev|proc|root|api|v\d)(?:/|$)"
-    rb"|\w+://|arn:|urn:|data:[a-z]+/|[\w-]+\.(?:pem|key|crt|cer|txt|json|ya?ml|toml|py|js|ts|rb|go"
-    rb"|java|cs|php|c|h|md|html?|xml|log|conf|ini|env)$",
+    rb"(?:\.{1,2}|~)/[\w./-]*$|/(?:etc|run|var|usr|home|opt|tmp|srv|dev|proc|root|api|v\d)(?:/|$)"
+    rb"|[A-Za-z]:\\|/?[a-z_-]+(?:/[a-z_:-]+)+/?$",
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
     rb"^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||^new |^await |^lambda|::\w+|^\w+ [?=] "
-    rb"|[\w\])]\.\w+\(|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|==|!=|[\w)] [+*/<>-] [\w(]"
-    rb"|^[\[({][^\w]*$|^/.*/[gimsuy]*$|\\[dwsb][+*{\\]|\[\^?[aA0]-[zZ9fF]|\.[+*][?)]?|\(\?|;\s*$|/\*|^//"
+    rb"|[\w\])]\.\w+\(|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|[\w)] (?:==|[+*/<>-]) [\w(]"
+    rb"|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$|/\*|^//"
 )
+_CALL = re.compile(rb"[\w.$>:?!-]+[(\[].*[)\]]+[;,?!]*")
 # Words of sentences, in which no password is written.
 _SENTENCE = re.compile(
     rb"(?:^|\s)(?:is|are|was|be|been|must|should|can|can't|cannot|will|not|don't|doesn't|the|an?|of"
@@ -93,6 +108,7 @@ _SENTENCE = re.compile(
 )
 _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
+_CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
 _SIGN = re.compile(rb"[^\w\s./:-]")
 
 
@@ -113,26 +129,31 @@ def is_placeholder(value: bytes) -> bool:
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     """What a value looks like. What is not ``is_literal`` may be the name of a variable."""
-    if is_placeholder(value) or _PATH.match(value) and not _is_random(value):
+    if value[:1] + value[-1:] in (b"{}", b"[]") and b" " not in value:
+        value = value[1:-1]
+    if is_placeholder(value) or _FILE.fullmatch(value):
         return Evidence.NONE
     if b" " in value or b"\t" in value:
         return _of_words(value)
+    if not is_literal and _CALL.fullmatch(value):
+        return Evidence.NONE
     if _is_random(value) or _is_random_with_signs(value):
         return Evidence.RANDOM
-    if _EXPRESSION.search(value):
+    if _EXPRESSION.search(value) or _PATH.match(value):
         return Evidence.NONE
     if _NUMBER.fullmatch(value):
-        digits = value.isdigit() and (len(value) >= 8 or (is_literal and len(value) >= SHORTEST))
-        return Evidence.WORD if digits else Evidence.NONE
+        return Evidence.WORD if value.isdigit() else Evidence.NONE
     if _IDENTIFIER.fullmatch(value):
-        return Evidence.WORD
+        is_chosen = is_literal and _CHOSEN.fullmatch(value) and not _TECHNICAL.search(value)
+        return Evidence.MIXED if is_chosen else Evidence.WORD
     plain = _TECHNICAL.sub(b"", _ESCAPE.sub(b"!", value))
-    has_letter = re.search(rb"[A-Za-z\x80-\xff]", plain) is not None
-    has_digit = re.search(rb"\d", plain) is not None
+    if not re.search(rb"[A-Za-z\x80-\xff]", plain):
+        return Evidence.NONE
     has_sign = _SIGN.search(plain) is not None
-    if has_letter and (has_digit or (has_sign and is_literal)):
+    is_odd = len(_CHANGE_OF_CASE.findall(plain)) >= 4
+    if re.search(rb"\d", plain) or is_odd or (has_sign and is_literal):
         return Evidence.MIXED
-    return Evidence.WORD if has_letter and is_literal else Evidence.NONE
+    return Evidence.WORD if is_literal else Evidence.NONE
 
 
 def _of_words(value: bytes) -> Evidence:
@@ -160,7 +181,8 @@ def _is_random(value: bytes) -> bool:
     kinds = _entropy(value)
     to_digits = sum(a.isdigit() != b.isdigit() for a, b in pairwise(text))
     to_others = sum(_class(a) != _class(b) for a, b in pairwise(text))
-    return (to_digits >= 4 and kinds >= 3.2) or (to_others >= len(text) * 0.45 and kinds >= 3.8)
+    share = 0.36 if len(text) >= 24 else 0.45
+    return (to_digits >= 4 and kinds >= 3.2) or (to_others >= len(text) * share and kinds >= 3.8)
 
 
 def _is_random_with_signs(value: bytes) -> bool:
@@ -169,7 +191,7 @@ def _is_random_with_signs(value: bytes) -> bool:
         return False
     signs = len(_SIGN.findall(value))
     kinds = len({_class(character) for character in value.decode("latin-1")})
-    return kinds == 3 and len(value) / 8 <= signs and len(set(value)) >= len(value) * 0.55
+    return kinds >= 2 and len(value) / 8 <= signs and len(set(value)) >= len(value) * 0.55
 
 
 def _class(character: str) -> int:

@@ -37,25 +37,31 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
             "password passwd passwort passw passcode pwd kennwort contraseña contrasena wachtwoord"
             " haslo hasło senha lösenord losenord heslo parola adgangskode salasana jelszo"
             " motdepasse пароль 密码 パスワード bindpw rootpw userpw dbpw adminpw userpass"
-            " userpwd credentials psk".encode().split()
+            " userpwd psk".encode().split()
         ),
     ),
     (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
     (
         SECRET,
         tuple(
-            b"secret token salt pepper credential authorization authtoken accesskey"
-            b" secretkey authkey signature jwt pat".split()
+            b"secret token salt pepper credential authtoken accesskey secretkey authkey"
+            b" jwt".split()
         ),
     ),
-    (KEY, tuple(b"apikey appkey privatekey signingkey encryptionkey accountkey licensekey".split())),
+    (KEY, tuple(b"authorization apikey appkey privatekey signingkey encryptionkey accountkey licensekey".split())),
 )
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw", b"passphrases"), PASSWORD),
     **dict.fromkeys((b"pin",), CODE),
-    **dict.fromkeys((b"auth", b"cookie", b"sig", b"sid", b"sessionid", b"dsn", b"community"), SECRET),
+    **dict.fromkeys((b"pat",), SECRET),
+    **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid", b"session"), KEY),
 }
-_PASS_WORDS = frozenset(b"bypass compass surpass trespass encompass overpass underpass".split())
+# What may stand before "pass" in one word.
+_BEFORE_PASS = frozenset(
+    b"db admin user root my keystore truststore store ftp smtp mail ssh login http proxy ldap redis"
+    b" mysql pg sql become ssl cert wifi wlan vpn bind auth sudo default web app host email imap"
+    b" mqtt rabbit mongo postgres vault".split()
+)
 # Which keys and codes are secret; others are of caches, tables, countries and the public.
 _SECRET_KEYS = frozenset(
     b"api secret access private auth account client master service shared app application storage"
@@ -65,7 +71,6 @@ _SECRET_KEYS = frozenset(
     b" logged nonce authentication authtoken machine integration ingest".split()
 )
 _SECRET_CODES = frozenset(b"unlock access security pairing pin pass door alarm backup recovery".split())
-_IDS = frozenset(b"secret vault".split())
 # What may follow the word that counts, and changes nothing.
 _NEUTRAL = frozenset(
     b"value val plain plaintext str confirmation confirm prod production dev live staging base"
@@ -84,10 +89,10 @@ _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
 _ANCHORS = tuple(
     re.compile(anchor)
     for anchor in (
-        *(b"pass(?:w|phr|cod|\\b|[^a-z])", b"pwd", b"pw\\b", b"psk\\b", b"secret", b"token"),
+        *(b"pass(?:w|phr|cod|s?\\b|[^a-z])", b"pwd", b"pw\\b", b"psk\\b", b"secret", b"token"),
         *(b"keys?(?![a-z])", b"creden", b"auth(?:orization)?(?![a-z])", b"salt(?![a-z])"),
-        *(b"pepper\\b", b"mnemonic", b"cookie(?![a-z])", b"sid\\b", b"sessionid", b"community\\b"),
-        *(b"pin(?![a-z])", b"code(?![a-z])", b"sig=", b"signature\\b", b"jwt", b"pat\\b", b"_id\\b"),
+        *(b"pepper\\b", b"mnemonic", b"sid\\b", b"sess(?:ion|ion_?id|id)\\b"),
+        *(b"pin(?![a-z])", b"code(?![a-z])", b"jwt", b"pat\\b", b"_id\\b"),
         *(b"kennwort", b"wachtwoord", b"contrase", b"has\xc5\x82o", b"haslo", b"senha", b"heslo"),
         *(b"parola", "lösenord".encode(), b"adgangskode", b"salasana", b"jelszo", b"motdepasse"),
         *("пароль".encode(), "密码".encode(), "パスワード".encode()),
@@ -138,7 +143,7 @@ def sort_of(name: bytes) -> Sort | None:
     if not _HARMLESS.isdisjoint(before[-2:]):
         return None
     if last == b"id":
-        return KEY if before and before[-1] in _IDS or before[-2:] == [b"vault", b"role"] else None
+        return _sort_of_id(before)
     if last in (b"key", b"keys"):
         return KEY if before and before[-1] in _SECRET_KEYS else None
     if last in (b"code", b"codes"):
@@ -148,4 +153,11 @@ def sort_of(name: bytes) -> Sort | None:
     for sort, endings in _ENDINGS:
         if last.endswith(endings) or last.removesuffix(b"s").endswith(endings):
             return sort
-    return PASSWORD if last.endswith(b"pass") and last not in _PASS_WORDS else None
+    return PASSWORD if last.removesuffix(b"pass") in _BEFORE_PASS else None
+
+
+def _sort_of_id(before: list[bytes]) -> Sort | None:
+    """What the name of an id says: some are half of what signs in."""
+    is_key = before[-1:] == [b"key"] and before[-2:-1] in ([b"api"], [b"private"], [b"access"])
+    is_half = before[-1:] == [b"secret"] or before[-2:] == [b"vault", b"role"]
+    return KEY if is_key or is_half else None

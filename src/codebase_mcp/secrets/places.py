@@ -18,21 +18,21 @@ Span = tuple[int, int, str]
 # What the places are made of, as <<name>>.
 _PARTS = {
     # What closes a name: quotes (also escaped), brackets, a mark.
-    b"closed": rb"""(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
+    b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
     b"space": rb"[ \t]*",
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
-    b"type": rb"""(?:[ \t]*::?[ \t]*[&'\w.\[\]<>|*?, ]{1,40}?)?""",
+    b"type": rb"""(?:[ \t]+\w+|[ \t]*::?[ \t]*[&'\w.\[\]<>|*?, ]{1,40}?)""",
     b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
     b"or": rb"(?:\?\?|\|\||\?:|\bor\b|,)",
     # What may stand between "=" and a value: a type's constructor, YAML's anchor.
     b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:\w+(?:\.|::))*\w{1,30}\()?",
     # What may stand in a value before its secret part.
     b"scheme": (
-        rb"(?i:(?:(?:bearer|basic|token|digest|ssws|apikey|key|bot|django-insecure-|base64)[ =:]*)?)"
+        rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
     ),
     b"quoted": (
         rb"""(?:[bBrRfFuULs@$]{0,2})(?P<quote>\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|&\w+;|[^\\\r\n]){1,2000}?)(?P=quote)"""
+        rb"""(?P<quoted>(?:\\.|&\w+;|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[^:=]|=>))"""
     ),
     b"percent": rb"%[qQwW]?(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})",
     # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
@@ -75,29 +75,33 @@ def _place(pattern: bytes, *marks: str) -> _Place:
 
 _PLACES = (
     # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
-    _place(rb"<<closed>><<type>><<space>><<assign>><<break>>(?:<<percent>>|<<lead>><<quoted>>)"),
+    _place(rb"<<closed>>(?:<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)"),
     # A setting has the rest of its line.
     _place(rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
     _place(rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
     # ?password=…&   ;Password=…;
-    _place(rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "literal"),
+    _place(rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "literal", "near"),
+    # ${PASSWORD:-…}
+    _place(rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(rb"<<closed>><<space>><<or>><<break>><<lead>><<quoted>>", "near"),
     # getenv(…) ?: "…"
     _place(
-        rb"""<<closed>><<type>><<space>>=[^"'`\r\n;,=]{1,60}"""
+        rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
         rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
         rb"""<<or>><<space>><<quoted>>""",
         "near",
     ),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
     _place(rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"),
+    # enable secret 0 …
+    _place(rb"[ \t]+[0-9][ ]<<bare>>", "literal"),
     # #define PASSWORD "…"   (def password "…")   --password …   password 0 …
     _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
-    _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<bare>>", "near", "literal"),
+    _place(rb"<<closed>>[ \t]+<<bare>>", "near"),
     # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
     _place(
-        rb"""["']?[^<>\r\n]{0,80}>(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
+        rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
         rb"""(?P<element>[^<\r\n]{4,2000}?)\s*</""",
         "literal",
     ),
@@ -106,11 +110,11 @@ _PLACES = (
         rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
         rb"""<<space>>[=:]?<<space>><<quoted>>"""
     ),
-    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "literal"),
+    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "literal", "near"),
     _place(rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
     _place(
-        rb"<<closed>><<type>><<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
+        rb"<<closed>><<type>>?<<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
         rb"\r?\n[ \t]+(?:- )?<<quoted>>"
     ),
     _place(
@@ -137,8 +141,8 @@ _SETTING = re.compile(
     rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
     re.IGNORECASE,
 )
-_OPTION = re.compile(rb"""(?:^|[\s"'`,(\[])--?[\w.-]*$|[\s;][/-]D?[\w.]*$""")
-_QUERY = re.compile(rb"[?&;][\w.-]*$|\\[ntr]$")
+_OPTION = re.compile(rb"""(?:^|[\s"'`,(\[])--?[\w.-]*$""")
+_QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
 def find(data: bytes, lower: bytes) -> Iterator[Span]:
@@ -150,8 +154,12 @@ def find(data: bytes, lower: bytes) -> Iterator[Span]:
 def _values_of(data: bytes, name: Name) -> Iterator[Span]:
     line = data.rfind(b"\n", 0, name.start) + 1
     lead = data[max(line, name.start - 200) : name.start]
+    if b"arn:" in lead[-80:]:  # names of things at Amazon
+        return
     is_setting = _SETTING.fullmatch(lead) is not None
-    is_argument = _OPTION.search(lead) is not None or _QUERY.search(lead) is not None
+    is_argument = _OPTION.search(lead) is not None or (
+        data[name.end : name.end + 1] == b"=" and _QUERY.search(lead) is not None
+    )
     for place in _PLACES:
         if place.only_setting and not is_setting:
             continue
@@ -160,8 +168,15 @@ def _values_of(data: bytes, name: Name) -> Iterator[Span]:
             continue
         group = next(group for group, value in found.groupdict().items() if value is not None and group in _VALUE_GROUPS)
         start, end = found.span(group)
-        is_literal = group not in ("bare", "line") or place.is_literal or is_argument
-        if _is_secret(data[start:end], name, place.is_stated or is_argument, is_literal):
+        value = data[start:end]
+        is_literal = (
+            group not in ("bare", "line")
+            or place.is_literal
+            or is_argument
+            or b" " in value
+            or (is_setting and value.isdigit())
+        )
+        if _is_secret(value, name, place.is_stated or is_argument, is_literal):
             yield start, end, name.sort.kind
             if group == "quoted":
                 yield from _further(data, found.end(), name)
@@ -208,4 +223,4 @@ def _may_be_password(value: bytes, name: Name) -> bool:
     """Whether a word is rather a weak password than a label or the name of something."""
     if name.sort is PASSPHRASE:
         return True
-    return b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+", value) is None
+    return b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|\W.*", value) is None

@@ -1,0 +1,92 @@
+"""In which columns of tables are secrets: CSV, Markdown, HTML, INSERT?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from codebase_mcp.secrets.judging import Evidence, evidence
+from codebase_mcp.secrets.naming import Sort, sort_of
+from codebase_mcp.secrets.places import Span
+
+_INSERT = re.compile(rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
+_ROW = re.compile(rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|\([^()]*\)){1,2000})\)")
+_CELL = re.compile(rb"""\s*(?:'(?P<single>(?:[^'\\]|\\.|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^,]*?))\s*(?:,|$)""")
+# A line of short names, as tables have at their head.
+_HEAD = re.compile(
+    rb"(?mi)^(?P<names>[|]?[ \t\"\w.-]{0,40}(?:[,;|\t][ \t\"\w.-]{1,40}){0,20}(?:pass\w*|secret[ \w]*|token|pwd)[\"]?[ \t]*(?:[,;|\t][ \t\"\w.-]{0,40}){0,20})\r?\n"
+)
+_HTML = re.compile(rb"(?is)<tr[^>]*>(?P<names>(?:\s*<th[^>]*>[^<]{0,60}</th>\s*){1,20})</tr>")
+
+
+def find(data: bytes, lower: bytes) -> Iterator[Span]:
+    """The secrets in the columns of a text's tables."""
+    if b"insert" in lower:
+        yield from _inserted(data)
+    if b"<th" in lower:
+        yield from _html(data)
+    if any(word in lower for word in (b"password", b"secret", b"passwd")):
+        yield from _lines(data)
+
+
+def _inserted(data: bytes) -> Iterator[Span]:
+    for insert in _INSERT.finditer(data):
+        names = [name.strip(b" \t\r\n`\"[]") for name in insert["names"].split(b",")]
+        sorts = [sort_of(name) for name in names]
+        if not any(sorts):
+            continue
+        end = insert.end()
+        while row := _ROW.match(data, end):
+            end = row.end()
+            for sort, cell in zip(sorts, _CELL.finditer(row["row"]), strict=False):
+                group = cell.lastgroup
+                if sort and group and group != "bare" and _is_secret(cell[group], sort):
+                    first = row.start("row")
+                    yield first + cell.start(group), first + cell.end(group), sort.kind
+
+
+def _lines(data: bytes) -> Iterator[Span]:
+    for head in _HEAD.finditer(data):
+        separator = next((mark for mark in b"|\t;," if mark in head["names"]), None)
+        if separator is None:
+            continue
+        mark = bytes((separator,))
+        sorts = [sort_of(name.strip(b' "')) for name in head["names"].split(mark)]
+        if len(sorts) < 2 or not any(sorts):
+            continue
+        yield from _rows(data, head.end(), mark, sorts)
+
+
+def _rows(data: bytes, start: int, mark: bytes, sorts: list[Sort | None]) -> Iterator[Span]:
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        cells = data[start:end].split(mark)
+        if len(cells) != len(sorts):
+            return
+        place = start
+        for sort, cell in zip(sorts, cells, strict=True):
+            value = cell.strip(b" \t\r\"`")
+            if sort and _is_secret(value, sort):
+                first = place + cell.find(value)
+                yield first, first + len(value), sort.kind
+            place += len(cell) + 1
+        start = end + 1
+
+
+def _html(data: bytes) -> Iterator[Span]:
+    for head in _HTML.finditer(data):
+        sorts = [sort_of(name) for name in re.findall(rb"<th[^>]*>\s*([^<]*?)\s*</th>", head["names"], re.I)]
+        if not any(sorts):
+            continue
+        table_end = data.find(b"</table", head.end())
+        for row in re.finditer(rb"(?is)<tr[^>]*>(.*?)</tr>", data[head.end() : table_end]):
+            cells = re.finditer(rb"(?is)<td[^>]*>\s*([^<]*?)\s*</td>", row[0])
+            for sort, cell in zip(sorts, cells, strict=False):
+                if sort and _is_secret(cell[1], sort):
+                    first = head.end() + row.start()
+                    yield first + cell.start(1), first + cell.end(1), sort.kind
+
+
+def _is_secret(value: bytes, sort: Sort) -> bool:
+    return len(value) >= sort.shortest and evidence(value) >= max(sort.stated, Evidence.MIXED)
