@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence
-from codebase_mcp.secrets.naming import Sort, sort_of
+from codebase_mcp.secrets.naming import Name, Sort, sort_of
 from codebase_mcp.secrets.places import Span
 
 _INSERT = re.compile(rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
 _ROW = re.compile(rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|\([^()]*\)){1,2000})\)")
 _CELL = re.compile(rb"""\s*(?:'(?P<single>(?:[^'\\]|\\.|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^,]*?))\s*(?:,|$)""")
 # A line of short names, as tables have at their head.
-_HEAD = re.compile(
-    rb"(?mi)^(?P<names>[|]?[ \t\"\w.-]{0,40}(?:[,;|\t][ \t\"\w.-]{1,40}){0,20}(?:pass\w*|secret[ \w]*|token|pwd)[\"]?[ \t]*(?:[,;|\t][ \t\"\w.-]{0,40}){0,20})\r?\n"
-)
+_HEAD = re.compile(rb"[|]?[ \t\"\w.-]{1,60}(?:[,;|\t][ \t\"\w.-]{0,40}){1,20}\r?")
 _HTML = re.compile(rb"(?is)<tr[^>]*>(?P<names>(?:\s*<th[^>]*>[^<]{0,60}</th>\s*){1,20})</tr>")
 
 
-def find(data: bytes, lower: bytes) -> Iterator[Span]:
+def find(data: bytes, lower: bytes, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in the columns of a text's tables."""
     if b"insert" in lower:
         yield from _inserted(data)
     if b"<th" in lower:
         yield from _html(data)
-    if any(word in lower for word in (b"password", b"secret", b"passwd")):
-        yield from _lines(data)
+    heads = {data.rfind(b"\n", 0, name.start) + 1 for name in names}
+    for start in heads:
+        yield from _lines(data, start)
 
 
 def _inserted(data: bytes) -> Iterator[Span]:
@@ -45,16 +44,16 @@ def _inserted(data: bytes) -> Iterator[Span]:
                     yield first + cell.start(group), first + cell.end(group), sort.kind
 
 
-def _lines(data: bytes) -> Iterator[Span]:
-    for head in _HEAD.finditer(data):
-        separator = next((mark for mark in b"|\t;," if mark in head["names"]), None)
-        if separator is None:
-            continue
-        mark = bytes((separator,))
-        sorts = [sort_of(name.strip(b' "')) for name in head["names"].split(mark)]
-        if len(sorts) < 2 or not any(sorts):
-            continue
-        yield from _rows(data, head.end(), mark, sorts)
+def _lines(data: bytes, start: int) -> Iterator[Span]:
+    """The secrets below a line that may be the head of a table."""
+    end = data.find(b"\n", start, start + 500)
+    if end < 0 or not _HEAD.fullmatch(data, start, end):
+        return
+    head = data[start:end]
+    mark = next(mark for mark in (b"|", b"\t", b";", b",") if mark in head)
+    sorts = [sort_of(name.strip(b' "\r')) for name in head.split(mark)]
+    if any(sorts):
+        yield from _rows(data, end + 1, mark, sorts)
 
 
 def _rows(data: bytes, start: int, mark: bytes, sorts: list[Sort | None]) -> Iterator[Span]:

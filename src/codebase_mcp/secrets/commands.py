@@ -8,101 +8,138 @@ from collections.abc import Iterator
 from codebase_mcp.secrets.judging import Evidence, evidence
 from codebase_mcp.secrets.places import Span
 
-_ARGUMENT = rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'|(?P<bare>[^\s"'|;<>]{4,200}))"""
-_REST = rb"(?:[^\n|;&]|\\\r?\n)"
+_VALUE = (
+    rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'|(?P<bare>[^\s"'|;<>`]{4,200}))"""
+)
+_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
 
-# The program, what stands before its secret, and whether the secret is joined to that.
-_COMMANDS: tuple[tuple[bytes, bytes], ...] = (
-    (rb"mysql(?:dump|admin|import|show)?|mariadb(?:-dump)?|mycli|7z[ar]?|rar|unrar", rb"\s-p"),
-    (rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo(?:sh|dump|restore)?|ansible|cqlsh|psexec|rdesktop|keytool|useradd|usermod|openssl|oc|cf|ibmcloud|gp|winrm|curlftpfs|xfreerdp|htdigest|samba-tool|pscp|plink", rb"\s(?:-p|-pw|/p:|-P)[ ]?"),
-    (rb"redis-cli|valkey-cli|ansible-vault|mosquitto_(?:pub|sub)", rb"\s-(?:a|P)[ ]"),
-    (rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_(?:pub|sub)|tsql|ssh-keygen", rb"\s-[PN][ ]?"),
-    (rb"ldap\w+|kinit|smbpasswd|net", rb"\s-[wW][ ]"),
-    (rb"curl|wget|https?|xh|lftp|svn|smbclient|rpcclient|artifactory|jfrog|skopeo|buildah|crane|git", rb"\s(?:-u|--user|-a|-U|--creds|--src-creds|--dest-creds|--proxy-user)[ =]?[\"']?[^\s:%,\"']{1,60}[:%,]"),
-    (rb"htpasswd", rb"\s-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
-    (rb"net", rb"\suse\s[^\n]*?/user:\S+\s+"),
-    (rb"schtasks|sc|runas|wmic|cmdkey|xfreerdp", rb"\s/(?:rp|pass|password|p)[ :]"),
-    (rb"openssl|keytool|jarsigner", rb"\s(?:-pass(?:in|out)?\s+pass:|-(?:store|key|src\w*|dest\w*)pass\s+|-k\s+)"),
-    (rb"mc", rb"\s(?:alias\s+set|config\s+host\s+add)\s+\S+\s+\S+\s+\S+\s+"),
-    (rb"composer", rb"\sconfig\s(?:-\S+\s+)*[\w.-]*http-basic\.\S+\s+\S+\s+"),
-    (rb"ngrok", rb"\s(?:config\s+add-)?authtoken\s+"),
-    (rb"rabbitmqctl", rb"\s(?:add_user|change_password)\s+\S+\s+"),
-    (rb"vault|cargo|npm|gem|heroku|doctl|fly|wandb|huggingface-cli", rb"\s(?:login|auth)\s+"),
-    (rb"netlify|vercel|surge|firebase|doctl|snyk|codecov", rb"\s(?:-t|--auth|--token|auth)[ =]"),
-    (rb"dotnet|nuget", rb"\s(?:-k|-ApiKey|--api-key)\s+"),
-    (rb"snmp\w*", rb"\s-c\s+"),
-    (rb"snmp-server", rb"\s+community\s+"),
-    (rb"wpa_passphrase", rb"\s+\S+\s+"),
-    (rb"sqlplus|exp|imp|expdp|impdp|sqlldr", rb"\s+\w+/"),
-    (rb"stats|htaccess", rb"\s+auth\s+\w+:"),
+# What stands before the secret, the programs whose option it is, and where the secret is.
+_OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
+    (b" -p", rb"mysql\w*|mariadb\S*|mycli|7z[ar]?|rar|unrar", rb" -p" + _VALUE),
+    (
+        b" -p",
+        rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo\w*|cqlsh|psexec|rdesktop|useradd"
+        rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|pscp|plink|openssl|influx|clickhouse-client",
+        rb" -pw?[ ]" + _VALUE,
+    ),
+    (b" -a ", rb"redis-cli|valkey-cli", rb" -a " + _VALUE),
+    (
+        b" -P",
+        rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_\w+|tsql|ssh-keygen",
+        rb" -P ?" + _VALUE,
+    ),
+    (b" -N ", rb"ssh-keygen", rb" -N " + _VALUE),
+    (b" -w ", rb"ldap\w+", rb" -w " + _VALUE),
+    (b" -u", rb"curl|wget|lftp|jfrog|http|https|xh", rb" -u" + _USER),
+    (b" -a ", rb"https?|xh", rb" -a" + _USER),
+    (b"user", rb"curl|wget|svn", rb"user" + _USER),
+    (b" -U ", rb"smbclient|rpcclient|curl|net", rb" -U" + _USER),
+    (b"creds", rb"skopeo|buildah|crane|podman", rb"creds" + _USER),
+    (b" -b", rb"htpasswd", rb" -b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+" + _VALUE),
+    (b"/user:", rb"net|cmdkey", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
+    (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
+    (b"pass:", rb"openssl|cmdkey|runas", rb"pass:" + _VALUE),
+    (b" -k ", rb"openssl|dotnet|nuget", rb" -k " + _VALUE),
+    (b"alias set ", rb"mc", rb"alias set \S+\s+\S+\s+\S+\s+" + _VALUE),
+    (b"http-basic.", rb"composer", rb"http-basic\.\S+\s+\S+\s+" + _VALUE),
+    (b"authtoken ", rb"ngrok", rb"authtoken " + _VALUE),
+    (b"add_user ", rb"rabbitmqctl", rb"add_user \S+\s+" + _VALUE),
+    (b"change_password ", rb"rabbitmqctl", rb"change_password \S+\s+" + _VALUE),
+    (b" login ", rb"vault|cargo|wandb|heroku|fly", rb" login (?:-\S+\s+)*" + _VALUE),
+    (b" --auth", rb"netlify|firebase|vercel|surge", rb" --auth[ =]" + _VALUE),
+    (b"community ", rb"snmp-server", rb"community " + _VALUE),
+    (b" -c ", rb"snmp\w+", rb" -c " + _VALUE),
+    (b"wpa_passphrase", rb"wpa_passphrase", rb"wpa_passphrase \S+\s+" + _VALUE),
+    (b"sqlplus ", rb"sqlplus", rb"sqlplus (?:-\w+\s+)*\w+/(?P<bare>[^\s@/\"']{4,100})"),
+    (b" auth ", rb"stats", rb" auth \w+:(?P<bare>\S{4,100})"),
 )
-_JOINED = re.compile(
-    rb"(?m)(?:^|[\s;|&\"'`(@/$>])(?:%s)(?:\.exe)?(?=\s)"
-    % rb"|".join(programs for programs, _ in _COMMANDS)
+_COMPILED = tuple(
+    (lead, re.compile(rb"(?:^|[\s;|&\"'`(@/\\$])(?:%s)(?:\.exe)?(?:\s|$)" % programs), re.compile(value))
+    for lead, programs, value in _OPTIONS
 )
-_OPTIONS = tuple(
-    (re.compile(programs), re.compile(rb"%s*?%s%s" % (_REST, before, _ARGUMENT)))
-    for programs, before in _COMMANDS
-)
+_SHORT = {
+    letter: [(programs, value) for lead, programs, value in _COMPILED if lead[:3] == b" -" + letter]
+    for letter in {lead[2:3] for lead, _, _ in _COMPILED if lead.startswith(b" -")}
+}
+_LONG = [entry for entry in _COMPILED if not entry[0].startswith(b" -")]
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
-    rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:%%s\S*\s+)?(?P<value>[^\s"'|]{6,500})["']?\s*\|\s*(?:sudo\s+)?"""
-    rb"""(?:(?P<users>chpasswd)|[^\n|]*(?:-stdin|--with-token|login|\s-S\b|passwd))"""
+    rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
+    rb"""\|\s*[^\n|]*(?:chpasswd|-stdin|--with-token)"""
 )
+_PIPED_LEADS = (b"-stdin", b"--with-token", b"chpasswd")
 # send "…\r" after expect "password:"
-_SENT = re.compile(rb"""(?i:password|passphrase):?\W{0,8}\s*\n?\s*send(?:line)?[ (]+["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']""")
-
-# Calls that take a user and a password, or an id and a key, as texts.
-_CALL = re.compile(
-    rb"""\b[\w.:>-]*?(?:[cC]redentials?|[bB]asic_?[aA]uth\w*|[aA]uth(?:enticate|entication)?|[cC]onnect(?:ion)?|[lL]og_?[iI]n|[cC]lient"""
-    rb"""|[sS]ign(?:ed|er|In)?|[hH]mac|HMAC|[eE]ncrypt|[dD]ecrypt|[vV]erify|[eE]nvironment|[sS]ession|[aA]pi|API|SDK|search|[uU]pdater|[bB]ot)"""
-    rb"""\s*(?:=\s*)?(?:\(|[ ](?=["']))(?P<arguments>[^;\n]{0,20}(?:[^;()]|\([^;()]{0,80}\)){0,400}?)(?:\)|;|$|\n)""",
-    re.MULTILINE,
+_SENT = re.compile(
+    rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{|\n)?\s*send(?:line)?[ (]+(?:-- )?["']"""
+    rb"""(?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']""",
+    re.IGNORECASE,
 )
-_TEXT = re.compile(rb"""(?<![\w\])=])\s*(?:\w{1,12}\()?["'](?P<value>[^"'\r\n]{4,200})["'](?!\s*[:=])""")
-_PAIR = re.compile(rb"(?i:credential|basic_?auth|connect|log_?in|authenticat|^auth|\bauth)")
+
+# Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
+_CALLS = (
+    *(b"credential", b"auth", b"connect", b"login("),
+    *(b"client(", b"sign(", b"hmac(", b"crypt(", b"environment(", b"search("),
+)
+_PAIRS = frozenset(_CALLS[:4])
+_OPENED = re.compile(rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'])|(?<=\())""")
+_ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
+_TEXT = re.compile(
+    rb"""(?:^|[\s,(])(?:\w{1,12}\()?["'](?P<value>[^"'\r\n]{4,200})["'](?!\s*[:=])"""
+)
 
 
-def find(data: bytes) -> Iterator[Span]:
-    """The secrets that commands and calls take in a text."""
-    for found in _JOINED.finditer(data):
-        yield from _of_command(data, found)
-    for kind, pattern in (("password of a command", _PIPED), ("password that is sent", _SENT)):
-        for found in pattern.finditer(data):
-            yield from _piped(found, kind)
-    for found in _CALL.finditer(data):
-        yield from _of_call(found)
+def find(data: bytes, lower: bytes) -> Iterator[Span]:
+    """The secrets that commands and calls take in a text; ``lower`` is it in lower case."""
+    for place in _places(data, b" -"):
+        for programs, value in _SHORT.get(data[place + 2 : place + 3], ()):
+            yield from _of_option(data, place, programs, value)
+    for lead, programs, value in _LONG:
+        for place in _places(data, lead):
+            yield from _of_option(data, place, programs, value)
+    for lead in _PIPED_LEADS:
+        for place in _places(data, lead):
+            start = data.rfind(b"\n", 0, place) + 1
+            for found in _PIPED.finditer(data, start, place + len(lead)):
+                if evidence(found["value"]) >= (Evidence.WORD if found["user"] else Evidence.MIXED):
+                    yield *found.span("value"), "password of a command"
+    if b"expect" in lower and b"send" in lower:
+        for found in _SENT.finditer(data):
+            if evidence(found["value"]) >= Evidence.MIXED:
+                yield *found.span("value"), "password that is sent"
+    for name in _CALLS:
+        for place in _places(lower, name):
+            if opened := _OPENED.match(data, place + len(name)):
+                yield from _of_call(data, opened.end() - 1, takes_pair=name in _PAIRS)
 
 
-def _of_command(data: bytes, found: re.Match[bytes]) -> Iterator[Span]:
-    program = re.search(rb"[\w-]+(?=(?:\.exe)?$)", found[0])
-    if program is None:
+def _places(data: bytes, literal: bytes) -> Iterator[int]:
+    place = data.find(literal)
+    while place >= 0:
+        yield place
+        place = data.find(literal, place + len(literal))
+
+
+def _of_option(
+    data: bytes, place: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
+) -> Iterator[Span]:
+    found = value.match(data, place)
+    if found is None:
         return
-    for programs, option in _OPTIONS:
-        if programs.fullmatch(program[0]) and (given := option.match(data, found.end())):
-            group = given.lastgroup or "bare"
-            value = given[group]
-            if evidence(value) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", value):
-                yield *given.span(group), "password of a command"
+    start = data.rfind(b"\n", 0, place)
+    while start > 0 and data[max(0, start - 2) : start].rstrip(b"\r").endswith(b"\\"):
+        start = data.rfind(b"\n", 0, start)
+    if not programs.search(data[max(start + 1, place - 500) : place + 1]) and not programs.match(data, place):
+        return
+    group = found.lastgroup or "bare"
+    if evidence(found[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", found[group]):
+        yield *found.span(group), "password of a command"
 
 
-def _piped(found: re.Match[bytes], kind: str) -> Iterator[Span]:
-    start, end = found.span("value")
-    value = found["value"]
-    if "users" in found.re.groupindex and found["users"]:
-        start += value.find(b":") + 1
-        if evidence(value[value.find(b":") + 1 :]) >= Evidence.WORD:
-            yield start, end, kind
-    elif evidence(value) >= Evidence.MIXED:
-        yield start, end, kind
-
-
-def _of_call(found: re.Match[bytes]) -> Iterator[Span]:
-    texts = list(_TEXT.finditer(found["arguments"]))
-    first = found.start("arguments")
-    takes_pair = _PAIR.search(found[0][: first - found.start()]) is not None
-    for number, text in enumerate(texts):
+def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
+    arguments = _ARGUMENTS.match(data, start + 1)
+    if arguments is None:
+        return
+    for number, text in enumerate(_TEXT.finditer(data, start, arguments.end())):
         had = evidence(text["value"])
-        is_password = takes_pair and number > 0 and had is Evidence.MIXED
-        if is_password or had is Evidence.RANDOM:
-            yield first + text.start("value"), first + text.end("value"), "secret given to a call"
+        if had is Evidence.RANDOM or (takes_pair and number > 0 and had is Evidence.MIXED):
+            yield *text.span("value"), "secret given to a call"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.secrets import columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
+from codebase_mcp.secrets.naming import names_in
 from codebase_mcp.secrets.places import Span
 
 if TYPE_CHECKING:
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
 _TOKEN_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SHAPE = bytes(ord("x") if byte in _TOKEN_LETTERS else ord(" ") for byte in range(256))
 _LONG_WORD = b"x" * 20
-_LIKE_TOKEN = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]")
+_LIKE_TOKEN = re.compile(rb"A[KS]IA|[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]")
 _LOADING = Lock()
 
 
 def find_secrets(data: bytes) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
     lower = data.lower()
+    names = list(names_in(data, lower))
     found = [
-        *places.find(data, lower),
+        *places.find(data, names),
         *forms.find(data),
-        *commands.find(data),
-        *columns.find(data, lower),
+        *commands.find(data, lower),
+        *columns.find(data, lower, names),
     ]
-    if _may_have_token(data):
+    if words := _long_words(data):
+        found += forms.find_tokens(data, words)
         found += _by_provider(data)
     merged: list[Span] = []
     for start, end, kind in sorted(found):
@@ -52,16 +55,18 @@ def find_secrets(data: bytes) -> list[Span]:
     return merged
 
 
-def _may_have_token(data: bytes) -> bool:
+def _long_words(data: bytes) -> list[tuple[int, int]]:
+    """The places of the words that may be tokens."""
     shape = data.translate(_SHAPE)
+    words = []
     start = shape.find(_LONG_WORD)
     while start >= 0:
         end = shape.find(b" ", start)
         end = len(shape) if end < 0 else end
         if _LIKE_TOKEN.search(data, start, end):
-            return True
+            words.append((start, end))
         start = shape.find(_LONG_WORD, end)
-    return False
+    return words
 
 
 def _by_provider(data: bytes) -> Iterator[Span]:

@@ -7,7 +7,7 @@ value must look like. Formats of further providers are Kingfisher's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
 from codebase_mcp.secrets.places import Span
@@ -38,59 +38,73 @@ def _key_text(value: bytes) -> bool:
 
 Check = Callable[[bytes], bool]
 
+# Formats of providers that Kingfisher lacks, or finds only beside certain words. They are compared
+# with the long words of a text.
+_TOKENS = re.compile(
+    rb"(?P<AWS_access_key>A[KS]IA[A-Z0-9]{16}(?!\w))"
+    rb"|(?P<Alibaba_access_key>LTAI[A-Za-z0-9]{12,26}(?!\w))"
+    rb"|(?P<Tencent_secret_id>AKID[A-Za-z0-9]{28,36}(?!\w))"
+    rb"|(?P<Twilio_account>AC[0-9a-f]{32}(?!\w))"
+    rb"|(?P<Google_API_key>AIza[\w-]{35}(?![\w-]))"
+    rb"|(?P<Google_OAuth_secret>GOCSPX-[\w-]{28}(?![\w-]))"
+    rb"|(?P<Facebook_token>EAA[A-Za-z0-9]{60,400}(?!\w))"
+    rb"|(?P<Dropbox_token>(?<=\bsl\.)[\w-]{60,300})"
+    rb"|(?P<Artifactory_key>AKCp[A-Za-z0-9]{50,90}(?!\w))"
+    rb"|(?P<Telegram_bot_token>(?<=\d{8}:)A[\w-]{34}(?![\w-]))"
+    rb"|(?P<Sonar_token>sq[uap]_[0-9a-f]{40}(?!\w))"
+    rb"|(?P<Stripe_secret>whsec_[\w+/=]{24,})"
+    rb"|(?P<age_key>AGE-SECRET-KEY-1[A-Z0-9]{40,})"
+    rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
+    rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
+)
+# The digits before a token that belong to it.
+_NUMBERED = re.compile(rb"\d{8,10}:$")
+# Ids are no secrets, but tell that the text beside them is.
+_IDS_ALONE = frozenset(("Twilio_account",))
+_BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
+
 _QUOTED = rb"""["'`](?P<value>[^"'`\r\n]{4,500})["'`]"""
 
+_NO_WORD_BEFORE = rb"(?<!\w)"
 _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
-    # Formats of providers that Kingfisher lacks, or finds only beside certain words.
-    ("AWS access key", b"AKIA", rb"(?<!\w)AKIA[A-Z0-9]{16}(?!\w)", _any),
-    ("AWS access key", b"ASIA", rb"(?<!\w)ASIA[A-Z0-9]{16}(?!\w)", _any),
-    ("Alibaba access key", b"LTAI", rb"(?<!\w)LTAI[A-Za-z0-9]{12,26}(?!\w)", _any),
-    ("Tencent secret id", b"AKID", rb"(?<!\w)AKID[A-Za-z0-9]{28,36}(?!\w)", _any),
-    ("Google API key", b"AIza", rb"(?<!\w)AIza[\w-]{35}(?![\w-])", _any),
-    ("Google OAuth secret", b"GOCSPX-", rb"GOCSPX-[\w-]{28}(?![\w-])", _any),
-    ("Facebook token", b"EAA", rb"(?<!\w)EAA[A-Za-z0-9]{60,400}(?!\w)", _random),
-    ("Dropbox token", b"sl.", rb"(?<!\w)sl\.[\w-]{60,300}(?![\w-])", _random),
-    ("Artifactory key", b"AKCp", rb"(?<!\w)AKCp[A-Za-z0-9]{50,90}(?!\w)", _any),
-    ("Telegram bot token", b":A", rb"(?<!\d)(?P<value>\d{8,10}:A[\w-]{34})(?![\w-])", _random),
-    ("Sonar token", b"sq", rb"(?<!\w)sq[uap]_[0-9a-f]{40}(?!\w)", _any),
-    ("Stripe secret", b"whsec_", rb"whsec_[\w+/=]{24,}", _any),
-    ("age key", b"AGE-SECRET", rb"AGE-SECRET-KEY-1[A-Z0-9]{40,}", _any),
-    ("codebase-mcp key", b"cbm_", rb"cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9])", _any),
-    # A secret beside the id that it belongs to.
+    # Headers
+    ("token in a header", b"earer ", rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
+    ("password in a header", b"asic ", rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])", _mixed),
     *(
         (
-            "secret beside its id",
+            "key in a header",
             lead,
-            rb"""(?<!\w)%s\w{12,40}["']?[\s,;:|]+["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""" % lead,
+            lead + rb"""[\w-]{0,40}(?i:api|key|token|auth|secret)["']?[\s:,=\])]{1,6}["']?"""
+            rb"""(?P<value>[\w.~+/=-]{20,500})""",
             _random,
         )
-        for lead in (b"AKIA", b"ASIA", b"LTAI", b"AKID", b"AC")
+        for lead in (b"X-", b"x-")
     ),
-    # Headers
-    ("token in a header", b"earer ", rb"[bB]earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
-    ("password in a header", b"asic ", rb"[bB]asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])", _mixed),
-    (
-        "key in a header",
-        b"-",
-        rb"""[xX]-[\w-]{0,40}(?:[aA]pi|[kK]ey|[tT]oken|[aA]uth|[sS]ecret)["']?[\s:,=\])]{1,6}["']?(?P<value>[\w.~+/=-]{20,500})""",
-        _random,
-    ),
-    ("session in a cookie", b"ookie: ", rb"[cC]ookie:[^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})", _random),
+    ("session in a cookie", b"ookie: ", rb"ookie: [^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})", _random),
     # In addresses and connection strings
     ("password in a URL", b"://", rb"""://[^\s/@:"'<>]{0,100}:(?P<value>[^\s@"'<>]{6,200}?)@[\w\[]""", _password),
     ("key in a URL", b"://", rb"""://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""", _random),
-    ("password in a connection string", b"@", rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@(?:tcp|unix|\w+)\(""", _mixed),
-    ("signature in a URL", b"ig", rb"[?&;'\"](?:sig|[sS]ignature)=(?P<value>[\w%+/.=-]{20,800})", _random),
-    ("key in a URL", b"key=", rb"[?&]key=(?P<value>[\w%+/.=-]{16,500})", _random),
+    ("password in a connection string", b"@tcp(", rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""", _mixed),
+    ("signature in a URL", b"sig=", rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})", _random),
+    ("signature in a URL", b"ignature=", rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})", _random),
+    ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
     ("password in a URL", b"&p", rb"[?&]u(?:ser)?=[^&\s]{1,60}&p(?:wd?|ass)?=(?P<value>[^&\s\"'`]{6,200})", _password),
-    ("webhook", b"hooks.slack.com/", rb"hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})", _any),
+    ("webhook", b"hooks.slack.com/", rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})", _any),
     # Statements and files of accounts
     ("password in SQL", b"IDENTIFIED", rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED, _password),
     ("password in SQL", b"identified", rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED, _password),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
     ("hash of a password", b"$", rb"\${1,2}(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2id?|scrypt)\${1,2}[\w./$=,+-]{20,200}", _any),
-    ("password", b":", rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$", _mixed),
+    *(
+        (
+            "password of an account",
+            lead,
+            rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$",
+            _mixed,
+        )
+        for lead in (b":5432:", b":*:")
+    ),
     # Keys
     (
         "private key",
@@ -104,16 +118,49 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
 )
 _COMPILED = tuple((kind, lead, re.compile(pattern), check) for kind, lead, pattern, check in _FORMS)
-# Where the literal is not what the pattern begins with, the whole text is searched.
-_ELSEWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
+# Patterns that begin with their literal, perhaps after a look behind, are matched there; these are
+# searched in the whole text if it has the literal; the others in the line that has it.
+_ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
 def find(data: bytes) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
     for kind, lead, pattern, is_secret in _COMPILED:
-        if lead not in data:
-            continue
-        for found in pattern.finditer(data):
+        for found in _matches(data, lead, pattern):
             group = "value" if "value" in pattern.groupindex else 0
             if is_secret(found[group]):
                 yield *found.span(group), kind
+
+
+def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]:
+    """The tokens among the long ``words`` of a text, each given by its place."""
+    for start, _ in words:
+        found = _TOKENS.match(data, start)
+        if found is None or found.lastgroup is None or is_placeholder(found[0]):
+            continue
+        kind = found.lastgroup.replace("_", " ")
+        if found.lastgroup not in _IDS_ALONE:
+            numbered = _NUMBERED.search(data[max(0, start - 11) : start])
+            yield start - (len(numbered[0]) if numbered else 0), found.end(), kind
+        beside = _BESIDE.match(data, found.end())
+        if beside and _random(beside["value"]):
+            yield *beside.span("value"), "secret beside its id"
+
+
+def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    if lead in _ANYWHERE:
+        yield from pattern.finditer(data) if lead in data else ()
+        return
+    begins_there = pattern.pattern.removeprefix(_NO_WORD_BEFORE).startswith(lead.replace(b"$", rb"\$"))
+    place = data.find(lead)
+    while place >= 0:
+        if begins_there:
+            found = pattern.match(data, place)
+            end = found.end() if found else place + len(lead)
+            yield from (found,) if found else ()
+        else:
+            start = max(data.rfind(b"\n", 0, place) + 1, place - 400)
+            end = data.find(b"\n", place)
+            end = min(len(data) if end < 0 else end + 1, place + 3000)
+            yield from pattern.finditer(data, start, end)
+        place = data.find(lead, end)

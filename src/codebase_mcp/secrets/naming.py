@@ -36,7 +36,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         tuple(
             "password passwd passwort passw passcode pwd kennwort contraseña contrasena wachtwoord"
             " haslo hasło senha lösenord losenord heslo parola adgangskode salasana jelszo"
-            " motdepasse пароль 密码 パスワード bindpw rootpw userpw dbpw adminpw userpass"
+            " motdepasse passe пароль 密码 パスワード bindpw rootpw userpw dbpw adminpw userpass"
             " userpwd psk".encode().split()
         ),
     ),
@@ -53,7 +53,6 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw", b"passphrases"), PASSWORD),
     **dict.fromkeys((b"pin",), CODE),
-    **dict.fromkeys((b"pat",), SECRET),
     **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid", b"session"), KEY),
 }
 # What may stand before "pass" in one word.
@@ -91,12 +90,13 @@ _ANCHORS = tuple(
     for anchor in (
         *(b"pass(?:w|phr|cod|s?\\b|[^a-z])", b"pwd", b"pw\\b", b"psk\\b", b"secret", b"token"),
         *(b"keys?(?![a-z])", b"creden", b"auth(?:orization)?(?![a-z])", b"salt(?![a-z])"),
-        *(b"pepper\\b", b"mnemonic", b"sid\\b", b"sess(?:ion|ion_?id|id)\\b"),
-        *(b"pin(?![a-z])", b"code(?![a-z])", b"jwt", b"pat\\b", b"_id\\b"),
-        *(b"kennwort", b"wachtwoord", b"contrase", b"has\xc5\x82o", b"haslo", b"senha", b"heslo"),
-        *(b"parola", "lösenord".encode(), b"adgangskode", b"salasana", b"jelszo", b"motdepasse"),
-        *("пароль".encode(), "密码".encode(), "パスワード".encode()),
+        *(b"pepper\\b", b"mnemonic", b"session(?:_?id)?\\b", b"pin(?![a-z])", b"code(?![a-z])"),
+        *(b"role_id", b"kennwort", b"wachtwoord", b"contrase", b"haslo", b"senha", b"heslo"),
+        *(b"parola", b"adgangskode", b"salasana", b"jelszo", b"motdepasse", b"mot_de_passe"),
     )
+)
+_FOREIGN_ANCHORS = tuple(
+    re.compile(anchor.encode()) for anchor in ("hasło", "lösenord", "пароль", "密码", "パスワード")
 )
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
@@ -117,7 +117,7 @@ class Name:
 def names_in(data: bytes, lower: bytes) -> Iterator[Name]:
     """The names in a text that say that their value is a secret; ``lower`` is it in lower case."""
     seen = set()
-    for anchor in _ANCHORS:
+    for anchor in _ANCHORS if data.isascii() else (*_ANCHORS, *_FOREIGN_ANCHORS):
         for place in anchor.finditer(lower):
             found = place.start()
             end = _NAME_END.match(data, found).end()  # type: ignore[union-attr]

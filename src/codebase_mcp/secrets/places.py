@@ -6,11 +6,11 @@ One table for all languages: each place begins where the name ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
-from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name, names_in
+from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name
 
 Span = tuple[int, int, str]
 """The first byte of a secret, the first after it, and its kind."""
@@ -145,9 +145,9 @@ _OPTION = re.compile(rb"""(?:^|[\s"'`,(\[])--?[\w.-]*$""")
 _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
-def find(data: bytes, lower: bytes) -> Iterator[Span]:
+def find(data: bytes, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in a text that follow a name, by place."""
-    for name in names_in(data, lower):
+    for name in names:
         yield from _values_of(data, name)
 
 
