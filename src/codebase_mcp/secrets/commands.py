@@ -78,10 +78,11 @@ _SENT = re.compile(
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
 _CALLS = (
     *(b"credential", b"auth", b"connect", b"login("),
-    *(b"client(", b"sign(", b"hmac(", b"crypt(", b"environment(", b"search("),
+    *(b"client(", b"sign(", b"hmac(", b"crypt(", b"environment(", b"algoliasearch("),
 )
 _PAIRS = frozenset(_CALLS[:4])
 _OPENED = re.compile(rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'])|(?<=\())""")
+_CHOSEN = re.compile(rb"(?:[A-Z][a-z]+)+\d")
 _ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
 _TEXT = re.compile(
     rb"""(?:^|[\s,(])(?:\w{1,12}\()?["'](?P<value>[^"'\r\n]{4,200})["'](?!\s*[:=])"""
@@ -140,6 +141,9 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
     if arguments is None:
         return
     for number, text in enumerate(_TEXT.finditer(data, start, arguments.end())):
+        if data[start : text.start("value") - 1].rstrip().endswith((b":", b"=", b">")):
+            continue  # it has a name
         had = evidence(text["value"])
-        if had is Evidence.RANDOM or (takes_pair and number > 0 and had is Evidence.MIXED):
+        is_chosen = had is Evidence.MIXED or _CHOSEN.fullmatch(text["value"])
+        if had is Evidence.RANDOM or (takes_pair and number > 0 and is_chosen):
             yield *text.span("value"), "secret given to a call"

@@ -27,7 +27,7 @@ def _random(value: bytes) -> bool:
 
 def _password(value: bytes) -> bool:
     """Whether a value is at most a weak password, but no label."""
-    return evidence(value) >= Evidence.WORD and re.search(rb"\d|[a-z][A-Z]|[^\w]", value) is not None
+    return evidence(value) >= Evidence.WORD and re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=]", value) is not None
 
 
 def _key_text(value: bytes) -> bool:
@@ -63,7 +63,7 @@ _NUMBERED = re.compile(rb"\d{8,10}:$")
 _IDS_ALONE = frozenset(("Twilio_account",))
 _BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
 
-_QUOTED = rb"""["'`](?P<value>[^"'`\r\n]{4,500})["'`]"""
+_QUOTED = rb"""\\*["'](?P<value>[^"'`\r\n\\]{4,500})\\*["']"""
 
 _NO_WORD_BEFORE = rb"(?<!\w)"
 _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
@@ -81,9 +81,16 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         for lead in (b"X-", b"x-")
     ),
     ("session in a cookie", b"ookie: ", rb"ookie: [^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})", _random),
+    (
+        "session in a cookie",
+        b'ookie"',
+        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)="""
+        rb"""(?P<value>[\w.~+/%-]{16,500})""",
+        _random,
+    ),
     # In addresses and connection strings
-    ("password in a URL", b"://", rb"""://[^\s/@:"'<>]{0,100}:(?P<value>[^\s@"'<>]{6,200}?)@[\w\[]""", _password),
-    ("key in a URL", b"://", rb"""://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""", _random),
+    ("password in a URL", b"://", rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:])[^\s@"'<>?]{6,200}?)@[\w\[]""", _password),
+    ("key in a URL", b"https://", rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""", _random),
     ("password in a connection string", b"@tcp(", rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""", _mixed),
     ("signature in a URL", b"sig=", rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})", _random),
     ("signature in a URL", b"ignature=", rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})", _random),
@@ -92,7 +99,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     ("webhook", b"hooks.slack.com/", rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})", _any),
     # Statements and files of accounts
     ("password in SQL", b"IDENTIFIED", rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED, _password),
-    ("password in SQL", b"identified", rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED, _password),
+    ("password in SQL", b"identified", rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED, _mixed),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
     ("hash of a password", b"$", rb"\${1,2}(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2id?|scrypt)\${1,2}[\w./$=,+-]{20,200}", _any),

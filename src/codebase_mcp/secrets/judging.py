@@ -48,7 +48,7 @@ _EMPTY_WORDS = frozenset(
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Well-known words with digits: what is left of a value without them counts.
 _TECHNICAL = re.compile(
-    rb"sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|oauth-?[12]|s3|ec2|k8s|i18n"
+    rb"[a-z]+\d*-hmac-sha\d+|sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|oauth-?[12]|s3|ec2|k8s|i18n"
     rb"|l10n|x509|pbkdf2?|argon2(?:id|i|d)?|http[23s]|ipv[46]|u?int\d+|\b[iuf](?:8|16|32|64)\b"
     rb"|p12|pkcs\d+|aes-?\d+|ed25519|curve25519|x25519|log4j|h2|win32|x86|x64|amd64|p2p|b2b|e2e"
     rb"|\b[vrn]\d+\b|sql92|latin1|iso\d+|rfc\d+|es\d+|p-?256|hs\d{3}|rs\d{3}|ps\d{3}",
@@ -56,7 +56,7 @@ _TECHNICAL = re.compile(
 )
 _TEMPLATE = re.compile(
     rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
-    rb"|\{_?[a-z]+(?:[_.][a-z]+)*(?:![rsa])?\}|(?-i:%[sdvqx@])(?![a-z])|%\w+\["
+    rb"|\{_?[a-z]+(?:[_.][a-z]+)*(?:![rsa])?\}|(?-i:%[sdvqx@])(?![a-z])|%\w+\[|(?-i:%[A-Z_]{4,})"
     rb"|a-z|0-9|a-f|\[\^|\\[dws](?:[+*{\])]|$)"  # regular expressions
     rb"|^<[\w ./:-]*>?$|^\[[A-Z_ -]+\]$|^%\w+%$|^%\d$|^\$\d$|^\$+[A-Za-z_]\w*$|^\$env:"
     rb"|^[:@!]{1,2}[A-Za-z_]+$|^!(?:Ref|Sub|GetAtt|vault|secret)",
@@ -69,12 +69,12 @@ _SEQUENCE = re.compile(
 )
 # Names as languages write them, alone or joined by dots and the like.
 _PART = (
-    rb"_*(?:[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+)+)\d?_*"
-    rb"(?:[_-]\d+)?"
+    rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
 )
 _IDENTIFIER = re.compile(rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*[?!*]?" % (_PART, _PART))
+_MEMBER = re.compile(rb"[a-z_/]*#[a-z_]+[?!]?")
 # Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
-_CHOSEN = re.compile(rb"[A-Za-z]+[._:-][A-Za-z]+[a-z]\d")
+_CHOSEN = re.compile(rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d")
 _NUMBER = re.compile(
     rb"[-+]?(?:0x[0-9a-f]{1,16}|[\d_.,:/-]+(?:e[-+]?\d+)?)(?:px|r?em|[mun]?s|[hdwnluf%]|[kmg]i?b?)?",
     re.IGNORECASE,
@@ -91,7 +91,7 @@ _PATH = re.compile(
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
-    rb"^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||^new |^await |^lambda|::\w+|^\w+ [?=] "
+    rb"^[\"'`]|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||^new |^await |^lambda|::\w+|^\w+ [?=] "
     rb"|[\w\])]\.\w+\(|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|[\w)] (?:==|[+*/<>-]) [\w(]"
     rb"|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$|/\*|^//"
 )
@@ -129,20 +129,24 @@ def is_placeholder(value: bytes) -> bool:
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     """What a value looks like. What is not ``is_literal`` may be the name of a variable."""
-    if value[:1] + value[-1:] in (b"{}", b"[]") and b" " not in value:
-        value = value[1:-1]
     if is_placeholder(value) or _FILE.fullmatch(value):
         return Evidence.NONE
+    if value[:1] + value[-1:] in (b"{}", b"[]") and b" " not in value:
+        return evidence(value[1:-1])
     if b" " in value or b"\t" in value:
         return _of_words(value)
-    if not is_literal and _CALL.fullmatch(value):
+    if _CALL.fullmatch(value):
         return Evidence.NONE
-    if _is_random(value) or _is_random_with_signs(value):
+    if _is_random(value) or (is_literal and _is_random_with_signs(value)):
         return Evidence.RANDOM
     if _EXPRESSION.search(value) or _PATH.match(value):
         return Evidence.NONE
+    if not is_literal and _is_random_with_signs(value):
+        return Evidence.RANDOM
     if _NUMBER.fullmatch(value):
         return Evidence.WORD if value.isdigit() else Evidence.NONE
+    if _MEMBER.fullmatch(value):
+        return Evidence.WORD
     if _IDENTIFIER.fullmatch(value):
         is_chosen = is_literal and _CHOSEN.fullmatch(value) and not _TECHNICAL.search(value)
         return Evidence.MIXED if is_chosen else Evidence.WORD

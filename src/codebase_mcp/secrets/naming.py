@@ -24,7 +24,7 @@ class Sort:
 
 
 PASSWORD = Sort("password", Evidence.WORD, Evidence.MIXED)
-PASSPHRASE = Sort("passphrase", Evidence.WORD, Evidence.WORD)
+PASSPHRASE = Sort("passphrase", Evidence.WORD, Evidence.MIXED)
 CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
 SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
 KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
@@ -103,6 +103,7 @@ _NAME_BYTES = bytes(
 )
 _NAME_END = re.compile(rb"[\w\x80-\xff-]*")
 _LONGEST_NAME = 100
+_PARENT = re.compile(rb"""\w+["']?\s*(?:=>|[:=])\s*[\[{(]\s*["']?$""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,17 @@ def names_in(data: bytes, lower: bytes) -> Iterator[Name]:
             before = data[max(0, found - _LONGEST_NAME) : found]
             start = found - len(before) + len(before.rstrip(_NAME_BYTES))
             end -= len(data[start:end]) - len(data[start:end].rstrip(b"-."))
+            if found == start and place[0].startswith(b"key"):
+                start = _start_of_parent(data, start)
             if sort := sort_of(data[start:end]):
                 yield Name(start, end, sort)
+
+
+def _start_of_parent(data: bytes, start: int) -> int:
+    """Where the name of the object begins in which a member's name begins: crypt = {key: …}."""
+    before = data[max(0, start - 40) : start]
+    parent = _PARENT.search(before) if before[-2:].strip(b"\"' ")[-1:] in b"[{(" else None
+    return start - len(before) + parent.start() if parent else start
 
 
 @lru_cache(maxsize=4096)
@@ -148,6 +158,8 @@ def sort_of(name: bytes) -> Sort | None:
         return KEY if before and before[-1] in _SECRET_KEYS else None
     if last in (b"code", b"codes"):
         return CODE if before and before[-1] in _SECRET_CODES else None
+    if last == b"session" and not before:
+        return None
     if sort := _EXACT.get(last):
         return sort
     for sort, endings in _ENDINGS:

@@ -21,11 +21,13 @@ _PARTS = {
     b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
     b"space": rb"[ \t]*",
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
-    b"type": rb"""(?:[ \t]+\w+|[ \t]*::?[ \t]*[&'\w.\[\]<>|*?, ]{1,40}?)""",
+    b"type": rb"""(?:[ \t]+\w+|[ \t]*::?[ \t]*"""
+    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
     b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
     b"or": rb"(?:\?\?|\|\||\?:|\bor\b|,)",
     # What may stand between "=" and a value: a type's constructor, YAML's anchor.
-    b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:\w+(?:\.|::))*\w{1,30}\()?",
+    b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\()?",
+    b"call": rb"(?:\w+(?:\.|::))*\w{1,30}\(",
     # What may stand in a value before its secret part.
     b"scheme": (
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
@@ -60,6 +62,8 @@ class _Place:
     is_stated: bool = True
     is_literal: bool = False
     only_setting: bool = False
+    is_space: bool = False
+    is_mixed: bool = False
 
 
 def _place(pattern: bytes, *marks: str) -> _Place:
@@ -70,6 +74,8 @@ def _place(pattern: bytes, *marks: str) -> _Place:
         "near" not in marks,
         "literal" in marks,
         "setting" in marks,
+        "space" in marks,
+        "mixed" in marks,
     )
 
 
@@ -80,7 +86,7 @@ _PLACES = (
     _place(rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
     _place(rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
     # ?password=…&   ;Password=…;
-    _place(rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "literal", "near"),
+    _place(rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
     # ${PASSWORD:-…}
     _place(rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
@@ -92,13 +98,15 @@ _PLACES = (
         rb"""<<or>><<space>><<quoted>>""",
         "near",
     ),
+    # = b64decode("…")
+    _place(rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
     _place(rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"),
     # enable secret 0 …
-    _place(rb"[ \t]+[0-9][ ]<<bare>>", "literal"),
+    _place(rb"[ \t]+[0-9][ ]<<bare>>", "space"),
     # #define PASSWORD "…"   (def password "…")   --password …   password 0 …
-    _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
-    _place(rb"<<closed>>[ \t]+<<bare>>", "near"),
+    _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near", "space"),
+    _place(rb"<<closed>>[ \t]+<<bare>>", "near", "space"),
     # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
     _place(
         rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
@@ -108,9 +116,10 @@ _PLACES = (
     # name: PASSWORD, value: …   variable "password" { default = "…" }   Password { get; } = "…"
     _place(
         rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
-        rb"""<<space>>[=:]?<<space>><<quoted>>"""
+        rb"""<<space>>[=:]?<<space>><<quoted>>""",
+        "mixed",
     ),
-    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "literal", "near"),
+    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "mixed"),
     _place(rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
     _place(
@@ -141,7 +150,8 @@ _SETTING = re.compile(
     rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
     re.IGNORECASE,
 )
-_OPTION = re.compile(rb"""(?:^|[\s"'`,(\[])--?[\w.-]*$""")
+# Names that are words of the language too: "pass `x` to it".
+_WORDS = frozenset((b"pass", b"passes", b"auth"))
 _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
@@ -157,11 +167,14 @@ def _values_of(data: bytes, name: Name) -> Iterator[Span]:
     if b"arn:" in lead[-80:]:  # names of things at Amazon
         return
     is_setting = _SETTING.fullmatch(lead) is not None
-    is_argument = _OPTION.search(lead) is not None or (
+    is_argument = data[name.start : name.start + 1] == b"-" or (
         data[name.end : name.end + 1] == b"=" and _QUERY.search(lead) is not None
     )
+    is_word = data[name.start : name.end].lower() in _WORDS
     for place in _PLACES:
         if place.only_setting and not is_setting:
+            continue
+        if place.is_space and is_word and not is_argument:
             continue
         found = place.pattern.match(data, name.end)
         if found is None:
@@ -169,7 +182,7 @@ def _values_of(data: bytes, name: Name) -> Iterator[Span]:
         group = next(group for group, value in found.groupdict().items() if value is not None and group in _VALUE_GROUPS)
         start, end = found.span(group)
         value = data[start:end]
-        is_literal = (
+        is_literal = not place.is_mixed and (
             group not in ("bare", "line")
             or place.is_literal
             or is_argument
@@ -213,6 +226,8 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     if sort is CODE:
         return is_stated and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
     needed = sort.stated if is_stated else sort.near
+    if b" " in value and not is_stated:
+        return False
     had = evidence(value, is_literal=is_literal)
     if needed is Evidence.WORD and had is Evidence.WORD:
         return is_literal and _may_be_password(value, name)
