@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence
 from codebase_mcp.secrets.naming import Name, Sort, sort_of
-from codebase_mcp.secrets.places import Span
+from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
 _ROW = re.compile(rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|\([^()]*\)){1,2000})\)")
@@ -17,11 +17,12 @@ _HEAD = re.compile(rb"[|]?[\w\" -]{1,60}(?:[,;|\t][ \"\w.-]{1,40}){1,20}[|]?\r?"
 _HTML = re.compile(rb"(?is)<tr[^>]*>(?P<names>(?:\s*<th[^>]*>[^<]{0,60}</th>\s*){1,20})</tr>")
 
 
-def find(data: bytes, lower: bytes, names: Iterable[Name]) -> Iterator[Span]:
+def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in the columns of a text's tables."""
-    if b"insert" in lower:
+    data = text.data
+    if b"insert" in text.words:
         yield from _inserted(data)
-    if b"<th" in lower:
+    if b"th" in text.words:
         yield from _html(data)
     heads = {data.rfind(b"\n", 0, name.start) + 1 for name in names}
     for start in heads:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence
-from codebase_mcp.secrets.places import Span
+from codebase_mcp.secrets.text import Span, Text
 
 _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'|(?P<bare>[^\s"'|;<>`]{4,200}))"""
@@ -15,23 +16,23 @@ _USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
 
 # What stands before the secret, the programs whose option it is, and where the secret is.
 _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
-    (b" -p", rb"mysql\w*|mariadb\S*|mycli|7z[ar]?|rar|unrar", rb" -p" + _VALUE),
+    (b" -p", rb"mysql|mysqldump|mysqladmin|mysqlimport|mysqlshow|mariadb|mycli|7z|7za|rar|unrar", rb" -p" + _VALUE),
     (
         b" -p",
-        rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo\w*|cqlsh|psexec|rdesktop|useradd"
+        rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo|mongosh|mongodump|mongorestore|cqlsh|psexec|rdesktop|useradd"
         rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|pscp|plink|openssl|influx|clickhouse-client",
         rb" -pw?[ ]" + _VALUE,
     ),
     (b" -a ", rb"redis-cli|valkey-cli", rb" -a " + _VALUE),
     (
         b" -P",
-        rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_\w+|tsql|ssh-keygen",
+        rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_pub|mosquitto_sub|tsql|ssh-keygen",
         rb" -P ?" + _VALUE,
     ),
     (b" -N ", rb"ssh-keygen", rb" -N " + _VALUE),
-    (b" -w ", rb"ldap\w+", rb" -w " + _VALUE),
+    (b" -w ", rb"ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd", rb" -w " + _VALUE),
     (b" -u", rb"curl|wget|lftp|jfrog|http|https|xh", rb" -u" + _USER),
-    (b" -a ", rb"https?|xh", rb" -a" + _USER),
+    (b" -a ", rb"http|https|xh", rb" -a" + _USER),
     (b"user", rb"curl|wget|svn", rb"user" + _USER),
     (b" -U ", rb"smbclient|rpcclient|curl|net", rb" -U" + _USER),
     (b"creds", rb"skopeo|buildah|crane|podman", rb"creds" + _USER),
@@ -48,25 +49,37 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b" login ", rb"vault|cargo|wandb|heroku|fly", rb" login (?:-\S+\s+)*" + _VALUE),
     (b" --auth", rb"netlify|firebase|vercel|surge", rb" --auth[ =]" + _VALUE),
     (b"community ", rb"snmp-server", rb"community " + _VALUE),
-    (b" -c ", rb"snmp\w+", rb" -c " + _VALUE),
+    (b" -c ", rb"snmpwalk|snmpget|snmpset|snmpbulkwalk", rb" -c " + _VALUE),
     (b"wpa_passphrase", rb"wpa_passphrase", rb"wpa_passphrase \S+\s+" + _VALUE),
     (b"sqlplus ", rb"sqlplus", rb"sqlplus (?:-\w+\s+)*\w+/(?P<bare>[^\s@/\"']{4,100})"),
     (b" auth ", rb"stats", rb" auth \w+:(?P<bare>\S{4,100})"),
 )
-_COMPILED = tuple(
-    (lead, re.compile(rb"(?:^|[\s;|&\"'`(@/\\$])(?:%s)(?:\.exe)?(?:\s|$)" % programs), re.compile(value))
-    for lead, programs, value in _OPTIONS
-)
-_SHORT = {
-    letter: [(programs, value) for lead, programs, value in _COMPILED if lead[:3] == b" -" + letter]
-    for letter in {lead[2:3] for lead, _, _ in _COMPILED if lead.startswith(b" -")}
-}
-_LONG = [entry for entry in _COMPILED if not entry[0].startswith(b" -")]
+_Option = tuple[frozenset[bytes], re.Pattern[bytes], re.Pattern[bytes]]
+
+
+def _words_of(programs: bytes) -> frozenset[bytes]:
+    """The first words of programs' names, to tell quickly that a text has none."""
+    return frozenset(re.split(rb"[^a-z0-9]", name)[0] for name in programs.split(b"|"))
+
+
+_SHORT: dict[bytes, list[_Option]] = defaultdict(list)
+_LONG: list[tuple[bytes, _Option]] = []
+for _lead, _programs, _value in _OPTIONS:
+    _called = rb"(?:^|[\s;|&\"'`(@/\\$])(?:%s)(?:\.exe)?(?:\s|$)" % _programs
+    _option = (_words_of(_programs), re.compile(_called), re.compile(_value))
+    if _lead.startswith(b" -") and not _lead.startswith(b" --"):
+        _SHORT[_lead[2:3]].append(_option)
+    else:
+        _LONG.append((_lead, _option))
+_SHORT_LEAD = re.compile(rb" -[%s]" % b"".join(_SHORT))
+_SHORT_WORDS = frozenset(word for options in _SHORT.values() for words, *_ in options for word in words)
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
     rb"""\|\s*[^\n|]*(?:chpasswd|-stdin|--with-token)"""
 )
+_PIPED_WORDS = frozenset((b"stdin", b"with", b"chpasswd"))
+_SEND = frozenset((b"send", b"sendline"))
 _PIPED_LEADS = (b"-stdin", b"--with-token", b"chpasswd")
 # send "…\r" after expect "password:"
 _SENT = re.compile(
@@ -89,28 +102,43 @@ _TEXT = re.compile(
 )
 
 
-def find(data: bytes, lower: bytes) -> Iterator[Span]:
-    """The secrets that commands and calls take in a text; ``lower`` is it in lower case."""
-    for place in _places(data, b" -"):
-        for programs, value in _SHORT.get(data[place + 2 : place + 3], ()):
-            yield from _of_option(data, place, programs, value)
-    for lead, programs, value in _LONG:
-        for place in _places(data, lead):
-            yield from _of_option(data, place, programs, value)
+def find(text: Text) -> Iterator[Span]:
+    """The secrets that commands and calls take in a text."""
+    data, words = text.data, text.words
+    yield from _of_options(text)
+    if not _PIPED_WORDS.isdisjoint(words):
+        yield from _piped(data)
+    if b"expect" in words and not _SEND.isdisjoint(words):
+        for found in _SENT.finditer(data):
+            if evidence(found["value"]) >= Evidence.MIXED:
+                yield *found.span("value"), "password that is sent"
+    for name in _CALLS:
+        if name.rstrip(b"(") in text.vocabulary:
+            for place in _places(text.lower, name):
+                if opened := _OPENED.match(data, place + len(name)):
+                    yield from _of_call(data, opened.end() - 1, takes_pair=name in _PAIRS)
+
+
+def _of_options(text: Text) -> Iterator[Span]:
+    data, words = text.data, text.words
+    if not _SHORT_WORDS.isdisjoint(words):
+        for found in _SHORT_LEAD.finditer(data):
+            for programs, called, value in _SHORT[found[0][2:]]:
+                if not programs.isdisjoint(words):
+                    yield from _of_option(data, found.start(), called, value)
+    for lead, (programs, called, value) in _LONG:
+        if not programs.isdisjoint(words):
+            for place in _places(data, lead):
+                yield from _of_option(data, place, called, value)
+
+
+def _piped(data: bytes) -> Iterator[Span]:
     for lead in _PIPED_LEADS:
         for place in _places(data, lead):
             start = data.rfind(b"\n", 0, place) + 1
             for found in _PIPED.finditer(data, start, place + len(lead)):
                 if evidence(found["value"]) >= (Evidence.WORD if found["user"] else Evidence.MIXED):
                     yield *found.span("value"), "password of a command"
-    if b"expect" in lower and b"send" in lower:
-        for found in _SENT.finditer(data):
-            if evidence(found["value"]) >= Evidence.MIXED:
-                yield *found.span("value"), "password that is sent"
-    for name in _CALLS:
-        for place in _places(lower, name):
-            if opened := _OPENED.match(data, place + len(name)):
-                yield from _of_call(data, opened.end() - 1, takes_pair=name in _PAIRS)
 
 
 def _places(data: bytes, literal: bytes) -> Iterator[int]:

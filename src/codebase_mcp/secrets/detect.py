@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from codebase_mcp.secrets import columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
 from codebase_mcp.secrets.naming import names_in
-from codebase_mcp.secrets.places import Span
+from codebase_mcp.secrets.text import Span, Text
 
 if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
@@ -34,13 +34,13 @@ _LOADING = Lock()
 
 def find_secrets(data: bytes) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
-    lower = data.lower()
-    names = list(names_in(data, lower))
+    text = Text.of(data)
+    names = list(names_in(text))
     found = [
         *places.find(data, names),
-        *forms.find(data),
-        *commands.find(data, lower),
-        *columns.find(data, lower, names),
+        *forms.find(text),
+        *commands.find(text),
+        *columns.find(text, names),
     ]
     if words := _long_words(data):
         found += forms.find_tokens(data, words)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
-from codebase_mcp.secrets.places import Span
+from codebase_mcp.secrets.text import Span, Text
 
 
 def _any(value: bytes) -> bool:
@@ -32,6 +32,8 @@ def _password(value: bytes) -> bool:
 
 def _key_text(value: bytes) -> bool:
     """Whether this is the text of a key: long runs of base64 or of hexadecimal digits."""
+    if re.search(rb"(.)\1{20}", value):
+        return False
     runs = re.findall(rb"[A-Za-z0-9+/=]{16,}", value)
     return sum(map(len, runs)) * 2 >= len(value)
 
@@ -57,6 +59,7 @@ _TOKENS = re.compile(
     rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
+_BASE64_SIGNS = (b"+", b"/", b"=")
 # The digits before a token that belong to it.
 _NUMBERED = re.compile(rb"\d{8,10}:$")
 # Ids are no secrets, but tell that the text beside them is.
@@ -65,21 +68,10 @@ _BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})
 
 _QUOTED = rb"""\\*["'](?P<value>[^"'`\r\n\\]{4,500})\\*["']"""
 
-_NO_WORD_BEFORE = rb"(?<!\w)"
 _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     # Headers
     ("token in a header", b"earer ", rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
     ("password in a header", b"asic ", rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])", _mixed),
-    *(
-        (
-            "key in a header",
-            lead,
-            lead + rb"""[\w-]{0,40}(?i:api|key|token|auth|secret)["']?[\s:,=\])]{1,6}["']?"""
-            rb"""(?P<value>[\w.~+/=-]{20,500})""",
-            _random,
-        )
-        for lead in (b"X-", b"x-")
-    ),
     ("session in a cookie", b"ookie: ", rb"ookie: [^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})", _random),
     (
         "session in a cookie",
@@ -95,14 +87,19 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     ("signature in a URL", b"sig=", rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})", _random),
     ("signature in a URL", b"ignature=", rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})", _random),
     ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
-    ("password in a URL", b"&p", rb"[?&]u(?:ser)?=[^&\s]{1,60}&p(?:wd?|ass)?=(?P<value>[^&\s\"'`]{6,200})", _password),
+    ("password in a URL", b"&p=", rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})", _password),
     ("webhook", b"hooks.slack.com/", rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})", _any),
     # Statements and files of accounts
     ("password in SQL", b"IDENTIFIED", rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED, _password),
     ("password in SQL", b"identified", rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED, _mixed),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
-    ("hash of a password", b"$", rb"\${1,2}(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2id?|scrypt)\${1,2}[\w./$=,+-]{20,200}", _any),
+    (
+        "hash of a password",
+        b"$",
+        rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}",
+        _any,
+    ),
     *(
         (
             "password of an account",
@@ -120,20 +117,25 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _key_text,
     ),
     ("private key", b"Private-Lines:", rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})", _any),
-    ("private key", b"PRIVATE KEY-----", rb"PRIVATE KEY-----(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)", _any),
+    ("private key", b"BEGIN", rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)", _key_text),
     ("private key", b"RSAKeyValue", rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<", _any),
     ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
 )
-_COMPILED = tuple((kind, lead, re.compile(pattern), check) for kind, lead, pattern, check in _FORMS)
-# Patterns that begin with their literal, perhaps after a look behind, are matched there; these are
-# searched in the whole text if it has the literal; the others in the line that has it.
+_COMPILED = tuple(
+    (kind, lead, max(re.split(rb"[^a-z0-9]", lead.lower()), key=len), re.compile(pattern), check)
+    for kind, lead, pattern, check in _FORMS
+)
+# Patterns that begin with their literal are searched as they are, and these too, where a text has
+# the literal; others in the lines that have it.
 _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
-def find(data: bytes) -> Iterator[Span]:
+def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
-    for kind, lead, pattern, is_secret in _COMPILED:
-        for found in _matches(data, lead, pattern):
+    for kind, lead, word, pattern, is_secret in _COMPILED:
+        if word not in text.vocabulary:
+            continue
+        for found in _matches(text.data, lead, pattern):
             group = "value" if "value" in pattern.groupindex else 0
             if is_secret(found[group]):
                 yield *found.span(group), kind
@@ -142,7 +144,7 @@ def find(data: bytes) -> Iterator[Span]:
 def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]:
     """The tokens among the long ``words`` of a text, each given by its place."""
     for start, _ in words:
-        found = _TOKENS.match(data, start)
+        found = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
         if found is None or found.lastgroup is None or is_placeholder(found[0]):
             continue
         kind = found.lastgroup.replace("_", " ")
@@ -158,16 +160,13 @@ def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[r
     if lead in _ANYWHERE:
         yield from pattern.finditer(data) if lead in data else ()
         return
-    begins_there = pattern.pattern.removeprefix(_NO_WORD_BEFORE).startswith(lead.replace(b"$", rb"\$"))
+    if pattern.pattern.startswith((lead, rb"\$")):
+        yield from pattern.finditer(data)  # which looks for its beginning first
+        return
     place = data.find(lead)
     while place >= 0:
-        if begins_there:
-            found = pattern.match(data, place)
-            end = found.end() if found else place + len(lead)
-            yield from (found,) if found else ()
-        else:
-            start = max(data.rfind(b"\n", 0, place) + 1, place - 400)
-            end = data.find(b"\n", place)
-            end = min(len(data) if end < 0 else end + 1, place + 3000)
-            yield from pattern.finditer(data, start, end)
+        start = max(data.rfind(b"\n", 0, place) + 1, place - 400)
+        end = data.find(b"\n", place)
+        end = min(len(data) if end < 0 else end + 1, place + 3000)
+        yield from pattern.finditer(data, start, end)
         place = data.find(lead, end)

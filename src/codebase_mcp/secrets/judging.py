@@ -51,7 +51,7 @@ _TECHNICAL = re.compile(
     rb"[a-z]+\d*-hmac-sha\d+|sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|oauth-?[12]|s3|ec2|k8s|i18n"
     rb"|l10n|x509|pbkdf2?|argon2(?:id|i|d)?|http[23s]|ipv[46]|u?int\d+|\b[iuf](?:8|16|32|64)\b"
     rb"|p12|pkcs\d+|aes-?\d+|ed25519|curve25519|x25519|log4j|h2|win32|x86|x64|amd64|p2p|b2b|e2e"
-    rb"|\b[vrn]\d+\b|sql92|latin1|iso\d+|rfc\d+|es\d+|p-?256|hs\d{3}|rs\d{3}|ps\d{3}",
+    rb"|\b[vrn]\d+\b|sql92|latin1|iso\d+|rfc[ ]?\d+|es\d+|p-?256|hs\d{3}|rs\d{3}|ps\d{3}",
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(
@@ -71,7 +71,7 @@ _SEQUENCE = re.compile(
 _PART = (
     rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
 )
-_IDENTIFIER = re.compile(rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*[?!*]?" % (_PART, _PART))
+_IDENTIFIER = re.compile(rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*[?!*.]?" % (_PART, _PART))
 _MEMBER = re.compile(rb"[a-z_/]*#[a-z_]+[?!]?")
 # Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
 _CHOSEN = re.compile(rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d")
@@ -82,17 +82,17 @@ _NUMBER = re.compile(
 _FILE = re.compile(
     rb"(?:[\w@.+-]*[/\\])*[\w@+-]+(?:\.[a-z]\w{0,9})?\.(?:pem|key|crt|cer|txt|json|ya?ml|toml"
     rb"|[jt]sx?|py|rb|go|java|cs|php|[ch]|md|html?|xml|log|conf|ini|env|enc|csv|sql|sh|gz|zip|pdf"
-    rb"|png|jpe?g|svg)|\w+://.*|(?:arn|urn):.*|data:[a-z]+/.*",
+    rb"|png|jpe?g|svg)|[\w.-]+:\d{2,5}|\w+://.*|(?:arn|urn):.*|data:[a-z]+/.*",
     re.IGNORECASE,
 )
 _PATH = re.compile(
     rb"(?:\.{1,2}|~)/[\w./-]*$|/(?:etc|run|var|usr|home|opt|tmp|srv|dev|proc|root|api|v\d)(?:/|$)"
-    rb"|[A-Za-z]:\\|/?[a-z_-]+(?:/[a-z_:-]+)+/?$",
+    rb"|[A-Za-z]:\\|\d{2,5}/|.+/\d{8}/|/?[a-z_-]+(?:/[a-z_:-]+)+/?$",
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
-    rb"^[\"'`]|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||^new |^await |^lambda|::\w+|^\w+ [?=] "
-    rb"|[\w\])]\.\w+\(|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|[\w)] (?:==|[+*/<>-]) [\w(]"
+    rb"^[\"'`]|^\\&|^[?:,]\w|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||^new |^await |^lambda|::\w+|^\w+ [?=] "
+    rb"|[\w\])]\.\w+\(|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|===|[\w)] (?:==|[+*/<>-]) [\w(]"
     rb"|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$|/\*|^//"
 )
 _CALL = re.compile(rb"[\w.$>:?!-]+[(\[].*[)\]]+[;,?!]*")
@@ -146,7 +146,7 @@ def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     if _NUMBER.fullmatch(value):
         return Evidence.WORD if value.isdigit() else Evidence.NONE
     if _MEMBER.fullmatch(value):
-        return Evidence.WORD
+        return Evidence.NONE
     if _IDENTIFIER.fullmatch(value):
         is_chosen = is_literal and _CHOSEN.fullmatch(value) and not _TECHNICAL.search(value)
         return Evidence.MIXED if is_chosen else Evidence.WORD

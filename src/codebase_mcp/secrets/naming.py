@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.secrets.judging import Evidence
+from codebase_mcp.secrets.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         PASSWORD,
         tuple(
             "password passwd passwort passw passcode pwd kennwort contraseña contrasena wachtwoord"
-            " haslo hasło senha lösenord losenord heslo parola adgangskode salasana jelszo"
-            " motdepasse passe пароль 密码 パスワード bindpw rootpw userpw dbpw adminpw userpass"
+            " haslo hasło senha lösenord losenord heslo parola adgangskode salasana jelszo lozinka passord parool geslo zaporka sifre şifre"
+            " motdepasse passe пароль 密码 パスワード 비밀번호 mdp bindpw rootpw userpw dbpw adminpw userpass"
             " userpwd psk".encode().split()
         ),
     ),
@@ -86,17 +87,18 @@ _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
 
 # Where names can be found fast: each has a literal beginning.
 _ANCHORS = tuple(
-    re.compile(anchor)
-    for anchor in (
-        *(b"pass(?:w|phr|cod|s?\\b|[^a-z])", b"pwd", b"pw\\b", b"psk\\b", b"secret", b"token"),
-        *(b"keys?(?![a-z])", b"creden", b"auth(?:orization)?(?![a-z])", b"salt(?![a-z])"),
-        *(b"pepper\\b", b"mnemonic", b"session(?:_?id)?\\b", b"pin(?![a-z])", b"code(?![a-z])"),
-        *(b"role_id", b"kennwort", b"wachtwoord", b"contrase", b"haslo", b"senha", b"heslo"),
-        *(b"parola", b"adgangskode", b"salasana", b"jelszo", b"motdepasse", b"mot_de_passe"),
+    (stem.encode(), re.compile(stem.encode() + end))
+    for stem, end in (
+        ("pass", rb"(?:w|o|phr|cod|s?\b|[^a-z])"),
+        *((stem, b"") for stem in ("pwd", "secret", "token", "creden", "mnemonic")),
+        *((stem, rb"\b") for stem in ("pw", "psk", "pepper")),
+        *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "code")),
+        *(("key", rb"s?(?![a-z])"), ("auth", rb"(?:orization)?(?![a-z])")),
+        *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
+        *((stem, b"") for stem in "kennwort wachtwoord contrase haslo hasło senha heslo".split()),
+        *((stem, b"") for stem in "parola lösenord adgangskode salasana jelszo lozinka passord parool geslo zaporka sifre şifre".split()),
+        *((stem, b"") for stem in ("motdepasse", "passe", "mdp", "sifre", "şifre", "비밀번호", "пароль", "密码", "パスワード")),
     )
-)
-_FOREIGN_ANCHORS = tuple(
-    re.compile(anchor.encode()) for anchor in ("hasło", "lösenord", "пароль", "密码", "パスワード")
 )
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
@@ -115,11 +117,13 @@ class Name:
     sort: Sort
 
 
-def names_in(data: bytes, lower: bytes) -> Iterator[Name]:
-    """The names in a text that say that their value is a secret; ``lower`` is it in lower case."""
-    seen = set()
-    for anchor in _ANCHORS if data.isascii() else (*_ANCHORS, *_FOREIGN_ANCHORS):
-        for place in anchor.finditer(lower):
+def names_in(text: Text) -> Iterator[Name]:
+    """The names in a text that say that their value is a secret."""
+    data, seen = text.data, set()
+    for stem, anchor in _ANCHORS:
+        if stem not in text.vocabulary:
+            continue
+        for place in anchor.finditer(text.lower):
             found = place.start()
             end = _NAME_END.match(data, found).end()  # type: ignore[union-attr]
             if end in seen:
@@ -128,7 +132,7 @@ def names_in(data: bytes, lower: bytes) -> Iterator[Name]:
             before = data[max(0, found - _LONGEST_NAME) : found]
             start = found - len(before) + len(before.rstrip(_NAME_BYTES))
             end -= len(data[start:end]) - len(data[start:end].rstrip(b"-."))
-            if found == start and place[0].startswith(b"key"):
+            if found == start and stem == b"key":
                 start = _start_of_parent(data, start)
             if sort := sort_of(data[start:end]):
                 yield Name(start, end, sort)
@@ -155,7 +159,8 @@ def sort_of(name: bytes) -> Sort | None:
     if last == b"id":
         return _sort_of_id(before)
     if last in (b"key", b"keys"):
-        return KEY if before and before[-1] in _SECRET_KEYS else None
+        is_header = words[0] == b"x" and len(words) > 2
+        return KEY if is_header or (before and before[-1] in _SECRET_KEYS) else None
     if last in (b"code", b"codes"):
         return CODE if before and before[-1] in _SECRET_CODES else None
     if last == b"session" and not before:
@@ -165,7 +170,8 @@ def sort_of(name: bytes) -> Sort | None:
     for sort, endings in _ENDINGS:
         if last.endswith(endings) or last.removesuffix(b"s").endswith(endings):
             return sort
-    return PASSWORD if last.removesuffix(b"pass") in _BEFORE_PASS else None
+    is_joined = last.endswith(b"pass") and last.removesuffix(b"pass") in _BEFORE_PASS
+    return PASSWORD if is_joined else None
 
 
 def _sort_of_id(before: list[bytes]) -> Sort | None:

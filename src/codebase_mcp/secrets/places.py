@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
 from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name
-
-Span = tuple[int, int, str]
-"""The first byte of a secret, the first after it, and its kind."""
+from codebase_mcp.secrets.text import Span
 
 # What the places are made of, as <<name>>.
 _PARTS = {
@@ -21,10 +19,10 @@ _PARTS = {
     b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
     b"space": rb"[ \t]*",
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
-    b"type": rb"""(?:[ \t]+\w+|[ \t]*::?[ \t]*"""
+    b"type": rb"""(?:[ \t]*::?[ \t]*"""
     rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
     b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
-    b"or": rb"(?:\?\?|\|\||\?:|\bor\b|,)",
+    b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
     # What may stand between "=" and a value: a type's constructor, YAML's anchor.
     b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\()?",
     b"call": rb"(?:\w+(?:\.|::))*\w{1,30}\(",
@@ -64,6 +62,7 @@ class _Place:
     only_setting: bool = False
     is_space: bool = False
     is_mixed: bool = False
+    is_within: bool = False
 
 
 def _place(pattern: bytes, *marks: str) -> _Place:
@@ -76,6 +75,7 @@ def _place(pattern: bytes, *marks: str) -> _Place:
         "setting" in marks,
         "space" in marks,
         "mixed" in marks,
+        "within" in marks,
     )
 
 
@@ -90,12 +90,12 @@ _PLACES = (
     # ${PASSWORD:-…}
     _place(rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
-    _place(rb"<<closed>><<space>><<or>><<break>><<lead>><<quoted>>", "near"),
+    _place(rb"<<closed>><<space>>(?:,<<space>>|<<or>><<break>>)<<lead>><<quoted>>", "near"),
     # getenv(…) ?: "…"
     _place(
         rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
         rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
-        rb"""<<or>><<space>><<quoted>>""",
+        rb"""(?:,|<<or>>)<<space>><<quoted>>""",
         "near",
     ),
     # = b64decode("…")
@@ -106,7 +106,7 @@ _PLACES = (
     _place(rb"[ \t]+[0-9][ ]<<bare>>", "space"),
     # #define PASSWORD "…"   (def password "…")   --password …   password 0 …
     _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near", "space"),
-    _place(rb"<<closed>>[ \t]+<<bare>>", "near", "space"),
+    _place(rb"<<closed>>[ \t]+(?!\w+=)<<bare>>", "near", "space"),
     # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
     _place(
         rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
@@ -118,8 +118,9 @@ _PLACES = (
         rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
         rb"""<<space>>[=:]?<<space>><<quoted>>""",
         "mixed",
+        "within",
     ),
-    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "mixed"),
+    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "mixed", "within"),
     _place(rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
     _place(
@@ -134,6 +135,10 @@ _PLACES = (
     # A list: keys = ["…", "…"]
     _place(rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
 )
+_VALUE_WORD = re.compile(rb"(?i)value|content|default|example")
+_LONGEST_WITHIN = 300
+_LONG_NUMBER = 8
+_SHORT_NAME = 8
 _VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
 # A further part of a value, and a further value of a list.
 _PART = _place(rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")).pattern
@@ -152,6 +157,8 @@ _SETTING = re.compile(
 )
 # Names that are words of the language too: "pass `x` to it".
 _WORDS = frozenset((b"pass", b"passes", b"auth"))
+# A variable of a shell or of an environment file: what follows is a text.
+_VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
 _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
@@ -167,14 +174,17 @@ def _values_of(data: bytes, name: Name) -> Iterator[Span]:
     if b"arn:" in lead[-80:]:  # names of things at Amazon
         return
     is_setting = _SETTING.fullmatch(lead) is not None
-    is_argument = data[name.start : name.start + 1] == b"-" or (
-        data[name.end : name.end + 1] == b"=" and _QUERY.search(lead) is not None
-    )
+    follows = data[name.end : name.end + 1]
+    is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
+    is_argument = is_option or (follows == b"=" and _QUERY.search(lead) is not None)
+    is_variable = is_setting and _VARIABLE.match(data, name.start) is not None
     is_word = data[name.start : name.end].lower() in _WORDS
     for place in _PLACES:
         if place.only_setting and not is_setting:
             continue
         if place.is_space and is_word and not is_argument:
+            continue
+        if place.is_within and not _VALUE_WORD.search(data, name.end, name.end + _LONGEST_WITHIN):
             continue
         found = place.pattern.match(data, name.end)
         if found is None:
@@ -186,16 +196,25 @@ def _values_of(data: bytes, name: Name) -> Iterator[Span]:
             group not in ("bare", "line")
             or place.is_literal
             or is_argument
+            or is_variable
             or b" " in value
-            or (is_setting and value.isdigit())
+            or (is_setting and value.isdigit() and len(value) >= _LONG_NUMBER)
         )
-        if _is_secret(value, name, place.is_stated or is_argument, is_literal):
+        if _names_itself(data[name.start : name.end], value):
+            continue
+        is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
+        if _is_secret(value, name, is_stated, is_literal):
             yield start, end, name.sort.kind
             if group == "quoted":
                 yield from _further(data, found.end(), name)
     yield from _values_before(data, name)
     if found := _HEX_BYTES.match(data, name.end):
         yield *found.span("hex"), name.sort.kind
+
+
+def _names_itself(name: bytes, value: bytes) -> bool:
+    """Whether a value is its name, or holds it: a constant or the like."""
+    return len(name) > _SHORT_NAME and name.lower() in value.lower()
 
 
 def _values_before(data: bytes, name: Name) -> Iterator[Span]:
