@@ -22,13 +22,16 @@ from codebase_mcp.secrets.text import Span, Text
 if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
 
-# A text is scanned for tokens if it has a long word with digits beside letters or odd capitals, as
-# all have. Few texts do, so most small repositories and notes never load Kingfisher. Such words are
-# found by their shape: a pattern for them would take as long as all other rules together.
+# A text is scanned for tokens if it has a long word in which letters, digits and capitals change
+# often, as in all tokens. Few texts do, so most small repositories and notes never load Kingfisher.
+# Such words are found by their shape: a pattern for them would take as long as all other rules.
 _TOKEN_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SHAPE = bytes(ord("x") if byte in _TOKEN_LETTERS else ord(" ") for byte in range(256))
 _LONG_WORD = b"x" * 20
-_LIKE_TOKEN = re.compile(rb"A[KS]IA|[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]")
+_CHANGE = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]|A[KS]IA")
+_FEWEST_CHANGES = 3
+# In a part as long as this, one change is enough: parts of names are shorter.
+_LONG_PART = re.compile(rb"[A-Za-z0-9]{16}")
 _LOADING = Lock()
 
 
@@ -37,7 +40,7 @@ def find_secrets(data: bytes) -> list[Span]:
     text = Text.of(data)
     names = list(names_in(text))
     found = [
-        *places.find(data, names),
+        *places.find(text, names),
         *forms.find(text),
         *commands.find(text),
         *columns.find(text, names),
@@ -63,7 +66,8 @@ def _long_words(data: bytes) -> list[tuple[int, int]]:
     while start >= 0:
         end = shape.find(b" ", start)
         end = len(shape) if end < 0 else end
-        if _LIKE_TOKEN.search(data, start, end):
+        changes = _CHANGE.findall(data, start, end)
+        if len(changes) >= _FEWEST_CHANGES or (changes and _LONG_PART.search(data, start, end)):
             words.append((start, end))
         start = shape.find(_LONG_WORD, end)
     return words

@@ -53,6 +53,7 @@ _TOKENS = re.compile(
     rb"|(?P<Dropbox_token>(?<=\bsl\.)[\w-]{60,300})"
     rb"|(?P<Artifactory_key>AKCp[A-Za-z0-9]{50,90}(?!\w))"
     rb"|(?P<Telegram_bot_token>(?<=\d{8}:)A[\w-]{34}(?![\w-]))"
+    rb"|(?P<Discord_bot_token>[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}(?![\w-]))"
     rb"|(?P<Sonar_token>sq[uap]_[0-9a-f]{40}(?!\w))"
     rb"|(?P<Stripe_secret>whsec_[\w+/=]{24,})"
     rb"|(?P<age_key>AGE-SECRET-KEY-1[A-Z0-9]{40,})"
@@ -121,8 +122,16 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     ("private key", b"RSAKeyValue", rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<", _any),
     ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
 )
+
+
+def _word_of(lead: bytes) -> bytes:
+    """The word of a text's words that tells that it may have this literal, if there is any."""
+    word = max(re.findall(rb"[a-z0-9]*", lead.lower()), key=len)
+    return {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}.get(word, word)
+
+
 _COMPILED = tuple(
-    (kind, lead, max(re.split(rb"[^a-z0-9]", lead.lower()), key=len), re.compile(pattern), check)
+    (kind, lead, _word_of(lead), re.compile(pattern), check)
     for kind, lead, pattern, check in _FORMS
 )
 # Patterns that begin with their literal are searched as they are, and these too, where a text has
@@ -133,7 +142,7 @@ _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
     for kind, lead, word, pattern, is_secret in _COMPILED:
-        if word not in text.vocabulary:
+        if word and word not in text.words:
             continue
         for found in _matches(text.data, lead, pattern):
             group = "value" if "value" in pattern.groupindex else 0

@@ -30,15 +30,20 @@ CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
 SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
 KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
+_FOREIGN = (
+    "kennwort wachtwoord contraseña contrasena haslo hasło senha heslo parola lösenord losenord"
+    " adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre motdepasse"
+    " пароль 密码 パスワード 비밀번호"
+).encode().split()
+
 # The last words of names, by what they say. A word may end with them: ``dbpassword``.
 _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     (
         PASSWORD,
-        tuple(
-            "password passwd passwort passw passcode pwd kennwort contraseña contrasena wachtwoord"
-            " haslo hasło senha lösenord losenord heslo parola adgangskode salasana jelszo lozinka passord parool geslo zaporka sifre şifre"
-            " motdepasse passe пароль 密码 パスワード 비밀번호 mdp bindpw rootpw userpw dbpw adminpw userpass"
-            " userpwd psk".encode().split()
+        (
+            *b"password passwd passwort passw passcode passord pwd bindpw rootpw userpw dbpw".split(),
+            *b"adminpw userpass mdp passe psk".split(),
+            *_FOREIGN,
         ),
     ),
     (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
@@ -89,17 +94,16 @@ _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
 _ANCHORS = tuple(
     (stem.encode(), re.compile(stem.encode() + end))
     for stem, end in (
-        ("pass", rb"(?:w|o|phr|cod|s?\b|[^a-z])"),
+        ("pass", rb"(?:[weo]|phr|cod|s?\b|[^a-z])"),
         *((stem, b"") for stem in ("pwd", "secret", "token", "creden", "mnemonic")),
-        *((stem, rb"\b") for stem in ("pw", "psk", "pepper")),
+        *((stem, rb"\b") for stem in ("pw", "psk", "pepper", "mdp")),
         *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "code")),
         *(("key", rb"s?(?![a-z])"), ("auth", rb"(?:orization)?(?![a-z])")),
         *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
-        *((stem, b"") for stem in "kennwort wachtwoord contrase haslo hasło senha heslo".split()),
-        *((stem, b"") for stem in "parola lösenord adgangskode salasana jelszo lozinka passord parool geslo zaporka sifre şifre".split()),
-        *((stem, b"") for stem in ("motdepasse", "passe", "mdp", "sifre", "şifre", "비밀번호", "пароль", "密码", "パスワード")),
     )
 )
+_FOREIGN_WORDS = frozenset(_FOREIGN)
+_FOREIGN_ANCHORS = tuple((word, re.compile(word)) for word in _FOREIGN)
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
 )
@@ -120,7 +124,10 @@ class Name:
 def names_in(text: Text) -> Iterator[Name]:
     """The names in a text that say that their value is a secret."""
     data, seen = text.data, set()
-    for stem, anchor in _ANCHORS:
+    anchors = _ANCHORS
+    if not _FOREIGN_WORDS.isdisjoint(text.words):
+        anchors += _FOREIGN_ANCHORS
+    for stem, anchor in anchors:
         if stem not in text.vocabulary:
             continue
         for place in anchor.finditer(text.lower):

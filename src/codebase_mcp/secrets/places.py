@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
 from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name
-from codebase_mcp.secrets.text import Span
+from codebase_mcp.secrets.text import Span, Text
 
 # What the places are made of, as <<name>>.
 _PARTS = {
@@ -56,93 +56,115 @@ class _Place:
     it says, and not the name of a variable; a ``setting`` has its line for itself.
     """
 
+    begins: bytes
     pattern: re.Pattern[bytes]
     is_stated: bool = True
     is_literal: bool = False
     only_setting: bool = False
-    is_space: bool = False
     is_mixed: bool = False
-    is_within: bool = False
 
 
-def _place(pattern: bytes, *marks: str) -> _Place:
+def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
     while b"<<" in pattern:
         pattern = re.sub(rb"<<(\w+)>>", lambda part: _PARTS[part[1]], pattern)
     return _Place(
+        begins,
         re.compile(pattern, re.MULTILINE),
         "near" not in marks,
         "literal" in marks,
         "setting" in marks,
-        "space" in marks,
         "mixed" in marks,
-        "within" in marks,
     )
 
 
+# What a place may begin with, after what closes the name and after spaces.
+_SIGNS = b":=<-?!|+"
+_TEXTS = b"bBrRfFuULs@$\"'`\\&%0123456789"
+
+# After a sign or a bracket.
 _PLACES = (
     # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
-    _place(rb"<<closed>>(?:<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)"),
+    _place(
+        _SIGNS,
+        rb"<<closed>>(?:<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
+    ),
     # A setting has the rest of its line.
-    _place(rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
-    _place(rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
+    _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
+    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
     # ?password=…&   ;Password=…;
-    _place(rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
     # ${PASSWORD:-…}
-    _place(rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
+    _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
-    _place(rb"<<closed>><<space>>(?:,<<space>>|<<or>><<break>>)<<lead>><<quoted>>", "near"),
+    _place(
+        b",?|o:\r\n",
+        rb"<<closed>>(?:<<space>>,<<space>>|<<break>><<or>><<break>>)<<lead>><<quoted>>",
+        "near",
+    ),
     # getenv(…) ?: "…"
     _place(
+        b":=",
         rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
         rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
         rb"""(?:,|<<or>>)<<space>><<quoted>>""",
         "near",
     ),
     # = b64decode("…")
-    _place(rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
+    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
-    _place(rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"),
-    # enable secret 0 …
-    _place(rb"[ \t]+[0-9][ ]<<bare>>", "space"),
-    # #define PASSWORD "…"   (def password "…")   --password …   password 0 …
-    _place(rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near", "space"),
-    _place(rb"<<closed>>[ \t]+(?!\w+=)<<bare>>", "near", "space"),
-    # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
     _place(
-        rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
-        rb"""(?P<element>[^<\r\n]{4,2000}?)\s*</""",
-        "literal",
+        b".(", rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"
     ),
-    # name: PASSWORD, value: …   variable "password" { default = "…" }   Password { get; } = "…"
-    _place(
-        rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
-        rb"""<<space>>[=:]?<<space>><<quoted>>""",
-        "mixed",
-        "within",
-    ),
-    _place(rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "mixed", "within"),
-    _place(rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
+    _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
     _place(
+        _SIGNS,
         rb"<<closed>><<type>>?<<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
-        rb"\r?\n[ \t]+(?:- )?<<quoted>>"
+        rb"\r?\n[ \t]+(?:- )?<<quoted>>",
     ),
     _place(
+        b":",
         rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
         rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]*\r?$""",
         "literal",
     ),
     # A list: keys = ["…", "…"]
-    _place(rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
+    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
 )
-_VALUE_WORD = re.compile(rb"(?i)value|content|default|example")
+# After spaces alone.
+_SPACED = (
+    # enable secret 0 …
+    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>"),
+    # #define PASSWORD "…"   (def password "…")   --password …
+    _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
+    _place(b"", rb"<<closed>>[ \t]+(?!\w+=)<<bare>>", "near"),
+)
+# <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
+_ELEMENT = _place(
+    b"",
+    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
+    rb"""(?P<element>[^<\r\n]{4,2000}?)\s*</""",
+    "literal",
+)
+# name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
+_WITHIN = (
+    _place(
+        b"",
+        rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
+        rb"""<<space>>[=:]?<<space>><<quoted>>""",
+        "mixed",
+    ),
+    _place(b"", rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "mixed"),
+)
+_DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
+_VALUE_WORDS = (b"value", b"content", b"default", b"example")
 _LONGEST_WITHIN = 300
 _LONG_NUMBER = 8
 _SHORT_NAME = 8
 _VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
 # A further part of a value, and a further value of a list.
-_PART = _place(rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")).pattern
-_NEXT = _place(rb"\s*,\s*<<quoted>>").pattern
+_PART = _place(b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")).pattern
+_NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
     rb"""(?i:\bvalue["']?)\s*[:=]\s*["'](?P<quoted>[^"'\r\n]{6,500})["'],?\s*"""
@@ -162,54 +184,77 @@ _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
 _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
-def find(data: bytes, names: Iterable[Name]) -> Iterator[Span]:
+def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in a text that follow a name, by place."""
     for name in names:
-        yield from _values_of(data, name)
+        yield from _values_of(text, name)
 
 
-def _values_of(data: bytes, name: Name) -> Iterator[Span]:
+def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[_Place]:
+    """The places that may follow a name, by the first sign after it."""
+    data = text.data
+    end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
+    sign = data[end : end + 1]
+    for place in _PLACES:
+        if sign in place.begins:
+            yield place
+    if data[end - 1 : end] in (b" ", b"\t"):
+        is_word = not is_option and data[name.start : name.end].lower() in _WORDS
+        for place in () if is_word else _SPACED:
+            if not place.begins or sign in place.begins:
+                yield place
+    if data.find(b">", name.end, name.end + 90) >= 0 and data.find(b"</", name.end, end + 2200) >= 0:
+        yield _ELEMENT
+    for word in _VALUE_WORDS:
+        if text.lower.find(word, name.end, name.end + _LONGEST_WITHIN) >= 0:
+            yield from _WITHIN
+            return
+
+
+def _values_of(text: Text, name: Name) -> Iterator[Span]:
+    data = text.data
     line = data.rfind(b"\n", 0, name.start) + 1
     lead = data[max(line, name.start - 200) : name.start]
     if b"arn:" in lead[-80:]:  # names of things at Amazon
         return
-    is_setting = _SETTING.fullmatch(lead) is not None
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
-    is_argument = is_option or (follows == b"=" and _QUERY.search(lead) is not None)
-    is_variable = is_setting and _VARIABLE.match(data, name.start) is not None
-    is_word = data[name.start : name.end].lower() in _WORDS
-    for place in _PLACES:
-        if place.only_setting and not is_setting:
-            continue
-        if place.is_space and is_word and not is_argument:
-            continue
-        if place.is_within and not _VALUE_WORD.search(data, name.end, name.end + _LONGEST_WITHIN):
-            continue
+    is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
+    is_setting: bool | None = None
+    for place in _places_after(text, name, is_option=is_option):
         found = place.pattern.match(data, name.end)
         if found is None:
             continue
-        group = next(group for group, value in found.groupdict().items() if value is not None and group in _VALUE_GROUPS)
-        start, end = found.span(group)
-        value = data[start:end]
+        if is_setting is None:
+            is_setting = _SETTING.fullmatch(lead) is not None
+        if place.only_setting and not is_setting:
+            continue
+        group = next(group for group in _VALUE_GROUPS if found.groupdict().get(group) is not None)
+        value = found[group]
+        if _names_itself(data[name.start : name.end], value):
+            continue
         is_literal = not place.is_mixed and (
             group not in ("bare", "line")
             or place.is_literal
             or is_argument
-            or is_variable
             or b" " in value
-            or (is_setting and value.isdigit() and len(value) >= _LONG_NUMBER)
+            or (is_setting and _is_text(data, name, value))
         )
-        if _names_itself(data[name.start : name.end], value):
-            continue
         is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
         if _is_secret(value, name, is_stated, is_literal):
-            yield start, end, name.sort.kind
+            yield *found.span(group), name.sort.kind
             if group == "quoted":
                 yield from _further(data, found.end(), name)
-    yield from _values_before(data, name)
-    if found := _HEX_BYTES.match(data, name.end):
+    yield from _values_before(text, name)
+    if follows in b"[ =" and (found := _HEX_BYTES.match(data, name.end)):
         yield *found.span("hex"), name.sort.kind
+
+
+def _is_text(data: bytes, name: Name, value: bytes) -> bool:
+    """Whether the value of a setting is a text although it has no quotes."""
+    if value.isdigit():
+        return len(value) >= _LONG_NUMBER
+    return _VARIABLE.match(data, name.start) is not None
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
@@ -217,9 +262,11 @@ def _names_itself(name: bytes, value: bytes) -> bool:
     return len(name) > _SHORT_NAME and name.lower() in value.lower()
 
 
-def _values_before(data: bytes, name: Name) -> Iterator[Span]:
+def _values_before(text: Text, name: Name) -> Iterator[Span]:
     first = max(0, name.start - 300)
-    found = _BEFORE.search(data[first : name.start])
+    if text.lower.find(b"value", first, name.start) < 0:
+        return
+    found = _BEFORE.search(text.data[first : name.start])
     if found and _is_secret(found["quoted"], name, True, True):
         yield first + found.start("quoted"), first + found.end("quoted"), name.sort.kind
 
