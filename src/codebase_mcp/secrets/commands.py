@@ -89,12 +89,12 @@ _SENT = re.compile(
 )
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_CALLS = (
-    *(b"credential", b"auth", b"connect", b"login("),
-    *(b"client(", b"sign(", b"hmac(", b"crypt(", b"environment(", b"algoliasearch("),
+_OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["']))"""
+_PAIRS = (b"credential", b"auth", b"connect", b"login")
+_CALLS = tuple(
+    (name, re.compile(name + _OPENED))
+    for name in (*_PAIRS, *b"client sign hmac crypt environment algoliasearch".split())
 )
-_PAIRS = frozenset(_CALLS[:4])
-_OPENED = re.compile(rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'])|(?<=\())""")
 _CHOSEN = re.compile(rb"(?:[A-Z][a-z]+)+\d")
 _ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
 _TEXT = re.compile(
@@ -112,11 +112,10 @@ def find(text: Text) -> Iterator[Span]:
         for found in _SENT.finditer(data):
             if evidence(found["value"]) >= Evidence.MIXED:
                 yield *found.span("value"), "password that is sent"
-    for name in _CALLS:
-        if name.rstrip(b"(") in text.vocabulary:
-            for place in _places(text.lower, name):
-                if opened := _OPENED.match(data, place + len(name)):
-                    yield from _of_call(data, opened.end() - 1, takes_pair=name in _PAIRS)
+    for name, opened in _CALLS:
+        if name in text.vocabulary:
+            for found in opened.finditer(text.lower):
+                yield from _of_call(data, found.end() - 1, takes_pair=name in _PAIRS)
 
 
 def _of_options(text: Text) -> Iterator[Span]:

@@ -94,11 +94,14 @@ _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
 _ANCHORS = tuple(
     (stem.encode(), re.compile(stem.encode() + end))
     for stem, end in (
-        ("pass", rb"(?:[weo]|phr|cod|s?\b|[^a-z])"),
+        ("pass", rb"(?:w|o|e\b|phr|cod|s?\b|[^a-z])"),
         *((stem, b"") for stem in ("pwd", "secret", "token", "creden", "mnemonic")),
         *((stem, rb"\b") for stem in ("pw", "psk", "pepper", "mdp")),
-        *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "code")),
-        *(("key", rb"s?(?![a-z])"), ("auth", rb"(?:orization)?(?![a-z])")),
+        *((stem, rb"(?![a-z])") for stem in ("salt", "pin")),
+        # Most codes and keys are refused at once, by the letter before them.
+        ("code", rb"(?:(?<=[ksygrmp]code)|(?<=[ksygnrmp][_-]code))(?![a-z])"),
+        ("key", rb"""(?<=[a-z_."'-]key)s?(?![a-z])"""),
+        ("auth", rb"(?:orization)?(?![a-z])"),
         *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
     )
 )
