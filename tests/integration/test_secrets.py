@@ -18,15 +18,15 @@ from codebase_mcp.background.backfill import backfilling
 from codebase_mcp.settings.loading import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from planted_secrets import plant
+from masking import CORPUS, read_forms
 
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
 
-PLANTED = plant()
-TOKEN = next(one.value for one in PLANTED if one.kind == "GitHub token")
-PEM = next(one for one in PLANTED if one.kind == "private key in code" and one.text[0] == "-")
+FORMS = read_forms(CORPUS / "forms.jsonl")
+[TOKEN] = next(form.secrets for form in FORMS if form.id == "github-pat-classic")
+PEM = next(form for form in FORMS if form.id == "pem-rsa")
 CODE = f'def connect():\n    token = "{TOKEN}"\n    return Client(token)\n'
 SECRET_FILES = {
     ".env": "GREETING=unheardofgreeting\n",
@@ -38,18 +38,14 @@ SECRET_FILES = {
 }
 
 
-def first_line(value: str) -> str:
-    return value.partition("\n")[0]
-
-
-async def test_no_planted_secret_is_in_any_table(
+async def test_no_secret_of_the_corpus_is_in_any_table(
     app: App, project_id: str, make_repo: MakeRepo
 ) -> None:
-    files = {f"src/place_{n}.txt": one.text + "\n" for n, one in enumerate(PLANTED)}
-    run = (await app.index(make_repo(files), project_id)).run
-    assert run.secrets_masked >= 0.95 * (len(PLANTED) - run.files_skipped.get("secret", 0))
-    stored = [one for one in PLANTED if await rows_with(app, project_id, first_line(one.value))]
-    assert len(stored) <= 0.05 * len(PLANTED)
+    forms = FORMS[::3]
+    await app.index(make_repo({f"src/place_{n}.txt": f.text for n, f in enumerate(forms)}), project_id)
+    secrets = [secret for form in forms for secret in form.secrets]
+    stored = [secret for secret in secrets if await rows_with(app, project_id, secret)]
+    assert len(stored) <= 0.03 * len(secrets)
 
 
 async def test_secret_files_are_left_out_and_counted(
@@ -59,7 +55,7 @@ async def test_secret_files_are_left_out_and_counted(
     run = (await app.index(root, project_id)).run
     assert (run.files_indexed, run.files_skipped) == (2, {"secret": len(SECRET_FILES)})
     assert await rows_with(app, project_id, "unheardofgreeting") == {}
-    assert await rows_with(app, project_id, first_line(PEM.value)) == {}
+    assert await rows_with(app, project_id, PEM.secrets[0]) == {}
 
 
 async def test_a_masked_hit_is_found_and_agrees_with_its_file(
@@ -133,7 +129,7 @@ async def test_commits_and_bare_repositories_show_no_secret_either(
     report = await app.history.search("try the token", project_id)
     assert report.commits[0].message.endswith("*" * len(TOKEN) + " so far.")
     assert await rows_with(app, project_id, TOKEN) == {}
-    assert await rows_with(app, project_id, first_line(PEM.value)) == {}
+    assert await rows_with(app, project_id, PEM.secrets[0]) == {}
 
 
 async def test_messages_that_an_earlier_version_stored_are_masked_by_the_next_run(
@@ -161,4 +157,4 @@ async def test_no_secret_is_sent_to_a_service_that_embeds(
     assert "def connect" in sent
     assert TOKEN not in sent
     assert "unheardofgreeting" not in sent
-    assert first_line(PEM.value) not in sent
+    assert PEM.secrets[0] not in sent
