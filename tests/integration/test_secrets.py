@@ -42,7 +42,9 @@ async def test_no_secret_of_the_corpus_is_in_any_table(
     app: App, project_id: str, make_repo: MakeRepo
 ) -> None:
     forms = FORMS[::3]
-    await app.index(make_repo({f"src/place_{n}.txt": f.text for n, f in enumerate(forms)}), project_id)
+    await app.index(
+        make_repo({f"src/place_{n}.txt": f.text for n, f in enumerate(forms)}), project_id
+    )
     secrets = [secret for form in forms for secret in form.secrets]
     stored = [secret for secret in secrets if await rows_with(app, project_id, secret)]
     assert len(stored) <= 0.03 * len(secrets)
@@ -158,3 +160,15 @@ async def test_no_secret_is_sent_to_a_service_that_embeds(
     assert TOKEN not in sent
     assert "unheardofgreeting" not in sent
     assert PEM.secrets[0] not in sent
+
+
+async def test_a_question_is_masked_before_its_lines_are_joined_for_a_service(
+    both_models: App, server: EmbeddingServer, project_id: str, make_repo: MakeRepo
+) -> None:
+    await both_models.index(make_repo({"main.py": CODE}), project_id)
+    async with backfilling(both_models):
+        await until_complete(both_models, project_id)
+    await both_models.search("Why?\nDB_PASSWORD=regenschirm\nIt says connect", project_id)
+    sent = repr(server.requests)
+    assert "It says connect" in sent
+    assert "regenschirm" not in sent

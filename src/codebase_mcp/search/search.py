@@ -12,7 +12,7 @@ from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS
-from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
@@ -358,8 +358,9 @@ class Searcher:
         thesaurus = self._thesaurus(query)
         return {} if thesaurus is None else thesaurus.expansion_terms(query.plain)
 
-    def _secondary_input(self, query: Query) -> str:
+    def _secondary_input(self, question: str) -> str:
         """The secondary model's input text: the query, and names that code may use for it."""
+        query = parse_query(question)
         thesaurus = self._thesaurus(query)
         names = "" if thesaurus is None else thesaurus.code_words(query.plain)
         return f"{query.plain} {names}" if names else query.plain
@@ -373,11 +374,12 @@ class Searcher:
                 if self._models.is_outdated(profile, self._version):
                     return None
                 raise
-            return await embedder.embed_query(query.plain)
+            question = parse_query(await as_sent(embedder, query.text))
+            return await embedder.embed_query(question.plain)
 
     async def _embed_by_secondary(self, profile: Profile, query: Query) -> Vectors | None:
         with step("embed"):
-            return await self._secondary.vector(profile, self._secondary_input(query))
+            return await self._secondary.vector(profile, query.text, self._secondary_input)
 
     def _check(self, scope: Scope) -> None:
         if not scope.snapshots and scope.is_default and scope.filters.repository_id is None:

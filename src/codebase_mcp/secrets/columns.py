@@ -9,9 +9,15 @@ from codebase_mcp.secrets.judging import Evidence, evidence
 from codebase_mcp.secrets.naming import Name, Sort, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
-_INSERT = re.compile(rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
-_ROW = re.compile(rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|\([^()]*\)){1,2000})\)")
-_CELL = re.compile(rb"""\s*(?:'(?P<single>(?:[^'\\]|\\.|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^,]*?))\s*(?:,|$)""")
+_INSERT = re.compile(
+    rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*"
+)
+_ROW = re.compile(
+    rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
+)
+_CELL = re.compile(
+    rb"""\s*(?:'(?P<single>(?:[^'\\]|\\.|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^,]*?))\s*(?:,|$)"""
+)
 # A line of short names, as tables have at their head.
 _HEAD = re.compile(rb"[|]?[\w\" -]{1,60}(?:[,;|\t][ \"\w.-]{1,40}){1,20}[|]?\r?")
 _HTML = re.compile(rb"(?is)<tr[^>]*>(?P<names>(?:\s*<th[^>]*>[^<]{0,60}</th>\s*){1,20})</tr>")
@@ -31,7 +37,7 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
 
 def _inserted(data: bytes) -> Iterator[Span]:
     for insert in _INSERT.finditer(data):
-        names = [name.strip(b" \t\r\n`\"[]") for name in insert["names"].split(b",")]
+        names = [name.strip(b' \t\r\n`"[]') for name in insert["names"].split(b",")]
         sorts = [sort_of(name) for name in names]
         if not any(sorts):
             continue
@@ -66,7 +72,7 @@ def _rows(data: bytes, start: int, mark: bytes, sorts: list[Sort | None]) -> Ite
             return
         place = start
         for sort, cell in zip(sorts, cells, strict=True):
-            value = cell.strip(b" \t\r\"`")
+            value = cell.strip(b' \t\r"`')
             if sort and _is_secret(value, sort):
                 first = place + cell.find(value)
                 yield first, first + len(value), sort.kind
@@ -76,7 +82,10 @@ def _rows(data: bytes, start: int, mark: bytes, sorts: list[Sort | None]) -> Ite
 
 def _html(data: bytes) -> Iterator[Span]:
     for head in _HTML.finditer(data):
-        sorts = [sort_of(name) for name in re.findall(rb"<th[^>]*>\s*([^<]*?)\s*</th>", head["names"], re.I)]
+        sorts = [
+            sort_of(name)
+            for name in re.findall(rb"<th[^>]*>\s*([^<]*?)\s*</th>", head["names"], re.I)
+        ]
         if not any(sorts):
             continue
         table_end = data.find(b"</table", head.end())

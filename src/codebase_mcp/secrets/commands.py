@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from codebase_mcp.secrets.judging import Evidence, evidence
 from codebase_mcp.secrets.text import Span, Text
 
-_VALUE = (
-    rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'|(?P<bare>[^\s"'|;<>`]{4,200}))"""
-)
+_VALUE = rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'|(?P<bare>[^\s"'|;<>`]{4,200}))"""
 _USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
 
 # What stands before the secret, the programs whose option it is, and where the secret is.
 _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
-    (b" -p", rb"mysql|mysqldump|mysqladmin|mysqlimport|mysqlshow|mariadb|mycli|7z|7za|rar|unrar", rb" -p" + _VALUE),
+    (
+        b" -p",
+        rb"mysql|mysqldump|mysqladmin|mysqlimport|mysqlshow|mariadb|mycli|7z|7za|rar|unrar",
+        rb" -p" + _VALUE,
+    ),
     (
         b" -p",
         rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo|mongosh|mongodump|mongorestore|cqlsh|psexec|rdesktop|useradd"
@@ -30,7 +32,11 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
         rb" -P ?" + _VALUE,
     ),
     (b" -N ", rb"ssh-keygen", rb" -N " + _VALUE),
-    (b" -w ", rb"ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd", rb" -w " + _VALUE),
+    (
+        b" -w ",
+        rb"ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd",
+        rb" -w " + _VALUE,
+    ),
     (b" -u", rb"curl|wget|lftp|jfrog|http|https|xh", rb" -u" + _USER),
     (b" -a ", rb"http|https|xh", rb" -a" + _USER),
     (b"user", rb"curl|wget|svn", rb"user" + _USER),
@@ -72,7 +78,9 @@ for _lead, _programs, _value in _OPTIONS:
     else:
         _LONG.append((_lead, _option))
 _SHORT_LEAD = re.compile(rb" -[%s]" % b"".join(_SHORT))
-_SHORT_WORDS = frozenset(word for options in _SHORT.values() for words, *_ in options for word in words)
+_SHORT_WORDS = frozenset(
+    word for options in _SHORT.values() for words, *_ in options for word in words
+)
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
@@ -156,7 +164,9 @@ def _of_option(
     start = data.rfind(b"\n", 0, place)
     while start > 0 and data[max(0, start - 2) : start].rstrip(b"\r").endswith(b"\\"):
         start = data.rfind(b"\n", 0, start)
-    if not programs.search(data[max(start + 1, place - 500) : place + 1]) and not programs.match(data, place):
+    if not programs.search(data[max(start + 1, place - 500) : place + 1]) and not programs.match(
+        data, place
+    ):
         return
     group = found.lastgroup or "bare"
     if evidence(found[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", found[group]):

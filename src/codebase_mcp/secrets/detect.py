@@ -77,11 +77,7 @@ def _by_provider(data: bytes) -> Iterator[Span]:
     for finding in _scanner().scan(data):
         # A helper says which account a key is for; a secret of letters alone is a name.
         secret = finding.secret.encode()
-        if (
-            not finding.visible
-            or secret.isalpha()
-            or (len(secret) < 20 and is_placeholder(secret))
-        ):
+        if not finding.visible or secret.isalpha() or (len(secret) < 20 and is_placeholder(secret)):
             continue
         place = finding.location
         kind = finding.rule_id.partition(".")[2].replace("-", " ")

@@ -27,7 +27,10 @@ def _random(value: bytes) -> bool:
 
 def _password(value: bytes) -> bool:
     """Whether a value is at most a weak password, but no label."""
-    return evidence(value) >= Evidence.WORD and re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=]", value) is not None
+    return (
+        evidence(value) >= Evidence.WORD
+        and re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=]", value) is not None
+    )
 
 
 def _key_text(value: bytes) -> bool:
@@ -72,8 +75,18 @@ _QUOTED = rb"""\\*["'](?P<value>[^"'`\r\n\\]{4,500})\\*["']"""
 _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     # Headers
     ("token in a header", b"earer ", rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
-    ("password in a header", b"asic ", rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])", _mixed),
-    ("session in a cookie", b"ookie: ", rb"ookie: [^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})", _random),
+    (
+        "password in a header",
+        b"asic ",
+        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])",
+        _mixed,
+    ),
+    (
+        "session in a cookie",
+        b"ookie: ",
+        rb"ookie: [^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})",
+        _random,
+    ),
     (
         "session in a cookie",
         b'ookie"',
@@ -82,17 +95,62 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _random,
     ),
     # In addresses and connection strings
-    ("password in a URL", b"://", rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:])[^\s@"'<>?]{6,200}?)@[\w\[]""", _password),
-    ("key in a URL", b"https://", rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""", _random),
-    ("password in a connection string", b"@tcp(", rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""", _mixed),
-    ("signature in a URL", b"sig=", rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})", _random),
-    ("signature in a URL", b"ignature=", rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})", _random),
+    (
+        "password in a URL",
+        b"://",
+        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:])[^\s@"'<>?]{6,200}?)@[\w\[]""",
+        _password,
+    ),
+    (
+        "key in a URL",
+        b"https://",
+        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""",
+        _random,
+    ),
+    (
+        "password in a connection string",
+        b"@tcp(",
+        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""",
+        _mixed,
+    ),
+    (
+        "signature in a URL",
+        b"sig=",
+        rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})",
+        _random,
+    ),
+    (
+        "signature in a URL",
+        b"ignature=",
+        rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
+        _random,
+    ),
     ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
-    ("password in a URL", b"&p=", rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})", _password),
-    ("webhook", b"hooks.slack.com/", rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})", _any),
+    (
+        "password in a URL",
+        b"&p=",
+        rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
+        _password,
+    ),
+    (
+        "webhook",
+        b"hooks.slack.com/",
+        rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})",
+        _any,
+    ),
     # Statements and files of accounts
-    ("password in SQL", b"IDENTIFIED", rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED, _password),
-    ("password in SQL", b"identified", rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED, _mixed),
+    (
+        "password in SQL",
+        b"IDENTIFIED",
+        rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED,
+        _password,
+    ),
+    (
+        "password in SQL",
+        b"identified",
+        rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
+        _mixed,
+    ),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
     (
@@ -117,17 +175,37 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
         _key_text,
     ),
-    ("private key", b"Private-Lines:", rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})", _any),
-    ("private key", b"BEGIN", rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)", _key_text),
-    ("private key", b"RSAKeyValue", rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<", _any),
+    (
+        "private key",
+        b"Private-Lines:",
+        rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})",
+        _any,
+    ),
+    (
+        "private key",
+        b"BEGIN",
+        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)",
+        _key_text,
+    ),
+    (
+        "private key",
+        b"RSAKeyValue",
+        rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<",
+        _any,
+    ),
     ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
 )
 
 
+# The words of literals that begin in the middle of a word, as its first letter may be large.
+_WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
+
+
 def _word_of(lead: bytes) -> bytes:
-    """The word of a text's words that tells that it may have this literal, if there is any."""
-    word = max(re.findall(rb"[a-z0-9]*", lead.lower()), key=len)
-    return {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}.get(word, word)
+    """The word that a text has if it has this literal; empty if there is none."""
+    parts: list[bytes] = re.findall(rb"[a-z0-9]+", lead.lower())
+    word = max(parts, key=len, default=b"")
+    return _WORDS.get(word, word)
 
 
 _COMPILED = tuple(

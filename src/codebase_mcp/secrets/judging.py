@@ -68,10 +68,10 @@ _SEQUENCE = re.compile(
     re.IGNORECASE,
 )
 # Names as languages write them, alone or joined by dots and the like.
-_PART = (
-    rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
+_PART = rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
+_IDENTIFIER = re.compile(
+    rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART)
 )
-_IDENTIFIER = re.compile(rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART))
 _MEMBER = re.compile(rb"[a-z_/]*#[a-z_]+[?!]?")
 # Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
 _CHOSEN = re.compile(rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d")
@@ -196,7 +196,12 @@ def _is_random_with_signs(value: bytes) -> bool:
     signs = len(_SIGN.findall(value))
     kinds = len({_class(character) for character in value.decode("latin-1")})
     has_digit = any(character.isdigit() for character in value.decode("latin-1"))
-    return has_digit and kinds >= 2 and len(value) / 8 <= signs and len(set(value)) >= len(value) * 0.55
+    return (
+        has_digit
+        and kinds >= 2
+        and len(value) / 8 <= signs
+        and len(set(value)) >= len(value) * 0.55
+    )
 
 
 def _class(character: str) -> int:

@@ -31,10 +31,14 @@ SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
 KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
 _FOREIGN = (
-    "kennwort wachtwoord contraseña contrasena haslo hasło senha heslo parola lösenord losenord"
-    " adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre motdepasse"
-    " пароль 密码 パスワード 비밀번호"
-).encode().split()
+    (
+        "kennwort wachtwoord contraseña contrasena haslo hasło senha heslo parola lösenord losenord"
+        " adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre motdepasse"
+        " пароль 密码 パスワード 비밀번호"
+    )
+    .encode()
+    .split()
+)
 
 # The last words of names, by what they say. A word may end with them: ``dbpassword``.
 _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
@@ -50,11 +54,15 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     (
         SECRET,
         tuple(
-            b"secret token salt pepper credential authtoken accesskey secretkey authkey"
-            b" jwt".split()
+            b"secret token salt pepper credential authtoken accesskey secretkey authkey jwt".split()
         ),
     ),
-    (KEY, tuple(b"authorization apikey appkey privatekey signingkey encryptionkey accountkey licensekey".split())),
+    (
+        KEY,
+        tuple(
+            b"authorization apikey appkey privatekey signingkey encryptionkey accountkey licensekey".split()
+        ),
+    ),
 )
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw", b"passphrases"), PASSWORD),
@@ -75,7 +83,9 @@ _SECRET_KEYS = frozenset(
     b" management ssh pgp gpg rsa ecdsa wallet mac security fernet functions function host write"
     b" logged nonce authentication authtoken machine integration ingest".split()
 )
-_SECRET_CODES = frozenset(b"unlock access security pairing pin pass door alarm backup recovery".split())
+_SECRET_CODES = frozenset(
+    b"unlock access security pairing pin pass door alarm backup recovery".split()
+)
 # What may follow the word that counts, and changes nothing.
 _NEUTRAL = frozenset(
     b"value val plain plaintext str confirmation confirm prod production dev live staging base"

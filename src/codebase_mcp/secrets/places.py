@@ -163,7 +163,9 @@ _LONG_NUMBER = 8
 _SHORT_NAME = 8
 _VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
 # A further part of a value, and a further value of a list.
-_PART = _place(b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")).pattern
+_PART = _place(
+    b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
+).pattern
 _NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
@@ -203,7 +205,10 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[_Place
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
                 yield place
-    if data.find(b">", name.end, name.end + 90) >= 0 and data.find(b"</", name.end, end + 2200) >= 0:
+    if (
+        data.find(b">", name.end, name.end + 90) >= 0
+        and data.find(b"</", name.end, end + 2200) >= 0
+    ):
         yield _ELEMENT
     for word in _VALUE_WORDS:
         if text.lower.find(word, name.end, name.end + _LONGEST_WITHIN) >= 0:

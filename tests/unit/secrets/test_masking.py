@@ -27,7 +27,9 @@ def test_the_secrets_of_the_corpus_are_masked_and_their_look_alikes_are_not() ->
     assert len(masked) <= MOST_FALSE_ALARMS * len(others)
 
 
-@pytest.mark.parametrize("form", [f for f in FORMS if f.category == "crlf"], ids=lambda form: form.id)
+@pytest.mark.parametrize(
+    "form", [f for f in FORMS if f.category == "crlf"], ids=lambda form: form.id
+)
 def test_line_ends_of_windows_hide_no_secret(form: Form) -> None:
     assert "\r\n" in form.text
     assert missed_in([form]) == []
@@ -78,9 +80,7 @@ def test_lines_and_columns_stay(lead: str) -> None:
 def test_the_lines_of_a_private_key_stay_lines() -> None:
     text = next(form.text for form in FORMS if form.id == "pem-java-plus-lines")
     masked = mask(text).text
-    assert [len(line) for line in masked.split("\n")] == [
-        len(line) for line in text.split("\n")
-    ]
+    assert [len(line) for line in masked.split("\n")] == [len(line) for line in text.split("\n")]
     assert masked.startswith("static final String KEY")
 
 
