@@ -94,9 +94,8 @@ def recall(path: Path) -> float:
         print(f"  missed: {form.id}{where}")
     total = of_category.total()
     share = 1 - len(missed) / total
-    print(
-        f"{path.name}: {total - len(missed)} of {total} secrets in {len(forms)} forms masked: {share:.3f}"
-    )
+    found = f"{total - len(missed)} of {total} secrets in {len(forms)} forms"
+    print(f"{path.name}: {found} masked: {share:.3f}")
     return share
 
 

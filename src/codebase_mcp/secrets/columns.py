@@ -13,14 +13,16 @@ _INSERT = re.compile(
     rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*"
 )
 _ROW = re.compile(
-    rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
+    rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*+'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
 )
 _CELL = re.compile(
     rb"""\s*(?:'(?P<single>(?:[^'\\]|\\.|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^,]*?))\s*(?:,|$)"""
 )
 # A line of short names, as tables have at their head.
 _HEAD = re.compile(rb"[|]?[\w\" -]{1,60}(?:[,;|\t][ \"\w.-]{1,40}){1,20}[|]?\r?")
-_HTML = re.compile(rb"(?is)<tr[^>]*>(?P<names>(?:\s*<th[^>]*>[^<]{0,60}</th>\s*){1,20})</tr>")
+_HTML = re.compile(
+    rb"(?is)<tr[^>]{0,200}>(?P<names>\s*(?:<th[^>]{0,200}>[^<]{0,60}</th>\s*){1,20})</tr>"
+)
 
 
 def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
@@ -30,9 +32,11 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
         yield from _inserted(data)
     if b"th" in text.words:
         yield from _html(data)
-    heads = {data.rfind(b"\n", 0, name.start) + 1 for name in names}
-    for start in heads:
-        yield from _lines(data, start)
+    below = 0
+    for start in sorted({data.rfind(b"\n", 0, name.start) + 1 for name in names}):
+        if start >= below:
+            spans, below = _lines(data, start)
+            yield from spans
 
 
 def _inserted(data: bytes) -> Iterator[Span]:
@@ -51,33 +55,34 @@ def _inserted(data: bytes) -> Iterator[Span]:
                     yield first + cell.start(group), first + cell.end(group), sort.kind
 
 
-def _lines(data: bytes, start: int) -> Iterator[Span]:
-    """The secrets below a line that may be the head of a table."""
+def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
+    """The secrets below a line that may be the head of a table, and where the table ends."""
     end = data.find(b"\n", start, start + 500)
     if end < 0 or not _HEAD.fullmatch(data, start, end):
-        return
+        return [], start
     head = data[start:end]
     mark = next(mark for mark in (b"|", b"\t", b";", b",") if mark in head)
     sorts = [sort_of(name.strip(b' "\r')) for name in head.split(mark)]
-    if any(sorts):
-        yield from _rows(data, end + 1, mark, sorts)
-
-
-def _rows(data: bytes, start: int, mark: bytes, sorts: list[Sort | None]) -> Iterator[Span]:
-    while start < len(data):
+    spans: list[Span] = []
+    start = end + 1
+    while any(sorts) and start < len(data):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         cells = data[start:end].split(mark)
         if len(cells) != len(sorts):
-            return
-        place = start
-        for sort, cell in zip(sorts, cells, strict=True):
-            value = cell.strip(b' \t\r"`')
-            if sort and _is_secret(value, sort):
-                first = place + cell.find(value)
-                yield first, first + len(value), sort.kind
-            place += len(cell) + 1
+            break
+        spans += _cells(cells, sorts, start)
         start = end + 1
+    return spans, start
+
+
+def _cells(cells: list[bytes], sorts: list[Sort | None], place: int) -> Iterator[Span]:
+    for sort, cell in zip(sorts, cells, strict=True):
+        value = cell.strip(b' \t\r"`')
+        if sort and _is_secret(value, sort):
+            first = place + cell.find(value)
+            yield first, first + len(value), sort.kind
+        place += len(cell) + 1
 
 
 def _html(data: bytes) -> Iterator[Span]:

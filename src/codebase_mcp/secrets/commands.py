@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from codebase_mcp.secrets.judging import Evidence, evidence
 from codebase_mcp.secrets.text import Span, Text
 
-_VALUE = rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'|(?P<bare>[^\s"'|;<>`]{4,200}))"""
+_VALUE = (
+    rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
+    rb"""|(?P<bare>[^\s"'|;<>`]{4,200}))"""
+)
 _USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
 
 # What stands before the secret, the programs whose option it is, and where the secret is.
@@ -84,17 +87,18 @@ _SHORT_WORDS = frozenset(
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
-    rb"""\|\s*[^\n|]*(?:chpasswd|-stdin|--with-token)"""
+    rb"""\|\s*[^\n|]{0,200}(?:chpasswd|-stdin|--with-token)"""
 )
+_LONGEST_COMMAND = 500
+_END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
 _PIPED_WORDS = frozenset((b"stdin", b"with", b"chpasswd"))
 _SEND = frozenset((b"send", b"sendline"))
 _PIPED_LEADS = (b"-stdin", b"--with-token", b"chpasswd")
 # send "…\r" after expect "password:"
 _SENT = re.compile(
-    rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{|\n)?\s*send(?:line)?[ (]+(?:-- )?["']"""
-    rb"""(?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']""",
-    re.IGNORECASE,
+    rb"""send(?:line)?[ (]+(?:-- )?["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']"""
 )
+_ASKED = re.compile(rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{\s*)?$""", re.IGNORECASE)
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
 _OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["']))"""
@@ -118,7 +122,8 @@ def find(text: Text) -> Iterator[Span]:
         yield from _piped(data)
     if b"expect" in words and not _SEND.isdisjoint(words):
         for found in _SENT.finditer(data):
-            if evidence(found["value"]) >= Evidence.MIXED:
+            before = data[max(0, found.start() - 60) : found.start()]
+            if _ASKED.search(before) and evidence(found["value"]) >= Evidence.MIXED:
                 yield *found.span("value"), "password that is sent"
     for name, opened in _CALLS:
         if name in text.vocabulary:
@@ -142,7 +147,7 @@ def _of_options(text: Text) -> Iterator[Span]:
 def _piped(data: bytes) -> Iterator[Span]:
     for lead in _PIPED_LEADS:
         for place in _places(data, lead):
-            start = data.rfind(b"\n", 0, place) + 1
+            start = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST_COMMAND)
             for found in _PIPED.finditer(data, start, place + len(lead)):
                 if evidence(found["value"]) >= (Evidence.WORD if found["user"] else Evidence.MIXED):
                     yield *found.span("value"), "password of a command"
@@ -161,12 +166,9 @@ def _of_option(
     found = value.match(data, place)
     if found is None:
         return
-    start = data.rfind(b"\n", 0, place)
-    while start > 0 and data[max(0, start - 2) : start].rstrip(b"\r").endswith(b"\\"):
-        start = data.rfind(b"\n", 0, start)
-    if not programs.search(data[max(start + 1, place - 500) : place + 1]) and not programs.match(
-        data, place
-    ):
+    before = data[max(0, place - _LONGEST_COMMAND) : place + 1]
+    command = _END_OF_COMMAND.split(before)[-1]
+    if not programs.search(command) and not programs.match(data, place):
         return
     group = found.lastgroup or "bare"
     if evidence(found[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", found[group]):

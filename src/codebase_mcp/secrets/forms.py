@@ -84,13 +84,14 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "session in a cookie",
         b"ookie: ",
-        rb"ookie: [^\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)=(?P<value>[\w.~+/%-]{16,500})",
+        rb"ookie: [^\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="
+        rb"(?P<value>[\w.~+/%-]{16,500})",
         _random,
     ),
     (
         "session in a cookie",
         b'ookie"',
-        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]*(?:sid|sess\w*|token|auth)="""
+        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="""
         rb"""(?P<value>[\w.~+/%-]{16,500})""",
         _random,
     ),
@@ -172,7 +173,8 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "private key",
         b"-----BEGIN",
-        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
+        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----"
+        rb"(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
         _key_text,
     ),
     (
@@ -184,7 +186,8 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "private key",
         b"BEGIN",
-        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)",
+        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
+        rb"(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)",
         _key_text,
     ),
     (

@@ -35,20 +35,22 @@ _PLACEHOLDER_WORDS = frozenset(
 )
 # A value made of these alone is no secret either.
 _EMPTY_WORDS = frozenset(
-    b"test tests testing user username users pass pw passwd password passwords passphrase pwd secret"
-    b" secrets token tokens my foo bar baz qux admin root some super top default the a an of api"
-    b" auth bot key keys word wd me in to new old is not no none null nil true false undefined this"
-    b" that here value val string str text name id access refresh client app private public login"
-    b" session bearer basic hash salt code demo guest local dev prod db database server host service"
-    b" invalid valid wrong bad good correct incorrect required optional missing empty blank unknown"
-    b" confirm confirmation current reset and or on off for with from hello world data shared file"
-    b" authorization authentication header cookie csrf jwt oauth hmac aes rsa encryption encrypted"
-    b" signing license master account webhook config setting settings env var variable input".split()
+    b"test tests testing user username users pass pw passwd password passwords passphrase pwd"
+    b" secret secrets token tokens my foo bar baz qux admin root some super top default the a"
+    b" an of api auth bot key keys word wd me in to new old is not no none null nil true false"
+    b" undefined this that here value val string str text name id access refresh client app"
+    b" private public login session bearer basic hash salt code demo guest local dev prod db"
+    b" database server host service invalid valid wrong bad good correct incorrect required"
+    b" optional missing empty blank unknown confirm confirmation current reset and or on off"
+    b" for with from hello world data shared file authorization authentication header cookie"
+    b" csrf jwt oauth hmac aes rsa encryption encrypted signing license master account webhook"
+    b" config setting settings env var variable input".split()
 )
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Well-known words with digits: what is left of a value without them counts.
 _TECHNICAL = re.compile(
-    rb"[a-z]+\d*-hmac-sha\d+|sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|oauth-?[12]|s3|ec2|k8s|i18n"
+    rb"[a-z]+\d*-hmac-sha\d+|sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|s3|ec2"
+    rb"|oauth-?[12]|k8s|i18n"
     rb"|l10n|x509|pbkdf2?|argon2(?:id|i|d)?|http[23s]|ipv[46]|u?int\d+|\b[iuf](?:8|16|32|64)\b"
     rb"|p12|pkcs\d+|aes-?\d+|ed25519|curve25519|x25519|log4j|h2|win32|x86|x64|amd64|p2p|b2b|e2e"
     rb"|\b[vrn]\d+\b|sql92|latin1|iso\d+|rfc[ ]?\d+|es\d+|p-?256|hs\d{3}|rs\d{3}|ps\d{3}",
@@ -68,7 +70,10 @@ _SEQUENCE = re.compile(
     re.IGNORECASE,
 )
 # Names as languages write them, alone or joined by dots and the like.
-_PART = rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
+_PART = (
+    rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*"
+    rb"|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
+)
 _IDENTIFIER = re.compile(
     rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART)
 )
@@ -91,9 +96,10 @@ _PATH = re.compile(
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
-    rb"^[\"'`]|^\\&|^[?:,]\w|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||^new |^await |^lambda|::\w+|^\w+ [?=] "
-    rb"|[\w\])]\.\w+\(|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|===|[\w)] (?:==|[+*/<>-]) [\w(]"
-    rb"|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$|/\*|^//"
+    rb"^[\"'`]|^\\&|^[?:,]\w|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||::\w+|===|^//|/\*"
+    rb"|^(?:new|await) |^lambda|^\w+ [?=] |[\w)] (?:==|[+*/<>-]) [\w(]|[\w\])]\.\w+\("
+    rb"|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$"
+    rb"|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$"
 )
 _CALL = re.compile(rb"[\w.$>:?!-]+[(\[].*[)\]]+[;,?!]*")
 # Words of sentences, in which no password is written.
@@ -109,6 +115,7 @@ _SENTENCE = re.compile(
 _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
 _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
+_ODD_CHANGES = 4
 _SIGN = re.compile(rb"[^\w\s./:-]")
 
 
@@ -131,22 +138,30 @@ def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     """What a value looks like. What is not ``is_literal`` may be the name of a variable."""
     if is_placeholder(value) or _FILE.fullmatch(value):
         return Evidence.NONE
-    if value[:1] + value[-1:] in (b"{}", b"[]") and b" " not in value:
-        return evidence(value[1:-1])
+    if value[:1] + value[-1:] in (b"{}", b"[]"):
+        value = value[1:-1]
     if b" " in value or b"\t" in value:
         return _of_words(value)
-    if _CALL.fullmatch(value):
+    # A text may hold the signs of an expression; what is no text may look random for its signs.
+    is_call = _CALL.fullmatch(value) is not None
+    is_random = _is_random(value) or (is_literal and _is_random_with_signs(value))
+    if is_call or (not is_random and _is_code(value)):
         return Evidence.NONE
-    if _is_random(value) or (is_literal and _is_random_with_signs(value)):
+    if is_random or _is_random_with_signs(value):
         return Evidence.RANDOM
-    if _EXPRESSION.search(value) or _PATH.match(value):
-        return Evidence.NONE
-    if not is_literal and _is_random_with_signs(value):
-        return Evidence.RANDOM
+    return _of_one_word(value, is_literal=is_literal)
+
+
+def _is_code(value: bytes) -> bool:
+    """Whether a value is an expression, a path, or the name of a member."""
+    is_expression = _EXPRESSION.search(value) is not None
+    return is_expression or bool(_PATH.match(value) or _MEMBER.fullmatch(value))
+
+
+def _of_one_word(value: bytes, *, is_literal: bool) -> Evidence:
+    """The evidence of a value without spaces that is neither random nor code."""
     if _NUMBER.fullmatch(value):
         return Evidence.WORD if value.isdigit() else Evidence.NONE
-    if _MEMBER.fullmatch(value):
-        return Evidence.NONE
     if _IDENTIFIER.fullmatch(value):
         is_chosen = is_literal and _CHOSEN.fullmatch(value) and not _TECHNICAL.search(value)
         return Evidence.MIXED if is_chosen else Evidence.WORD
@@ -154,7 +169,7 @@ def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     if not re.search(rb"[A-Za-z\x80-\xff]", plain):
         return Evidence.NONE
     has_sign = _SIGN.search(plain) is not None
-    is_odd = len(_CHANGE_OF_CASE.findall(plain)) >= 4
+    is_odd = len(_CHANGE_OF_CASE.findall(plain)) >= _ODD_CHANGES
     if re.search(rb"\d", plain) or is_odd or (has_sign and is_literal):
         return Evidence.MIXED
     return Evidence.WORD if is_literal else Evidence.NONE

@@ -45,36 +45,32 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     (
         PASSWORD,
         (
-            *b"password passwd passwort passw passcode passord pwd bindpw rootpw userpw dbpw".split(),
-            *b"adminpw userpass mdp passe psk".split(),
+            *b"password passwd passwort passw passcode passord pwd mdp passe psk".split(),
+            *b"bindpw rootpw userpw dbpw adminpw userpass".split(),
             *_FOREIGN,
         ),
     ),
     (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
-    (
-        SECRET,
-        tuple(
-            b"secret token salt pepper credential authtoken accesskey secretkey authkey jwt".split()
-        ),
-    ),
+    (SECRET, tuple(b"secret token salt pepper credential accesskey secretkey authkey jwt".split())),
     (
         KEY,
-        tuple(
-            b"authorization apikey appkey privatekey signingkey encryptionkey accountkey licensekey".split()
+        (
+            *b"authorization apikey appkey privatekey signingkey encryptionkey accountkey".split(),
+            b"licensekey",
         ),
     ),
 )
-_EXACT: dict[bytes, Sort] = {
-    **dict.fromkeys((b"pass", b"pw", b"passphrases"), PASSWORD),
-    **dict.fromkeys((b"pin",), CODE),
-    **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid", b"session"), KEY),
-}
 # What may stand before "pass" in one word.
-_BEFORE_PASS = frozenset(
+_BEFORE_PASS = (
     b"db admin user root my keystore truststore store ftp smtp mail ssh login http proxy ldap redis"
     b" mysql pg sql become ssl cert wifi wlan vpn bind auth sudo default web app host email imap"
-    b" mqtt rabbit mongo postgres vault".split()
-)
+    b" mqtt rabbit mongo postgres vault"
+).split()
+_EXACT: dict[bytes, Sort] = {
+    **dict.fromkeys((b"pass", b"pw", *(word + b"pass" for word in _BEFORE_PASS)), PASSWORD),
+    **dict.fromkeys((b"pin",), CODE),
+    **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
+}
 # Which keys and codes are secret; others are of caches, tables, countries and the public.
 _SECRET_KEYS = frozenset(
     b"api secret access private auth account client master service shared app application storage"
@@ -171,27 +167,30 @@ def sort_of(name: bytes) -> Sort | None:
     words = [word.lower() for word in _WORDS.findall(name[-_LONGEST_NAME:])]
     while words and (words[-1].isdigit() or words[-1] in _NEUTRAL):
         words.pop()
-    if not words:
+    if not words or not _HARMLESS.isdisjoint(words[-3:-1]):
         return None
     *before, last = words
-    if not _HARMLESS.isdisjoint(before[-2:]):
-        return None
-    if last == b"id":
-        return _sort_of_id(before)
-    if last in (b"key", b"keys"):
-        is_header = words[0] == b"x" and len(words) > 2
-        return KEY if is_header or (before and before[-1] in _SECRET_KEYS) else None
-    if last in (b"code", b"codes"):
-        return CODE if before and before[-1] in _SECRET_CODES else None
-    if last == b"session" and not before:
-        return None
+    if decide := _BY_WHAT_IS_BEFORE.get(last):
+        return decide(before)
     if sort := _EXACT.get(last):
         return sort
-    for sort, endings in _ENDINGS:
-        if last.endswith(endings) or last.removesuffix(b"s").endswith(endings):
-            return sort
-    is_joined = last.endswith(b"pass") and last.removesuffix(b"pass") in _BEFORE_PASS
-    return PASSWORD if is_joined else None
+    one = last.removesuffix(b"s")
+    return next(
+        (sort for sort, ends in _ENDINGS if last.endswith(ends) or one.endswith(ends)), None
+    )
+
+
+def _sort_of_key(before: list[bytes]) -> Sort | None:
+    is_header = before[:1] == [b"x"] and len(before) > 1
+    return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
+
+
+def _sort_of_code(before: list[bytes]) -> Sort | None:
+    return None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE
+
+
+def _sort_of_session(before: list[bytes]) -> Sort | None:
+    return KEY if before else None
 
 
 def _sort_of_id(before: list[bytes]) -> Sort | None:
@@ -199,3 +198,11 @@ def _sort_of_id(before: list[bytes]) -> Sort | None:
     is_key = before[-1:] == [b"key"] and before[-2:-1] in ([b"api"], [b"private"], [b"access"])
     is_half = before[-1:] == [b"secret"] or before[-2:] == [b"vault", b"role"]
     return KEY if is_key or is_half else None
+
+
+_BY_WHAT_IS_BEFORE = {
+    **dict.fromkeys((b"key", b"keys"), _sort_of_key),
+    **dict.fromkeys((b"code", b"codes"), _sort_of_code),
+    b"session": _sort_of_session,
+    b"id": _sort_of_id,
+}

@@ -32,7 +32,7 @@ _PARTS = {
     ),
     b"quoted": (
         rb"""(?:[bBrRfFuULs@$]{0,2})(?P<quote>\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|&\w+;|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[^:=]|=>))"""
+        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[^:=]|=>))"""
     ),
     b"percent": rb"%[qQwW]?(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})",
     # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
@@ -41,10 +41,8 @@ _PARTS = {
     ),
     b"line": (
         rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,2000}?)"""
-        rb"""(?=[ \t]*(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
+        rb"""(?=[ \t]{0,8}(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
     ),
-    # Up to four lines without the end of a block.
-    b"within": rb",?(?:[^\n{}<>]{0,80}?|(?:[^\n}<>]*\r?\n){1,4}?[^\n}<>]{0,40}?)",
 }
 
 
@@ -64,12 +62,16 @@ class _Place:
     is_mixed: bool = False
 
 
-def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
+def _expanded(pattern: bytes) -> bytes:
     while b"<<" in pattern:
         pattern = re.sub(rb"<<(\w+)>>", lambda part: _PARTS[part[1]], pattern)
+    return pattern
+
+
+def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
     return _Place(
         begins,
-        re.compile(pattern, re.MULTILINE),
+        re.compile(_expanded(pattern), re.MULTILINE),
         "near" not in marks,
         "literal" in marks,
         "setting" in marks,
@@ -125,7 +127,7 @@ _PLACES = (
     _place(
         b":",
         rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
-        rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]*\r?$""",
+        rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]{0,8}\r?$""",
         "literal",
     ),
     # A list: keys = ["…", "…"]
@@ -143,22 +145,23 @@ _SPACED = (
 _ELEMENT = _place(
     b"",
     rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
-    rb"""(?P<element>[^<\r\n]{4,2000}?)\s*</""",
+    rb"""(?P<element>[^<\r\n]{4,2000}?)\s{0,8}</""",
     "literal",
 )
 # name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
-_WITHIN = (
-    _place(
-        b"",
-        rb"""<<closed>><<within>>\b(?i:value|content|default|example)\b<<closed>>"""
-        rb"""<<space>>[=:]?<<space>><<quoted>>""",
-        "mixed",
-    ),
-    _place(b"", rb"<<closed>><<within>>\b(?i:value|default|example):[ ]*<<bare>>", "mixed"),
-)
-_DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
+# The value begins at one of these words; up to four lines without the end of a block may be before.
 _VALUE_WORDS = (b"value", b"content", b"default", b"example")
 _LONGEST_WITHIN = 300
+_GAP = re.compile(
+    _expanded(
+        rb"<<closed>>,?(?:[^\n{}<>]{0,80}|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)"
+    )
+)
+_WITHIN = (
+    _place(b"", rb"\w{5,7}\b<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
+    _place(b"", rb"\w{5,7}:[ ]*<<bare>>", "mixed"),
+)
+_DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _LONG_NUMBER = 8
 _SHORT_NAME = 8
 _VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
@@ -192,28 +195,26 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
         yield from _values_of(text, name)
 
 
-def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[_Place]:
-    """The places that may follow a name, by the first sign after it."""
+def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[_Place, int]]:
+    """The places that may follow a name, by the first sign after it, and where they begin."""
     data = text.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
     for place in _PLACES:
         if sign in place.begins:
-            yield place
+            yield place, name.end
     if data[end - 1 : end] in (b" ", b"\t"):
         is_word = not is_option and data[name.start : name.end].lower() in _WORDS
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
-                yield place
-    if (
-        data.find(b">", name.end, name.end + 90) >= 0
-        and data.find(b"</", name.end, end + 2200) >= 0
-    ):
-        yield _ELEMENT
+                yield place, name.end
+    closed = data.find(b">", name.end, name.end + 90)
+    if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
+        yield _ELEMENT, name.end
     for word in _VALUE_WORDS:
-        if text.lower.find(word, name.end, name.end + _LONGEST_WITHIN) >= 0:
-            yield from _WITHIN
-            return
+        found = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
+        if found >= 0 and _GAP.fullmatch(data, name.end, found):
+            yield from ((place, found) for place in _WITHIN)
 
 
 def _values_of(text: Text, name: Name) -> Iterator[Span]:
@@ -225,14 +226,12 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
     is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
-    is_setting: bool | None = None
-    for place in _places_after(text, name, is_option=is_option):
-        found = place.pattern.match(data, name.end)
-        if found is None:
-            continue
-        if is_setting is None:
-            is_setting = _SETTING.fullmatch(lead) is not None
+    is_setting = _SETTING.fullmatch(lead) is not None
+    for place, start in _places_after(text, name, is_option=is_option):
         if place.only_setting and not is_setting:
+            continue
+        found = place.pattern.match(data, start)
+        if found is None:
             continue
         group = next(group for group in _VALUE_GROUPS if found.groupdict().get(group) is not None)
         value = found[group]

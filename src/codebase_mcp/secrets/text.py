@@ -13,7 +13,10 @@ Span = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text in UTF-8: its bytes, the same in lower case, its words once each, and these in a row."""
+    """A text in UTF-8.
+
+    ``words`` has each of its words once, in lower case; ``vocabulary`` has the same in a row.
+    """
 
     data: bytes
     lower: bytes

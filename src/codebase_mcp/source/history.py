@@ -211,7 +211,7 @@ def _parsed(
         has_lines = is_known and not is_edge
         yield Commit(
             hash=commit.decode(),
-            author_name=escape_path(name)[:MAX_AUTHOR_CHARS],
+            author_name=mask(escape_path(name)[:MAX_AUTHOR_CHARS]).text,
             author_email=escape_path(email)[:MAX_AUTHOR_CHARS],
             authored_at=min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0,
             message=mask(escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS]).text,
