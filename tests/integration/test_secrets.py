@@ -15,6 +15,7 @@ from tests.integration.test_purge import rows_with
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -113,6 +114,32 @@ async def test_an_index_made_before_is_cleaned_by_the_next_run(
     assert await rows_with(app, project_id, TOKEN) == {}
 
 
+async def test_an_index_of_earlier_rules_is_named_until_it_is_made_anew(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": CODE})
+    await app.index(root, project_id)
+    async with app.enter(project_id) as here:
+        former = r"UPDATE profile SET fingerprint = regexp_replace(fingerprint, '\d+-', '0-')"
+        await here.tx.execute(former)
+    assert "may show secrets that this version masks" in await notices(app)
+    await app.index(root, project_id)
+    assert await notices(app) == ""
+
+
+async def notices(app: App) -> str:
+    repositories = [one for project in await app.projects() for one in project.repositories]
+    return " ".join(model_notices(repositories, app.models))
+
+
+async def test_a_file_whose_name_holds_a_token_is_left_out(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": "x = 1\n", f"backup-{TOKEN}/a.py": "y = 2\n"})
+    run = (await app.index(root, project_id)).run
+    assert (run.files_indexed, run.files_skipped) == (1, {"secret": 1})
+
+
 async def test_commits_and_bare_repositories_show_no_secret_either(
     app: App, project_id: str, make_repo: MakeRepo, tmp_path: Path
 ) -> None:
@@ -120,6 +147,7 @@ async def test_commits_and_bare_repositories_show_no_secret_either(
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-Af")
     commit(root, f"Try the token\n\nIt was {TOKEN} so far.")
+    git(root, "commit", "-q", "--amend", "--no-edit", f"--author={TOKEN} <ann@example.com>")
     (root / "main.py").write_text("def connect():\n    return None\n")
     git(root, "add", "-Af")
     commit(root, "Remove it")
@@ -130,6 +158,7 @@ async def test_commits_and_bare_repositories_show_no_secret_either(
     assert hits[0].content == CODE.replace(TOKEN, "*" * len(TOKEN))
     report = await app.history.search("try the token", project_id)
     assert report.commits[0].message.endswith("*" * len(TOKEN) + " so far.")
+    assert report.commits[0].author_name == "*" * len(TOKEN)
     assert await rows_with(app, project_id, TOKEN) == {}
     assert await rows_with(app, project_id, PEM.secrets[0]) == {}
 

@@ -101,7 +101,7 @@ _SENT = re.compile(
 _ASKED = re.compile(rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{\s*)?$""", re.IGNORECASE)
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["']))"""
+_OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'][^"'\n]{1,60}["'],))"""
 _PAIRS = (b"credential", b"auth", b"connect", b"login")
 _CALLS = tuple(
     (name, re.compile(name + _OPENED))

@@ -197,6 +197,8 @@ def _is_random(value: bytes) -> bool:
     if _IDENTIFIER.fullmatch(value) or value.count(b"%") > len(value) / 8:
         return False
     text = re.sub(rb"[^A-Za-z0-9]", b"", _TECHNICAL.sub(b"", value)).decode()
+    if len(text) < _SHORTEST_RANDOM // 2:
+        return False
     kinds = _entropy(value)
     to_digits = sum(a.isdigit() != b.isdigit() for a, b in pairwise(text))
     to_others = sum(_class(a) != _class(b) for a, b in pairwise(text))

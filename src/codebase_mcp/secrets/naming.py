@@ -51,7 +51,10 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         ),
     ),
     (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
-    (SECRET, tuple(b"secret token salt pepper credential accesskey secretkey authkey jwt".split())),
+    (
+        SECRET,
+        tuple(b"secret token salt pepper credentials accesskey secretkey authkey jwt".split()),
+    ),
     (
         KEY,
         (
