@@ -128,7 +128,7 @@ async def test_an_index_of_earlier_rules_is_named_until_it_is_made_anew(
 
 
 async def notices(app: App) -> str:
-    repositories = [one for project in await app.projects() for one in project.repositories]
+    repositories = [tree for project in await app.projects() for tree in project.repositories]
     return " ".join(model_notices(repositories, app.models))
 
 

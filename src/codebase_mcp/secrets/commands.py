@@ -121,23 +121,23 @@ def find(text: Text) -> Iterator[Span]:
     if not _PIPED_WORDS.isdisjoint(words):
         yield from _piped(data)
     if b"expect" in words and not _SEND.isdisjoint(words):
-        for found in _SENT.finditer(data):
-            before = data[max(0, found.start() - 60) : found.start()]
-            if _ASKED.search(before) and evidence(found["value"]) >= Evidence.MIXED:
-                yield *found.span("value"), "password that is sent"
+        for match in _SENT.finditer(data):
+            before = data[max(0, match.start() - 60) : match.start()]
+            if _ASKED.search(before) and evidence(match["value"]) >= Evidence.MIXED:
+                yield *match.span("value"), "password that is sent"
     for name, opened in _CALLS:
         if name in text.vocabulary:
-            for found in opened.finditer(text.lower):
-                yield from _of_call(data, found.end() - 1, takes_pair=name in _PAIRS)
+            for match in opened.finditer(text.lower):
+                yield from _of_call(data, match.end() - 1, takes_pair=name in _PAIRS)
 
 
 def _of_options(text: Text) -> Iterator[Span]:
     data, words = text.data, text.words
     if not _SHORT_WORDS.isdisjoint(words):
-        for found in _SHORT_LEAD.finditer(data):
-            for programs, called, value in _SHORT[found[0][2:]]:
+        for match in _SHORT_LEAD.finditer(data):
+            for programs, called, value in _SHORT[match[0][2:]]:
                 if not programs.isdisjoint(words):
-                    yield from _of_option(data, found.start(), called, value)
+                    yield from _of_option(data, match.start(), called, value)
     for lead, (programs, called, value) in _LONG:
         if not programs.isdisjoint(words):
             for place in _places(data, lead):
@@ -148,9 +148,9 @@ def _piped(data: bytes) -> Iterator[Span]:
     for lead in _PIPED_LEADS:
         for place in _places(data, lead):
             start = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST_COMMAND)
-            for found in _PIPED.finditer(data, start, place + len(lead)):
-                if evidence(found["value"]) >= (Evidence.WORD if found["user"] else Evidence.MIXED):
-                    yield *found.span("value"), "password of a command"
+            for match in _PIPED.finditer(data, start, place + len(lead)):
+                if evidence(match["value"]) >= (Evidence.WORD if match["user"] else Evidence.MIXED):
+                    yield *match.span("value"), "password of a command"
 
 
 def _places(data: bytes, literal: bytes) -> Iterator[int]:
@@ -163,16 +163,16 @@ def _places(data: bytes, literal: bytes) -> Iterator[int]:
 def _of_option(
     data: bytes, place: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
 ) -> Iterator[Span]:
-    found = value.match(data, place)
-    if found is None:
+    match = value.match(data, place)
+    if match is None:
         return
     before = data[max(0, place - _LONGEST_COMMAND) : place + 1]
     command = _END_OF_COMMAND.split(before)[-1]
     if not programs.search(command) and not programs.match(data, place):
         return
-    group = found.lastgroup or "bare"
-    if evidence(found[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", found[group]):
-        yield *found.span(group), "password of a command"
+    group = match.lastgroup or "bare"
+    if evidence(match[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", match[group]):
+        yield *match.span(group), "password of a command"
 
 
 def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:

@@ -39,20 +39,20 @@ def find_secrets(data: bytes) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
     text = Text.of(data)
     names = list(names_in(text))
-    found = [
+    candidates = [
         *places.find(text, names),
         *forms.find(text),
         *commands.find(text),
         *columns.find(text, names),
     ]
     if words := _long_words(data):
-        found += forms.find_tokens(data, words)
-        found += _by_provider(data)
+        candidates += forms.find_tokens(data, words)
+        candidates += _by_provider(data)
     merged: list[Span] = []
-    for start, end, kind in sorted(found):
+    for start, end, kind in sorted(candidates):
         if merged and start < merged[-1][1]:
-            first, last, known = merged[-1]
-            merged[-1] = (first, max(last, end), known)
+            first, last, merged_kind = merged[-1]
+            merged[-1] = (first, max(last, end), merged_kind)
         else:
             merged.append((start, end, kind))
     return merged

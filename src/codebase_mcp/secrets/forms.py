@@ -225,23 +225,23 @@ def find(text: Text) -> Iterator[Span]:
     for kind, lead, word, pattern, is_secret in _COMPILED:
         if word and word not in text.words:
             continue
-        for found in _matches(text.data, lead, pattern):
+        for match in _matches(text.data, lead, pattern):
             group = "value" if "value" in pattern.groupindex else 0
-            if is_secret(found[group]):
-                yield *found.span(group), kind
+            if is_secret(match[group]):
+                yield *match.span(group), kind
 
 
 def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]:
     """The tokens among the long ``words`` of a text, each given by its place."""
     for start, _ in words:
-        found = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
-        if found is None or found.lastgroup is None or is_placeholder(found[0]):
+        match = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
+        if match is None or match.lastgroup is None or is_placeholder(match[0]):
             continue
-        kind = found.lastgroup.replace("_", " ")
-        if found.lastgroup not in _IDS_ALONE:
+        kind = match.lastgroup.replace("_", " ")
+        if match.lastgroup not in _IDS_ALONE:
             numbered = _NUMBERED.search(data[max(0, start - 11) : start])
-            yield start - (len(numbered[0]) if numbered else 0), found.end(), kind
-        beside = _BESIDE.match(data, found.end())
+            yield start - (len(numbered[0]) if numbered else 0), match.end(), kind
+        beside = _BESIDE.match(data, match.end())
         if beside and _random(beside["value"]):
             yield *beside.span("value"), "secret beside its id"
 

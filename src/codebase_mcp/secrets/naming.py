@@ -143,15 +143,15 @@ def names_in(text: Text) -> Iterator[Name]:
         if stem not in text.vocabulary:
             continue
         for place in anchor.finditer(text.lower):
-            found = place.start()
-            end = _NAME_END.match(data, found).end()  # type: ignore[union-attr]
+            anchored = place.start()
+            end = _NAME_END.match(data, anchored).end()  # type: ignore[union-attr]
             if end in seen:
                 continue
             seen.add(end)
-            before = data[max(0, found - _LONGEST_NAME) : found]
-            start = found - len(before) + len(before.rstrip(_NAME_BYTES))
+            before = data[max(0, anchored - _LONGEST_NAME) : anchored]
+            start = anchored - len(before) + len(before.rstrip(_NAME_BYTES))
             end -= len(data[start:end]) - len(data[start:end].rstrip(b"-."))
-            if found == start and stem == b"key":
+            if anchored == start and stem == b"key":
                 start = _start_of_parent(data, start)
             if sort := sort_of(data[start:end]):
                 yield Name(start, end, sort)
@@ -177,9 +177,9 @@ def sort_of(name: bytes) -> Sort | None:
         return decide(before)
     if sort := _EXACT.get(last):
         return sort
-    one = last.removesuffix(b"s")
+    singular = last.removesuffix(b"s")
     return next(
-        (sort for sort, ends in _ENDINGS if last.endswith(ends) or one.endswith(ends)), None
+        (sort for sort, ends in _ENDINGS if last.endswith(ends) or singular.endswith(ends)), None
     )
 
 

@@ -212,9 +212,9 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
         yield _ELEMENT, name.end
     for word in _VALUE_WORDS:
-        found = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
-        if found >= 0 and _GAP.fullmatch(data, name.end, found):
-            yield from ((place, found) for place in _WITHIN)
+        match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
+        if match >= 0 and _GAP.fullmatch(data, name.end, match):
+            yield from ((place, match) for place in _WITHIN)
 
 
 def _values_of(text: Text, name: Name) -> Iterator[Span]:
@@ -230,11 +230,11 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     for place, start in _places_after(text, name, is_option=is_option):
         if place.only_setting and not is_setting:
             continue
-        found = place.pattern.match(data, start)
-        if found is None:
+        match = place.pattern.match(data, start)
+        if match is None:
             continue
-        group = next(group for group in _VALUE_GROUPS if found.groupdict().get(group) is not None)
-        value = found[group]
+        group = next(group for group in _VALUE_GROUPS if match.groupdict().get(group) is not None)
+        value = match[group]
         if _names_itself(data[name.start : name.end], value):
             continue
         is_literal = not place.is_mixed and (
@@ -246,12 +246,12 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         )
         is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
         if _is_secret(value, name, is_stated, is_literal):
-            yield *found.span(group), name.sort.kind
+            yield *match.span(group), name.sort.kind
             if group == "quoted":
-                yield from _further(data, found.end(), name)
+                yield from _further(data, match.end(), name)
     yield from _values_before(text, name)
-    if follows in b"[ =" and (found := _HEX_BYTES.match(data, name.end)):
-        yield *found.span("hex"), name.sort.kind
+    if follows in b"[ =" and (match := _HEX_BYTES.match(data, name.end)):
+        yield *match.span("hex"), name.sort.kind
 
 
 def _is_text(data: bytes, name: Name, value: bytes) -> bool:
@@ -270,23 +270,23 @@ def _values_before(text: Text, name: Name) -> Iterator[Span]:
     first = max(0, name.start - 300)
     if text.lower.find(b"value", first, name.start) < 0:
         return
-    found = _BEFORE.search(text.data[first : name.start])
-    if found and _is_secret(found["quoted"], name, True, True):
-        yield first + found.start("quoted"), first + found.end("quoted"), name.sort.kind
+    match = _BEFORE.search(text.data[first : name.start])
+    if match and _is_secret(match["quoted"], name, True, True):
+        yield first + match.start("quoted"), first + match.end("quoted"), name.sort.kind
 
 
 def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
     """The other parts of a text that is put together, or other members of a list."""
-    while found := _PART.match(data, end):
-        if is_placeholder(found["quoted"]) or b" " in found["quoted"]:
+    while match := _PART.match(data, end):
+        if is_placeholder(match["quoted"]) or b" " in match["quoted"]:
             break
-        yield *found.span("quoted"), name.sort.kind
-        end = found.end()
-    while found := _NEXT.match(data, end):
-        if not _is_secret(found["quoted"], name, False, True):
+        yield *match.span("quoted"), name.sort.kind
+        end = match.end()
+    while match := _NEXT.match(data, end):
+        if not _is_secret(match["quoted"], name, False, True):
             break
-        yield *found.span("quoted"), name.sort.kind
-        end = found.end()
+        yield *match.span("quoted"), name.sort.kind
+        end = match.end()
 
 
 def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:

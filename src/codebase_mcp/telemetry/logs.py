@@ -193,7 +193,7 @@ def configure(
 def adopt_libraries() -> None:
     """Use our handler for libraries; called again after importing one that configures itself."""
     access = logging.getLogger("uvicorn.access")
-    if not any(isinstance(known, WithoutQuery) for known in access.filters):
+    if not any(isinstance(present, WithoutQuery) for present in access.filters):
         access.addFilter(WithoutQuery())
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
