@@ -256,9 +256,8 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
 
 def _is_text(data: bytes, name: Name, value: bytes) -> bool:
     """Whether the value of a setting is a text although it has no quotes."""
-    if value.isdigit():
-        return len(value) >= _LONG_NUMBER
-    return _VARIABLE.match(data, name.start) is not None
+    is_long_number = value.isdigit() and len(value) >= _LONG_NUMBER
+    return is_long_number or _VARIABLE.match(data, name.start) is not None
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
@@ -294,7 +293,11 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     if len(value) < sort.shortest:
         return False
     if sort is CODE:
-        return is_stated and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
+        return (
+            is_stated
+            and is_literal
+            and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
+        )
     needed = sort.stated if is_stated else sort.near
     if b" " in value and not is_stated:
         return False
