@@ -294,7 +294,7 @@ class Views:
         *,
         is_kept: bool = False,
         gone: Sequence[str] = (),
-    ) -> list[CommitRun]:
+    ) -> dict[str, CommitRun]:
         """Index what some refs of a repository mean; ``is_kept`` ones stay searchable.
 
         Names that are ``gone`` are forgotten, as are those that have not been used for long.
@@ -305,16 +305,12 @@ class Views:
         """
         async with self._database.transaction(project, readonly=True) as tx:
             tree = next(t for t in await load_trees(tx) if t.repository_id == repository_id)
-        repository = await asyncio.to_thread(git_repository_at, root)
-        if repository is None:
-            message = f"{root} is not in a git repository"
-            raise InvalidInput.of("branches", list(names), message, rule="branches of a repository")
-        runs = []
-        for name in names:
-            commit = await asyncio.to_thread(resolve_commit, repository, name, field="branches")
+        repository, commits = await asyncio.to_thread(resolve_branches, root, names)
+        runs = {}
+        for name, commit in commits.items():
             async with self._database.transaction(project) as tx:
                 await remember_ref(tx, repository_id, name, commit, is_kept=is_kept)
-            runs.append(await self._run(project, _Meant(tree, repository, name, commit)))
+            runs[name] = await self._run(project, _Meant(tree, repository, name, commit))
         async with self._database.transaction(project) as tx:
             await forget_refs(tx, repository_id, gone)
         return runs
@@ -433,6 +429,19 @@ class Views:
         return await self._indexer().run(
             project, one.tree.repository_id, one.repository, one.commit, selection
         )
+
+
+def resolve_branches(root: Path, names: Sequence[str]) -> tuple[GitRepository, dict[str, str]]:
+    """The git repository at a directory, and the commits that some of its refs mean.
+
+    Raises:
+        InvalidInput: it is in no repository, or there is no such ref.
+    """
+    repository = git_repository_at(root)
+    if repository is None:
+        message = f"{root} is not in a git repository"
+        raise InvalidInput.of("branches", list(names), message, rule="branches of a repository")
+    return repository, {name: resolve_commit(repository, name, field="branches") for name in names}
 
 
 async def _load(tx: Transaction, meant: Sequence[_Meant]) -> list[StoredCommit | None]:
