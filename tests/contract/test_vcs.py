@@ -309,6 +309,11 @@ async def test_a_repository_is_indexed_with_branches_and_patterns(
     assert [one["commit"] for one in reply["branches"]] == [
         git(repository, "rev-parse", name) for name in ("main", "feature")
     ]
+    found = await call.ok("vcs", operation="search_history", collection=project_id, limit=20)
+    assert [one.get("branches") for one in found["commits"]].count(["feature"]) == 1
+    assert {one["commit"] for one in found["commits"]} == set(
+        git(repository, "rev-list", "main", "feature").split()
+    )
     (repository / "logs/later.txt").write_text("parcels were sent later\n")
     for ref in ("worktree", "main"):
         report = await app.search("parcels were sent", project_id, ref=ref)

@@ -145,4 +145,5 @@ def _commit_entry(commit: FoundCommit) -> CommitEntry:
         lines_added=commit.added,
         lines_removed=commit.removed,
         relevance_score=commit.score,
+        branches=list(commit.branches),
     )
