@@ -20,6 +20,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database, ProjectTryLocks
 from codebase_mcp.database.projects import Project, list_projects
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.index.refresh import Refresher
 from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.model import WORKTREE
@@ -44,8 +45,8 @@ _LEAST_SHARE = 0.5
 class IndexFreshness:
     """How up to date an answer is; ``files_pending`` are known not to be indexed yet.
 
-    While an index run is going on, ``percent`` of the files are done, and ``seconds_left`` is an
-    estimate; None while unknown.
+    While a first index run is going on, ``percent`` of the files are done, ``phase`` is what it is
+    doing, and ``seconds_left`` is an estimate; None while the files are being listed.
     """
 
     state: State
@@ -55,6 +56,7 @@ class IndexFreshness:
     indexed_at: datetime | None
     checked_at: datetime | None
     percent: float | None = None
+    phase: RunPhase | None = None
     seconds_left: int | None = None
 
 

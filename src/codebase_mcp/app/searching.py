@@ -6,13 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from codebase_mcp.app.extras import notes_of, usage_of_first
 from codebase_mcp.app.first_runs import FirstRun
 from codebase_mcp.app.freshness import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
 from codebase_mcp.app.scopes import CallScope
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.search import Answer, Request, Searcher
@@ -103,10 +104,12 @@ class Searches:
 def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFreshness:
     """How up to date an answer is while repositories are indexed for the first time."""
     left = [run.seconds_left for run in runs]
+    phases = {run.progress.phase for run in runs}
     return replace(
         truth,
         state="indexing",
         files_pending=sum(run.progress.total - run.progress.done for run in runs),
+        phase=next(one for one in get_args(RunPhase) if one in phases),
         percent=min(run.percent for run in runs),
         seconds_left=None if None in left else max(one for one in left if one is not None),
     )

@@ -163,11 +163,13 @@ def state_note(
 ) -> str | None:
     """What the state of the index means for an answer; None if it has no effect.
 
-    ``percent`` of the files are indexed if that is known, and the rest takes some seconds more.
+    In a first run ``percent`` of the files are indexed, and the rest takes some seconds more.
     """
     if percent is not None:
-        left = "" if seconds_left is None else f", about {seconds_left} s left"
-        return f"Still indexing, {percent:.0f} % done{left}: some files cannot be found yet."
+        if seconds_left is None:
+            return "Still indexing, listing the files: no file can be found yet."
+        left = f"{percent:.0f} % done, about {seconds_left} s left"
+        return f"Still indexing, {left}: some files cannot be found yet."
     note = _STATE_NOTES.get(state)
     return note and note.format(_files(pending))
 

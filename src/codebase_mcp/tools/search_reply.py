@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, PrivateAttr
 
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.fields import NoteReply, ScopeReply, note_replies, scope_reply
 from codebase_mcp.tools.reply import Reply, as_text
@@ -134,8 +135,9 @@ class IndexState(BaseModel):
     indexed_at: str | None
     checked_at: str | None = Field(description="When it was last compared with the files.")
     progress_percent: float | None = Field(default=None, description="While indexing: files done.")
+    current_phase: RunPhase | None = Field(default=None, description="With progress_percent.")
     estimated_time_remaining: int | None = Field(
-        default=None, description="While indexing: seconds, as far as is known."
+        default=None, description="While indexing: seconds, 1 or more; null while listing files."
     )
 
 
@@ -365,5 +367,6 @@ def _index_state(truth: IndexFreshness) -> IndexState:
     )
     if truth.percent is not None:
         state.progress_percent = truth.percent
+        state.current_phase = truth.phase
         state.estimated_time_remaining = truth.seconds_left
     return state
