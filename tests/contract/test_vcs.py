@@ -179,6 +179,11 @@ async def test_agents_get_a_text(
             "    > old 1-2 (was in src/cart.py)"
         )
         result = await client.call_tool("vcs", {"operation": "analyze_impact", **compared})
+        named = {"repository_path": str(repository), "branches": ["feature"]}
+        arguments = {"operation": "index_repository", "collection": project_id, **named}
+        run = text_of(await client.call_tool("vcs", arguments)).splitlines()
+    assert run[0].startswith("success: 0 files indexed, 4 unchanged")
+    assert run[-1].startswith(f"feature {git(repository, 'rev-parse', 'feature')}: ")
     lines = text_of(result).splitlines()
     assert lines[0].startswith("impact 0.")
     place = next(n for n, line in enumerate(lines) if line.startswith("left alone")) + 1

@@ -116,7 +116,7 @@ class IndexRuns:
         refs = await views.index(project, run.repository_id, root, branches) if branches else {}
         depth = repository.history_depth if history_depth is None else history_depth
         run, commits = await self._read_history(project, run, depth)
-        return WholeRun(run, refs, commits)
+        return WholeRun(await self._note_missing_vectors(project, run), refs, commits)
 
     async def update(
         self, project: Project, root: Path, paths: Iterable[str], repository: RepositorySettings
@@ -165,8 +165,21 @@ class IndexRuns:
                 renew=True,
             )
         except (IndexingFailed, DatabaseUnavailable) as error:
-            notice = f"The history could not be read: {error.message}"
-            return replace(run, notice=" ".join(filter(None, [run.notice, notice]))), 0
+            return run.with_notice(f"The history could not be read: {error.message}"), 0
+
+    async def _note_missing_vectors(self, project: Project, run: RunResult) -> RunResult:
+        """Say in a notice if the configured secondary model has no vectors of the repository."""
+        if not self._models.has_secondary:
+            return run
+        from codebase_mcp.index.secondary_model import load_state, missing_notice  # noqa: PLC0415
+
+        try:
+            async with self._database.transaction(project, readonly=True) as tx:
+                state = await load_state(tx, self._models.embedder.name, [run.repository_id])
+        except DatabaseUnavailable:
+            return run  # it is known to the next run
+        notice = missing_notice(state)
+        return run.with_notice(notice) if notice else run
 
     async def _refresh_anchors(
         self, project: Project, run: RunResult, *, is_rebuilt: bool = False

@@ -149,8 +149,7 @@ class Views:
         try:
             await self.refresh(project, run.repository_id, run.root, patterns)
         except (IndexingFailed, InvalidInput) as error:
-            notice = f"Not all branches could be indexed: {error.message}"
-            return replace(run, notice=" ".join(filter(None, [run.notice, notice])))
+            return run.with_notice(f"Not all branches could be indexed: {error.message}")
         return run
 
     async def search(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import NearestIndexes
@@ -62,7 +61,7 @@ from codebase_mcp.search.scope import (
     load_frequencies,
     load_scope,
 )
-from codebase_mcp.search.secondary import SecondaryModel
+from codebase_mcp.search.secondary import SecondaryModel, SecondaryUse
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.search.terms import inverse_frequencies
@@ -105,9 +104,9 @@ class Request:
 class Answer:
     """The hits, best first, and the numbers of all texts and chunks that answer.
 
-    ``secondary_model`` says whether it was used. It is None where the project has no vectors of
-    such a model, or none is configured. ``respelt`` maps words of the question, in lower case, to
-    the spellings that were searched for.
+    ``secondary_model`` says whether it was used: ``away`` if it did not answer in time, ``missing``
+    if it has no vectors here yet. It is None where none is configured. ``respelt`` maps words of
+    the question, in lower case, to the spellings that were searched for.
     """
 
     hits: list[Hit]
@@ -115,7 +114,7 @@ class Answer:
     total_count: int
     total_is_lower_bound: bool
     snapshots: tuple[ScopedSnapshot, ...]
-    secondary_model: Literal["used", "away"] | None = None
+    secondary_model: SecondaryUse | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -224,7 +223,7 @@ class Searcher:
             total_count=min(total, COUNT_LIMIT),
             total_is_lower_bound=ranking.found.is_cut or total > COUNT_LIMIT,
             snapshots=scope.snapshots,
-            secondary_model=_secondary_use(scope, context.vectors),
+            secondary_model=self._secondary_use(scope, context.vectors),
             respelt=context.respelt,
         )
 
@@ -379,6 +378,11 @@ class Searcher:
         with step("embed"):
             return await self._secondary.vector(profile, self._secondary_input(query))
 
+    def _secondary_use(self, scope: Scope, vectors: Sequence[QueryVector]) -> SecondaryUse | None:
+        if scope.secondary is None:
+            return "missing" if self._models.has_secondary else None
+        return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
+
     def _check(self, scope: Scope) -> None:
         if not scope.snapshots and scope.is_default and scope.filters.repository_id is None:
             raise ProjectNotFound(
@@ -412,12 +416,6 @@ def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[
     profiles = [*scope.profiles, *filter(None, [scope.secondary])]
     known = ((profile, vectors[profile.fingerprint]) for profile in profiles)
     return [QueryVector(profile, vector) for profile, vector in known if vector is not None]
-
-
-def _secondary_use(scope: Scope, vectors: Sequence[QueryVector]) -> Literal["used", "away"] | None:
-    if scope.secondary is None:
-        return None
-    return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
 
 
 def _count_step(name: str, seconds: float) -> None:

@@ -154,9 +154,11 @@ class SearchReply(Reply):
     refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
     index: IndexState | None = None
     truncated: bool = Field(default=False, description="Cut to max_chars.")
-    second_tier: Literal["used", "away"] | None = Field(
+    second_tier: Literal["used", "away", "missing"] | None = Field(
         default=None,
-        description="Where a stronger embedding model is configured: whether it took part.",
+        description="Where a stronger embedding model is configured: used; away, it did not "
+        "answer in time; missing, it has no vectors here yet. Without it the built-in model and "
+        "words answer.",
     )
     help: HelpReply | None = Field(
         default=None, description="Present when nothing is found, or nothing better than poor."
@@ -209,8 +211,6 @@ def full_reply(report: SearchReport) -> SearchReply:
         reply.refs = dict(report.refs)
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
-    if answer.secondary_model is not None:
-        reply.second_tier = answer.secondary_model
     if report.usage is not None and isinstance(first := results[0], CodeResult):
         first.usage = _usage(report.usage)
     return _with_more(reply, report)
@@ -237,7 +237,9 @@ def brief_results(report: SearchReport) -> list[BriefResult]:
 
 
 def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
-    """With help, notes and commits, where they were asked for."""
+    """With help, notes and commits, where they were asked for, and the secondary model's part."""
+    if report.answer.secondary_model is not None:
+        reply.second_tier = report.answer.secondary_model
     if report.help is not None:
         reply.help = help_reply(report.help)
     for result, notes in zip(reply.results, report.notes, strict=False):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codebase_mcp.tools.arguments import combined
-from codebase_mcp.tools.code import index_with_progress
+from codebase_mcp.tools.code import index_reply, index_with_progress
 from codebase_mcp.tools.fields import named_repository
 from codebase_mcp.tools.names import tool_named
 from codebase_mcp.tools.problems import problems_in
@@ -42,6 +42,11 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
         ),
     )
     run, runs = report.run, report.branches
+    if caller.replies == "text":
+        lines = [
+            f"{name} {one.commit}: {one.chunks_created} new chunks" for name, one in runs.items()
+        ]
+        return VcsReply.of_text("\n".join([index_reply(report).as_text(), *lines]))
     return VcsReply(
         status=run.status,
         files_processed=run.files_indexed + run.files_unchanged,
@@ -51,6 +56,7 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
             for name, one in runs.items()
         ],
         errors=[*run.errors, *(error for one in runs.values() for error in one.errors)],
+        notices=[run.notice] if run.notice else [],
         repository_id=str(run.repository_id),
         project_id=report.project.project_id,
         project_source=report.project_source,
@@ -59,6 +65,7 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
 
 async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search another state of the code."""
+    from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     assert arguments.query is not None
@@ -85,6 +92,7 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
         results=brief_results(report),
         count=len(report.answer.hits),
         query_time_ms=round(report.latency_ms),
+        notices=[*filter(None, [secondary_note(report.answer.secondary_model)])],
     )
 
 
