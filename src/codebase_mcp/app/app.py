@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -62,6 +61,7 @@ from codebase_mcp.settings.choices import chosen_model, database_target, service
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
+from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Changes
@@ -142,7 +142,7 @@ class App:
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
         self._first_runs = FirstRuns(self._index_first, self._enqueue)
         self.scopes = Scopes(settings, self.resolver, self.freshness, self._first_runs)
-        self._searches = Searches(self._searcher, self.freshness, self)
+        self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
 
     # What a search does not need is loaded when it is first used: a command pays for every module.
 
@@ -253,7 +253,7 @@ class App:
             stack.push_async_callback(self.memory_indexes.close)
             stack.push_async_callback(self._nearest.close)
             stack.push_async_callback(self._searcher.close)
-            stack.callback(self._searches.close)
+            stack.push_async_callback(self._searches.close)
             if "views" in vars(self):
                 stack.push_async_callback(self.views.close)
             stack.push_async_callback(self.freshness.close)
@@ -379,25 +379,28 @@ class App:
             ProjectNotFound: unknown, or never indexed and not indexed by a question.
             DatabaseUnavailable, EmbeddingUnavailable: the index cannot be searched.
         """
-        started = time.perf_counter()
         request = request or Request()
         named = repository or request.filters.repository_id
         if isinstance(named, UUID):  # so help can say what it excludes
             request = replace(request, filters=replace(request.filters, repository_id=named))
-        scope = await self.scopes.resolve(
-            project_id, identity, named, may_index=may_index, report=report
-        )
-        async with self.resolver.raise_not_found_if_dropped(scope.project, scope.source):
-            return await self._searches.report(
-                scope,
-                query,
-                request,
-                ref=ref,
-                started=started,
-                with_notes=with_notes,
-                with_help=with_help,
-                with_history=with_history,
-            )
+        with self._searches.timed() as watch:
+            with step("repository"):
+                scope = await self.scopes.resolve(
+                    project_id, identity, named, may_index=may_index, report=report
+                )
+            async with self.resolver.raise_not_found_if_dropped(scope.project, scope.source):
+                found = await self._searches.report(
+                    scope,
+                    query,
+                    request,
+                    ref=ref,
+                    watch=watch,
+                    with_notes=with_notes,
+                    with_help=with_help,
+                    with_history=with_history,
+                )
+        self._searches.warn_if_slow(scope.project, watch)
+        return found
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""

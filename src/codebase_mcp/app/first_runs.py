@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codebase_mcp.database.projects import Project
 from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 # How long a question waits. Clients cancel calls after 30 seconds or more.
 WAIT_S = 10.0
@@ -84,10 +85,11 @@ class FirstRuns:
         runs = [self._start(project, root) for root in roots]
         deadline = time.monotonic() + WAIT_S
         going = {run.task for run in runs}
-        while going and (left := deadline - time.monotonic()) > 0:
-            _, going = await asyncio.wait(going, timeout=min(REPORT_S, left))
-            if report is not None and going:
-                await report(next(run.progress for run in runs if run.task in going))
+        with step("first_run"):
+            while going and (left := deadline - time.monotonic()) > 0:
+                _, going = await asyncio.wait(going, timeout=min(REPORT_S, left))
+                if report is not None and going:
+                    await report(next(run.progress for run in runs if run.task in going))
         for run in runs:
             if run.task.done():
                 self._runs.pop((project.schema_name, run.root), None)
@@ -113,6 +115,7 @@ class FirstRuns:
             def follow(progress: RunProgress) -> None:
                 started.follow(progress)
 
-            task = asyncio.ensure_future(self._index(project, root, follow))
+            with no_stopwatch():
+                task = asyncio.ensure_future(self._index(project, root, follow))
             started = run = self._runs[key] = FirstRun(project, root, task, latest)
         return run

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,8 +26,9 @@ from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
-from codebase_mcp.search.verify import Verifier
+from codebase_mcp.search.verify import Verified, Verifier
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
@@ -87,11 +88,13 @@ class Freshness:
         """
         started = time.monotonic()
         if self._refresher.budget_s:
-            await self._refresher.check(project, request.snapshot_ids)
+            with step("freshness"):
+                await self._refresher.check(project, request.snapshot_ids)
         answer = await self._searcher.search(project, text, request)
         if self._refresher.budget_s and answer.hits:
             answer = await self._verified(project, text, request, answer, started)
-        return answer, await self.state_of(project, answer.snapshots)
+        with step("freshness"):
+            return answer, await self.state_of(project, answer.snapshots)
 
     async def follow(self, project: Project, snapshot_ids: Collection[int] | None = None) -> None:
         """Bring the index up to date with the files, as far as the budget of a search allows."""
@@ -171,18 +174,24 @@ class Freshness:
         self, project: Project, text: str, request: Request, answer: Answer, started: float
     ) -> Answer:
         roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
-        found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
+        found = await self._verify(answer, roots)
         if found.changed:
             left_s = self._refresher.budget_s - (time.monotonic() - started)
             within_s = max(left_s, _LEAST_SHARE * self._refresher.budget_s)
-            await self._refresher.update_changed(project, found.changed, within_s=within_s)
+            with step("freshness"):
+                await self._refresher.update_changed(project, found.changed, within_s=within_s)
             answer = await self._searcher.search(project, text, request)
-            found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
+            found = await self._verify(answer, roots)
         if found.changed:
-            await self._refresher.update_changed(project, found.changed, within_s=0)
+            with step("freshness"):
+                await self._refresher.update_changed(project, found.changed, within_s=0)
         dropped = len(answer.hits) - len(found.hits)
         total = max(answer.total_count - dropped, len(found.hits))
         return replace(answer, hits=found.hits, total_count=total)
+
+    async def _verify(self, answer: Answer, roots: Mapping[UUID, Path]) -> Verified:
+        with step("verify"):
+            return await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
 
 
 def _state_of_commit(snapshot: ScopedSnapshot) -> TreeState:

@@ -44,6 +44,7 @@ from codebase_mcp.search.search import Answer, Request
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 if TYPE_CHECKING:
     from codebase_mcp.app.freshness import IndexFreshness
@@ -172,7 +173,8 @@ class Views:
         """
         for _ in range(_MAX_SEARCHES):
             with suppress(SnapshotDropped):
-                chosen = await self.choose(project, ref, only)
+                with step("commits"):
+                    chosen = await self.choose(project, ref, only)
                 ids, ranges = chosen.snapshot_ids, chosen.ranges
                 answer, truth = await search(replace(request, snapshot_ids=ids, ranges=ranges))
                 if {one.id for one in answer.snapshots}.issuperset(ids):
@@ -405,7 +407,8 @@ class Views:
         key = project.schema_name, one.tree.repository_id, one.commit
         task = self._runs.get(key)
         if task is None:
-            task = self._runs[key] = asyncio.create_task(self._run_for_search(project, one))
+            with no_stopwatch():
+                task = self._runs[key] = asyncio.create_task(self._run_for_search(project, one))
             task.add_done_callback(lambda ended: self._ended(key, ended))
         return task
 
