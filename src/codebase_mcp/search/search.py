@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import NearestIndexes
@@ -62,13 +61,11 @@ from codebase_mcp.search.scope import (
     load_frequencies,
     load_scope,
 )
-from codebase_mcp.search.secondary import SecondaryModel
-from codebase_mcp.search.slow import SlowSearches
+from codebase_mcp.search.secondary import SecondaryModel, SecondaryUse
 from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.search.texts import load_definitions, load_texts
-from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
-from codebase_mcp.telemetry.stopwatch import step, stopwatch
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
@@ -105,9 +102,9 @@ class Request:
 class Answer:
     """The hits, best first, and the numbers of all texts and chunks that answer.
 
-    ``secondary_model`` says whether it was used. It is None where the project has no vectors of
-    such a model, or none is configured. ``respelt`` maps words of the question, in lower case, to
-    the spellings that were searched for.
+    ``secondary_model`` says whether it was used: ``away`` if it did not answer in time, ``missing``
+    if it has no vectors here yet. It is None where none is configured. ``respelt`` maps words of
+    the question, in lower case, to the spellings that were searched for.
     """
 
     hits: list[Hit]
@@ -115,7 +112,7 @@ class Answer:
     total_count: int
     total_is_lower_bound: bool
     snapshots: tuple[ScopedSnapshot, ...]
-    secondary_model: Literal["used", "away"] | None = None
+    secondary_model: SecondaryUse | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -159,7 +156,7 @@ class _SearchContext:
 class Searcher:
     """Answers questions about the indexed repositories of a project.
 
-    With ``only_once`` nothing is prepared for a second search, and a slow one is not looked into.
+    With ``only_once`` nothing is prepared for a second search.
     """
 
     def __init__(
@@ -178,15 +175,13 @@ class Searcher:
         self._nearest = nearest
         self._memory = memory
         self._only_once = only_once
-        self._slow = SlowSearches(database)
         self._secondary = SecondaryModel(models)
         self._secondary_profiles: dict[str, Profile | None] = {}
         self._words = WordCounter()
 
     async def close(self) -> None:
-        """Cancel what runs in the background: requests to a model, plans for a warning."""
+        """Cancel the requests to a model that run in the background."""
         await self._secondary.close()
-        await self._slow.close()
 
     async def search(self, project: Project, text: str, request: Request) -> Answer:
         """The best places for a question.
@@ -196,18 +191,13 @@ class Searcher:
             EmbeddingUnavailable: the model that made the index is not available, though this
                 version of the program made it.
         """
-        with stopwatch("search", _count_step, keeps_statements=True) as watch:
-            answer = await self._answer(project, parse_query(text), request)
-        if not self._only_once:
-            self._slow.record(project, watch)
-        return answer
-
-    async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
+        query = parse_query(text)
         async with self._open_context(project, query, request) as context:
             tx, scope = context.tx, context.scope
             ranking = await _rank(context, request.first)
-            scored = _above_floor(ranking, scope.snapshots)
-            files = distinct_files(scored)
+            with step("ranking"):
+                scored = _above_floor(ranking, scope.snapshots)
+                files = distinct_files(scored)
             if request.by_definition:
                 weights = await self._weights(context)
                 hits = await _definition_hits(tx, files[: request.limit], weights, request)
@@ -217,14 +207,15 @@ class Searcher:
                 hits = mark_changes(hits, context.touched, scope.snapshots)
         total = count_chunks(scored)
         if not self._only_once:
-            self._maintain_indexes(project, scope, request)
+            with no_stopwatch():
+                self._maintain_indexes(project, scope, request)
         return Answer(
             hits=hits,
             file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
             total_is_lower_bound=ranking.found.is_cut or total > COUNT_LIMIT,
             snapshots=scope.snapshots,
-            secondary_model=_secondary_use(scope, context.vectors),
+            secondary_model=self._secondary_use(scope, context.vectors),
             respelt=context.respelt,
         )
 
@@ -272,7 +263,8 @@ class Searcher:
         begins. The secondary model of the last search is called before the first transaction.
         """
         vectors: dict[str, Vectors | None] = {}
-        expansion = self._expansion(query)
+        with step("query"):
+            expansion = self._expansion(query)
         with_secondary = self._models.has_secondary
         chosen = request.snapshot_ids
         in_database = with_secondary or request.ranges
@@ -302,24 +294,38 @@ class Searcher:
                     if profile.fingerprint not in vectors and not self._models.is_local(profile)
                 ]
                 if not not_loaded and secondary is None:
-                    embedder = await self._embedder(scope, vectors)
-                    query, scope, respelt = await self._respell(tx, query, scope, embedder)
-                    for profile in scope.profiles:
-                        if profile.fingerprint not in vectors:
-                            vectors[profile.fingerprint] = await self._embed(profile, query)
-                    topic = embedder.software_log_odds(query.plain)
-                    by_model = _query_vectors(scope, vectors)
-                    thesaurus = self._thesaurus(query)
-                    background = thesaurus.background(query.plain) if thesaurus else 0.0
-                    touched = await load_touched(tx, request.ranges) if request.ranges else None
-                    yield _SearchContext(
-                        tx, query, scope, by_model, topic, background, respelt, touched
-                    )
+                    yield await self._context(tx, query, scope, vectors, request)
                     return
             for profile in not_loaded:
                 vectors[profile.fingerprint] = await self._embed(profile, query)
             if secondary is not None:
                 vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
+
+    async def _context(
+        self,
+        tx: Transaction,
+        query: Query,
+        scope: Scope,
+        vectors: dict[str, Vectors | None],
+        request: Request,
+    ) -> _SearchContext:
+        """What a search needs, once its models are loaded; missing vectors are added."""
+        with step("query"):
+            embedder = await self._embedder(scope, vectors)
+            query, scope, respelt = await self._respell(tx, query, scope, embedder)
+        for profile in scope.profiles:
+            if profile.fingerprint not in vectors:
+                vectors[profile.fingerprint] = await self._embed(profile, query)
+        by_model = _query_vectors(scope, vectors)
+        with step("query"):
+            topic = embedder.software_log_odds(query.plain)
+            thesaurus = self._thesaurus(query)
+            background = thesaurus.background(query.plain) if thesaurus else 0.0
+        touched = None
+        if request.ranges:
+            with step("changes"):
+                touched = await load_touched(tx, request.ranges)
+        return _SearchContext(tx, query, scope, by_model, topic, background, respelt, touched)
 
     async def _embedder(
         self, scope: Scope, vectors: Mapping[str, Vectors | None]
@@ -379,6 +385,11 @@ class Searcher:
         with step("embed"):
             return await self._secondary.vector(profile, self._secondary_input(query))
 
+    def _secondary_use(self, scope: Scope, vectors: Sequence[QueryVector]) -> SecondaryUse | None:
+        if scope.secondary is None:
+            return "missing" if self._models.has_secondary else None
+        return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
+
     def _check(self, scope: Scope) -> None:
         if not scope.snapshots and scope.is_default and scope.filters.repository_id is None:
             raise ProjectNotFound(
@@ -415,16 +426,6 @@ def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[
     return [QueryVector(profile, vector) for profile, vector in known if vector is not None]
 
 
-def _secondary_use(scope: Scope, vectors: Sequence[QueryVector]) -> Literal["used", "away"] | None:
-    if scope.secondary is None:
-        return None
-    return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
-
-
-def _count_step(name: str, seconds: float) -> None:
-    SEARCH_STEP_DURATION.observe(seconds, name)
-
-
 def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
     if ranking.evidence.odds < FLOOR:
         return []
@@ -447,7 +448,9 @@ async def _chunk_hits(tx: Transaction, files: Sequence[ScoredFile], request: Req
     chosen = choose(files, request.limit)
     with step("texts"):
         texts = await load_texts(tx, chosen, request.context_lines)
-    return make_hits(chosen, texts, context_lines=request.context_lines, explain=request.explain)
+    lines = request.context_lines
+    with step("hits"):
+        return make_hits(chosen, texts, context_lines=lines, explain=request.explain)
 
 
 async def _definition_hits(
@@ -455,6 +458,7 @@ async def _definition_hits(
 ) -> list[Hit]:
     with step("texts"):
         texts = await load_definitions(tx, [files[0] for files in copies])
-    return make_definition_hits(
-        copies, texts, weights, context_lines=request.context_lines, explain=request.explain
-    )
+    with step("hits"):
+        return make_definition_hits(
+            copies, texts, weights, context_lines=request.context_lines, explain=request.explain
+        )
