@@ -43,6 +43,10 @@ RELATED_WEIGHTS: Mapping[str, float] = {
 # Below these log odds the question has nothing to do with the code.
 FLOOR = -0.21
 
+# Log odds by which the evidence in some files may exceed that in all files: the nearest chunk
+# stands out among fewer, and fewer files have a name in common.
+MOST_GAINED_BY_FILTERS = 2.0
+
 HERE_WEIGHTS: Mapping[str, float] = {
     "intercept": 1.429,
     "coverage": 0.788,
@@ -160,6 +164,20 @@ class QueryEvidence:
         if self.missing:
             return -MOST_HERE
         return min(_here(self), MOST_HERE) if self.background else MOST_HERE
+
+
+def is_doubtful(asked: QueryEvidence) -> bool:
+    """Whether the evidence in files that pass a filter may be above `FLOOR`, and that in all not.
+
+    It is not if even the question alone is above it, or if they are so without definitions, which
+    tell more the fewer there are.
+    """
+    weights = RELATED_WEIGHTS
+    alone = weights["intercept"] + sum(
+        weights[fact] * getattr(asked, fact) for fact in ("unknown", "words", "topic")
+    )
+    without_definitions = asked.odds - weights["definition"] * asked.definition
+    return bool(max(alone, without_definitions - MOST_GAINED_BY_FILTERS) < FLOOR)
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,10 @@ class MemoryIndex:
             marked[rows] = True
         return np.flatnonzero(marked).astype(np.int32)
 
+    def holding_count(self, terms: Collection[int], filters: FileFilters) -> int:
+        """How many chunks hold any of some terms."""
+        return len(self._passing(self.holding(terms), filters))
+
     def holders(self, term: int) -> list[int]:
         """The ids of the texts that hold a term."""
         [chunks] = self.words.rows_of([term])

@@ -21,6 +21,7 @@ from codebase_mcp.search.memory_index import MemoryIndex
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import (
+    matching_terms,
     rare_only_term,
     rarest_expansion_terms,
     rarest_terms,
@@ -46,6 +47,7 @@ class MemoryLists:
             list(chain.from_iterable(defined)),
             self._holders(query),
             [index.nearest(one.vector, filters, MEANING_CHUNKS) for one in vectors],
+            index.holding_count(matching_terms(query), filters),
         )
 
     async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:

@@ -33,6 +33,7 @@ from codebase_mcp.search.confidence import (
     QueryEvidence,
     QueryFacts,
     confidences,
+    is_doubtful,
     query_evidence,
 )
 from codebase_mcp.search.database_lists import DatabaseLists
@@ -46,10 +47,9 @@ from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
     choose,
-    count_chunks,
     make_hits,
 )
-from codebase_mcp.search.lists import ListSource
+from codebase_mcp.search.lists import COUNT_LIMIT, ListSource
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
@@ -72,9 +72,6 @@ from codebase_mcp.telemetry.stopwatch import step, stopwatch
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
-
-# total_count is exact up to here, a lower bound beyond.
-COUNT_LIMIT = 1_000
 
 # How many words of a question are checked for typing errors; each takes some 2 ms.
 MAX_DOUBTFUL_WORDS = 3
@@ -206,27 +203,38 @@ class Searcher:
         async with self._open_context(project, query, request) as context:
             tx, scope = context.tx, context.scope
             ranking = await _rank(context, request.first)
-            scored = _above_floor(ranking, scope.snapshots)
-            files = distinct_files(scored)
+            scored = _scored(ranking, scope.snapshots)
+            total = ranking.found.total if scored else 0
+            files = distinct_files([file for file in scored if not file.far_behind])
             if request.by_definition:
                 weights = await self._weights(context)
-                hits = await _definition_hits(tx, files[: request.limit], weights, request)
+                chosen = files[: min(request.limit, total)]
+                hits = await _definition_hits(tx, chosen, weights, request)
             else:
-                hits = await _chunk_hits(tx, scored, request)
+                hits = await _chunk_hits(tx, scored, min(request.limit, total), request)
             if context.touched is not None:
                 hits = mark_changes(hits, context.touched, scope.snapshots)
-        total = count_chunks(scored)
         if not self._only_once:
             self._maintain_indexes(project, scope, request)
-        return Answer(
+        answer = Answer(
             hits=hits,
             file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
-            total_is_lower_bound=ranking.found.is_cut or total > COUNT_LIMIT,
+            total_is_lower_bound=total > COUNT_LIMIT,
             snapshots=scope.snapshots,
             secondary_model=_secondary_use(scope, context.vectors),
             respelt=context.respelt,
         )
+        if hits and request.filters.narrow and is_doubtful(ranking.evidence):
+            unfiltered = replace(request, filters=FileFilters())
+            if not await self._is_about_code(project, query, unfiltered):
+                return replace(answer, hits=[], file_count=0, total_count=0)
+        return answer
+
+    async def _is_about_code(self, project: Project, query: Query, request: Request) -> bool:
+        """Whether a question has anything to do with what is searched."""
+        async with self._open_context(project, query, request) as context:
+            return (await _rank(context, frozenset())).evidence.odds >= FLOOR
 
     async def _weights(self, context: _SearchContext) -> Weights:
         """What the lines of a file are compared with."""
@@ -424,7 +432,8 @@ def _count_step(name: str, seconds: float) -> None:
     SEARCH_STEP_DURATION.observe(seconds, name)
 
 
-def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
+def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
+    """The files with their scores; none where the question has nothing to do with the code."""
     if ranking.evidence.odds < FLOOR:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
@@ -435,15 +444,17 @@ def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[
             confidence.similarity,
             by_id[file.candidate.snapshot_id].repository_id,
             by_id[file.candidate.snapshot_id].view,
+            far_behind=confidence.lead < LEAST_LEAD and file.coverage < FULL_COVERAGE,
         )
         for file, confidence in zip(ranking.files, found, strict=True)
         if file.candidate.evidence.chunk_count
-        and (confidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]
 
 
-async def _chunk_hits(tx: Transaction, files: Sequence[ScoredFile], request: Request) -> list[Hit]:
-    chosen = choose(files, request.limit)
+async def _chunk_hits(
+    tx: Transaction, files: Sequence[ScoredFile], count: int, request: Request
+) -> list[Hit]:
+    chosen = choose(files, count)
     with step("texts"):
         texts = await load_texts(tx, chosen, request.context_lines)
     return make_hits(chosen, texts, context_lines=request.context_lines, explain=request.explain)
