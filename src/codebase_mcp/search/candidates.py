@@ -119,21 +119,21 @@ async def _nearest_chunks(
         secondary_cosines if vector.profile == secondary else primary_cosines for vector in vectors
     ]
     for vector, known, found in zip(vectors, cosines_of, meanings, strict=True):
-        for chunk, cosine in _cosines(vector, found):
+        for chunk, cosine in scaled_cosines(vector, found):
             known[chunk] = max(cosine, known.get(chunk, cosine))
     if any(vector.profile == secondary for vector in vectors):
         every = primary_cosines.keys() | secondary_cosines.keys()
         missing = [every - known.keys() for known in cosines_of]
         compared = await source.cosines(list(zip(vectors, missing, strict=True)))
         for vector, known, found in zip(vectors, cosines_of, compared, strict=True):
-            known.update(_cosines(vector, found))
+            known.update(scaled_cosines(vector, found))
     fused = fuse(primary_cosines, secondary_cosines)
     nearest = [(cosine, blob_id, ordinal) for (blob_id, ordinal), cosine in fused.items()]
     nearest.sort(key=itemgetter(0), reverse=True)
     return nearest
 
 
-def _cosines(vector: QueryVector, found: Iterable[Row]) -> Iterator[tuple[ChunkKey, float]]:
+def scaled_cosines(vector: QueryVector, found: Iterable[Row]) -> Iterator[tuple[ChunkKey, float]]:
     """The cosines of chunks, on the built-in model's scale."""
     scale = vector.profile.scale
     if scale == BUILTIN_SCALE:

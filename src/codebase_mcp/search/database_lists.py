@@ -77,6 +77,12 @@ class DatabaseLists:
         bound = {"query": sparse_literal(idf), "blobs": array_literal(texts), **self._parameters}
         return await self._tx.fetch_all(_SQL["files"], **bound)
 
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        """Which of some terms a chunk holds."""
+        blob_id, ordinal = chunk
+        bound = {"blob_id": blob_id, "ordinal": ordinal, "terms": array_literal(terms)}
+        return [term for (term,) in await self._tx.fetch_all(_SQL["held_terms"], **bound)]
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> list[list[Row]]:

@@ -58,6 +58,10 @@ class ListSource(Protocol):
         """The files in scope that have these texts, with the score of their comments."""
         ...
 
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        """Which of some terms a chunk holds."""
+        ...
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:

@@ -54,11 +54,15 @@ class MemoryLists:
         """The files in scope that pass the filters and have these texts."""
         return list(self._index.files_of_texts(texts, idf, self._scope.filters))
 
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        """Which of some terms a chunk holds."""
+        return self._index.held_terms(chunk, terms)
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:
-        """Never asked for: a project with a secondary model is searched in the database."""
-        raise AssertionError("a memory index has the vectors of one model alone")
+        """The distances of given chunks; a memory index has the vectors of one model alone."""
+        return [list(self._index.distances(query.vector, chunks)) for query, chunks in wanted]
 
     def _words(self, query: Query, idf: Mapping[int, float]) -> Sequence[Row]:
         index, scope = self._index, self._scope

@@ -19,6 +19,7 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
 from codebase_mcp.search.candidates import FoundCandidates, find_candidates
+from codebase_mcp.search.chance import is_by_chance
 from codebase_mcp.search.changes import (
     ChangeLists,
     Range,
@@ -27,9 +28,10 @@ from codebase_mcp.search.changes import (
     mark_changes,
 )
 from codebase_mcp.search.confidence import (
-    FLOOR,
     FULL_COVERAGE,
+    LEAST_FIRST,
     LEAST_LEAD,
+    Confidence,
     QueryEvidence,
     QueryFacts,
     confidences,
@@ -118,21 +120,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All candidates, best first, the evidence that the question is about this code, and what the
-    lists found.
+    """All candidates, best first, the evidence that the question is about this code, what the lists
+    found, and how sure each candidate is.
     """
 
     files: list[RankedFile]
     evidence: QueryEvidence
     found: FoundCandidates
+    scores: list[Confidence]
 
 
 @dataclass(frozen=True, slots=True)
 class _SearchContext:
     """A transaction, and what a search needs in it.
 
-    ``topic`` says how much the question is about software, ``background`` how near to it code
-    would be that has what is asked for (0 if that is not known). ``respelt`` are corrected words,
+    ``model`` is that of the first of the ``vectors``, if there are any. ``topic`` says how much the
+    question is about software, ``background`` how near to it code would be that has what is asked
+    for (0 if that is not known). ``respelt`` are corrected words,
     ``touched`` the chunks that are searched alone, if the search is within changes.
     """
 
@@ -140,6 +144,7 @@ class _SearchContext:
     query: Query
     scope: Scope
     vectors: list[QueryVector]
+    model: StaticEmbedder
     topic: float
     background: float
     respelt: dict[str, str]
@@ -234,7 +239,7 @@ class Searcher:
     async def _is_about_code(self, project: Project, query: Query, request: Request) -> bool:
         """Whether a question has anything to do with what is searched."""
         async with self._open_context(project, query, request) as context:
-            return (await _rank(context, frozenset())).evidence.odds >= FLOOR
+            return (await _rank(context, frozenset())).evidence.is_about_code
 
     async def _weights(self, context: _SearchContext) -> Weights:
         """What the lines of a file are compared with."""
@@ -321,7 +326,7 @@ class Searcher:
                     background = thesaurus.background(query.plain) if thesaurus else 0.0
                     touched = await load_touched(tx, request.ranges) if request.ranges else None
                     yield _SearchContext(
-                        tx, query, scope, by_model, topic, background, respelt, touched
+                        tx, query, scope, by_model, embedder, topic, background, respelt, touched
                     )
                     return
             for profile in not_loaded:
@@ -397,8 +402,9 @@ class Searcher:
 
 async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
     query, scope = context.query, context.scope
+    source = context.lists()
     with step("candidates"):
-        found = await find_candidates(context.lists(), query, context.vectors, scope)
+        found = await find_candidates(source, query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency)
@@ -412,7 +418,17 @@ async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
             chunks=scope.frequencies.get(ALL_CHUNKS, 0),
         )
         evidence = query_evidence(query, files, facts)
-    return Ranking(files, evidence, found)
+        scores = confidences(files, evidence)
+    if scores and scores[0].similarity > LEAST_FIRST:
+        by_chance = await is_by_chance(
+            *(source, query, files[0], context.vectors),
+            model=context.model,
+            frequency=found.frequency,
+            expansion_weight=sum(scope.expansion_weights().values()),
+        )
+        if by_chance:
+            scores = confidences(files, evidence, by_chance=True)
+    return Ranking(files, evidence, found, scores)
 
 
 def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
@@ -434,10 +450,9 @@ def _count_step(name: str, seconds: float) -> None:
 
 def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
     """The files with their scores; none where the question has nothing to do with the code."""
-    if ranking.evidence.odds < FLOOR:
+    if not ranking.evidence.is_about_code:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
-    found = confidences(ranking.files, ranking.evidence)
     return [
         ScoredFile(
             file,
@@ -446,7 +461,7 @@ def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[Score
             by_id[file.candidate.snapshot_id].view,
             far_behind=confidence.lead < LEAST_LEAD and file.coverage < FULL_COVERAGE,
         )
-        for file, confidence in zip(ranking.files, found, strict=True)
+        for file, confidence in zip(ranking.files, ranking.scores, strict=True)
         if file.candidate.evidence.chunk_count
     ]
 

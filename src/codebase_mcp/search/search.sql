@@ -207,6 +207,13 @@ FROM (
     LIMIT %(most)s
 ) AS held;
 
+-- name: held_terms
+-- Which of some terms a chunk holds.
+SELECT asked.term
+FROM chunk AS c
+JOIN unnest(%(terms)s::integer[]) AS asked (term) ON asked.term = ANY(c.terms)
+WHERE c.blob_id = %(blob_id)s AND c.ordinal = %(ordinal)s;
+
 -- name: holders
 -- Which texts hold a rare term, two at most: enough to know whether there is only one. The WITH is
 -- materialized because a plan that knew of the LIMIT would read all chunks in the order of texts.
