@@ -18,6 +18,7 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
 from codebase_mcp.search.candidates import FoundCandidates, find_candidates
+from codebase_mcp.search.chance import is_by_chance
 from codebase_mcp.search.changes import (
     ChangeLists,
     Range,
@@ -26,12 +27,14 @@ from codebase_mcp.search.changes import (
     mark_changes,
 )
 from codebase_mcp.search.confidence import (
-    FLOOR,
     FULL_COVERAGE,
+    LEAST_FIRST,
     LEAST_LEAD,
+    Confidence,
     QueryEvidence,
     QueryFacts,
     confidences,
+    is_doubtful,
     query_evidence,
 )
 from codebase_mcp.search.database_lists import DatabaseLists
@@ -45,10 +48,9 @@ from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
     choose,
-    count_chunks,
     make_hits,
 )
-from codebase_mcp.search.lists import ListSource
+from codebase_mcp.search.lists import COUNT_LIMIT, ListSource
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
@@ -69,9 +71,6 @@ from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
-
-# total_count is exact up to here, a lower bound beyond.
-COUNT_LIMIT = 1_000
 
 # How many words of a question are checked for typing errors; each takes some 2 ms.
 MAX_DOUBTFUL_WORDS = 3
@@ -118,21 +117,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All candidates, best first, the evidence that the question is about this code, and what the
-    lists found.
+    """All candidates, best first, the evidence that the question is about this code, what the lists
+    found, and how sure each candidate is.
     """
 
     files: list[RankedFile]
     evidence: QueryEvidence
     found: FoundCandidates
+    scores: list[Confidence]
 
 
 @dataclass(frozen=True, slots=True)
 class _SearchContext:
     """A transaction, and what a search needs in it.
 
-    ``topic`` says how much the question is about software, ``background`` how near to it code
-    would be that has what is asked for (0 if that is not known). ``respelt`` are corrected words,
+    ``model`` is that of the first of the ``vectors``, if there are any. ``topic`` says how much the
+    question is about software, ``background`` how near to it code would be that has what is asked
+    for (0 if that is not known). ``respelt`` are corrected words,
     ``touched`` the chunks that are searched alone, if the search is within changes.
     """
 
@@ -140,6 +141,7 @@ class _SearchContext:
     query: Query
     scope: Scope
     vectors: list[QueryVector]
+    model: StaticEmbedder
     topic: float
     background: float
     respelt: dict[str, str]
@@ -196,28 +198,39 @@ class Searcher:
             tx, scope = context.tx, context.scope
             ranking = await _rank(context, request.first)
             with step("ranking"):
-                scored = _above_floor(ranking, scope.snapshots)
-                files = distinct_files(scored)
+                scored = _scored(ranking, scope.snapshots)
+                total = ranking.found.total if scored else 0
+                files = distinct_files([file for file in scored if not file.far_behind])
             if request.by_definition:
                 weights = await self._weights(context)
-                hits = await _definition_hits(tx, files[: request.limit], weights, request)
+                chosen = files[: min(request.limit, total)]
+                hits = await _definition_hits(tx, chosen, weights, request)
             else:
-                hits = await _chunk_hits(tx, scored, request)
+                hits = await _chunk_hits(tx, scored, min(request.limit, total), request)
             if context.touched is not None:
                 hits = mark_changes(hits, context.touched, scope.snapshots)
-        total = count_chunks(scored)
         if not self._only_once:
             with no_stopwatch():
                 self._maintain_indexes(project, scope, request)
-        return Answer(
+        answer = Answer(
             hits=hits,
             file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
-            total_is_lower_bound=ranking.found.is_cut or total > COUNT_LIMIT,
+            total_is_lower_bound=total > COUNT_LIMIT,
             snapshots=scope.snapshots,
             secondary_model=self._secondary_use(scope, context.vectors),
             respelt=context.respelt,
         )
+        if hits and request.filters.narrow and is_doubtful(ranking.evidence):
+            unfiltered = replace(request, filters=FileFilters())
+            if not await self._is_about_code(project, query, unfiltered):
+                return replace(answer, hits=[], file_count=0, total_count=0)
+        return answer
+
+    async def _is_about_code(self, project: Project, query: Query, request: Request) -> bool:
+        """Whether a question has anything to do with what is searched."""
+        async with self._open_context(project, query, request) as context:
+            return (await _rank(context, frozenset())).evidence.is_about_code
 
     async def _weights(self, context: _SearchContext) -> Weights:
         """What the lines of a file are compared with."""
@@ -325,7 +338,9 @@ class Searcher:
         if request.ranges:
             with step("changes"):
                 touched = await load_touched(tx, request.ranges)
-        return _SearchContext(tx, query, scope, by_model, topic, background, respelt, touched)
+        return _SearchContext(
+            tx, query, scope, by_model, embedder, topic, background, respelt, touched
+        )
 
     async def _embedder(
         self, scope: Scope, vectors: Mapping[str, Vectors | None]
@@ -401,8 +416,9 @@ class Searcher:
 
 async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
     query, scope = context.query, context.scope
+    source = context.lists()
     with step("candidates"):
-        found = await find_candidates(context.lists(), query, context.vectors, scope)
+        found = await find_candidates(source, query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency)
@@ -416,7 +432,17 @@ async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
             chunks=scope.frequencies.get(ALL_CHUNKS, 0),
         )
         evidence = query_evidence(query, files, facts)
-    return Ranking(files, evidence, found)
+        scores = confidences(files, evidence)
+    if scores and scores[0].similarity > LEAST_FIRST:
+        by_chance = await is_by_chance(
+            *(source, query, files[0], context.vectors),
+            model=context.model,
+            frequency=found.frequency,
+            expansion_weight=sum(scope.expansion_weights().values()),
+        )
+        if by_chance:
+            scores = confidences(files, evidence, by_chance=True)
+    return Ranking(files, evidence, found, scores)
 
 
 def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
@@ -426,26 +452,28 @@ def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[
     return [QueryVector(profile, vector) for profile, vector in known if vector is not None]
 
 
-def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    if ranking.evidence.odds < FLOOR:
+def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
+    """The files with their scores; none where the question has nothing to do with the code."""
+    if not ranking.evidence.is_about_code:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
-    found = confidences(ranking.files, ranking.evidence)
     return [
         ScoredFile(
             file,
             confidence.similarity,
             by_id[file.candidate.snapshot_id].repository_id,
             by_id[file.candidate.snapshot_id].view,
+            far_behind=confidence.lead < LEAST_LEAD and file.coverage < FULL_COVERAGE,
         )
-        for file, confidence in zip(ranking.files, found, strict=True)
+        for file, confidence in zip(ranking.files, ranking.scores, strict=True)
         if file.candidate.evidence.chunk_count
-        and (confidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]
 
 
-async def _chunk_hits(tx: Transaction, files: Sequence[ScoredFile], request: Request) -> list[Hit]:
-    chosen = choose(files, request.limit)
+async def _chunk_hits(
+    tx: Transaction, files: Sequence[ScoredFile], count: int, request: Request
+) -> list[Hit]:
+    chosen = choose(files, count)
     with step("texts"):
         texts = await load_texts(tx, chosen, request.context_lines)
     lines = request.context_lines
