@@ -46,13 +46,18 @@ from codebase_mcp.database.projects import (
     page_of_projects,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import NotFound, ProjectNotFound
+from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
-from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
+from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated, Refresher
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
+from codebase_mcp.projects.repository_lookup import (
+    IndexedIn,
+    find_repository,
+    projects_at,
+    repository_not_found,
+)
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_indexes import MemoryIndexes
@@ -87,13 +92,6 @@ __all__ = [
 ]
 
 
-def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
-    return NotFound(
-        f"Repository not found: {repo_path}",
-        hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
-    )
-
-
 def _workflow(settings: Settings) -> WorkflowClient | None:
     """Who says which project is active, if anybody does."""
     if settings.workflow_url is None:
@@ -115,15 +113,11 @@ class App:
         self.database = database
         database.search_limit_s = settings.search_timeout_s
         self._runs = IndexRuns(settings, database, models, lambda: self.views)
-        self._nearest = NearestIndexes(database)
-        self.memory_indexes = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
+        self._nearest = nearest = NearestIndexes(database)
+        most_bytes = settings.search_memory_mb << 20
+        self.memory_indexes = memory = MemoryIndexes(database, most_bytes=most_bytes)
         self._searcher = Searcher(
-            database,
-            models,
-            PROGRAM_VERSION,
-            self._nearest,
-            self.memory_indexes,
-            only_once=only_once,
+            database, models, PROGRAM_VERSION, nearest, memory, only_once=only_once
         )
         self.jobs = JobQueue(database)
         refresher = Refresher(
@@ -131,8 +125,7 @@ class App:
             self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
             outdated=Outdated(
-                lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
-                self.jobs.enqueue,
+                lambda profile: models.is_outdated(profile, PROGRAM_VERSION), self.jobs.enqueue
             ),
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,
@@ -140,7 +133,7 @@ class App:
         )
         self.freshness = Freshness(database, self._searcher, refresher)
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
-        self._first_runs = FirstRuns(self._index_first, self._enqueue)
+        self._first_runs = FirstRuns(self._index_first, self.jobs)
         self.scopes = Scopes(settings, self.resolver, self.freshness, self._first_runs)
         self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
 
@@ -319,10 +312,6 @@ class App:
         await self._runs.run(project, root, repository, progress=progress)
         self.freshness.forget(project)
 
-    async def _enqueue(self, project: Project, root: Path) -> None:
-        await self.jobs.enqueue(project, root)
-        await self.jobs.ensure_worker()
-
     async def update(
         self,
         repo_path: str | Path,
@@ -441,10 +430,7 @@ class App:
         return found
 
     async def projects_at(self, directory: Path) -> list[IndexedIn]:
-        """The projects that have the repository in which a directory lies, the last indexed first.
-
-        Of repositories inside each other the innermost counts.
-        """
+        """The projects with the innermost repository around a directory, last indexed first."""
         return await projects_at(self.database, directory)
 
     async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
@@ -489,23 +475,13 @@ class App:
         from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415 - for this alone
 
         project, _ = await self.resolver.resolve(project_id, identity)
-        match = await self._repository(project, repo_path)
+        match = await find_repository(self.database, project, repo_path)
         await self.jobs.stop(project.schema_name, match.id)
         if not await self._runs.indexer.remove(project, match.id):
-            raise _repository_not_found(repo_path, [])
+            raise repository_not_found(repo_path, [])
         async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, match.id)
         return match.id
-
-    async def _repository(self, project: Project, repo_path: str | Path) -> RepositoryFacts:
-        """An indexed repository by its directory, which need not exist any more, or its id."""
-        wanted = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
-        async with self.database.transaction(project, readonly=True) as tx:
-            known = await load_inventory(tx)
-        match = next((r for r in known if r.root in wanted or str(r.id) == str(repo_path)), None)
-        if match is None:
-            raise _repository_not_found(repo_path, known)
-        return match
 
     async def drop_project(self, project_id: str) -> None:
         """Delete a project with everything in it.

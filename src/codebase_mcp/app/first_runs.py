@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codebase_mcp.database.projects import Project
 from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
+from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 # How long a question waits. Clients cancel calls after 30 seconds or more.
@@ -24,9 +25,6 @@ REPORT_S = 0.5
 
 Index = Callable[[Project, Path, Callable[[RunProgress], None]], Awaitable[object]]
 """Indexes a repository, and tells how far it is."""
-
-Enqueue = Callable[[Project, Path], Awaitable[object]]
-"""Leaves the run of a repository to a job."""
 
 ReportProgress = Callable[[RunProgress], Awaitable[None]]
 
@@ -69,9 +67,9 @@ class FirstRun:
 class FirstRuns:
     """The first runs of repositories in this process."""
 
-    def __init__(self, index: Index, enqueue: Enqueue) -> None:
+    def __init__(self, index: Index, jobs: JobQueue) -> None:
         self._index = index
-        self._enqueue = enqueue
+        self._jobs = jobs
         self._runs: dict[tuple[str, Path], FirstRun] = {}
 
     async def wait_for(
@@ -104,7 +102,8 @@ class FirstRuns:
         await asyncio.gather(*(run.task for run in going), return_exceptions=True)
         if hand_over:
             for run in going:
-                await self._enqueue(run.project, run.root)
+                await self._jobs.enqueue(run.project, run.root)
+                await self._jobs.ensure_worker()
 
     def _start(self, project: Project, root: Path) -> FirstRun:
         key = project.schema_name, root
