@@ -320,7 +320,9 @@ async def test_a_branch_is_searched_and_nothing_is_checked_out(
         branch="main...feature",
         query="ship_parcel",
     )
-    assert [one["file"] for one in within["results"]] == ["src/ship.py"]
+    files = [one["file"] for one in within["results"]]
+    assert files[0] == "src/ship.py"
+    assert {"src/ship.py", "src/cart.py"}.issuperset(files)  # what the branch changed
 
 
 async def test_a_repository_is_indexed_with_branches_and_patterns(
