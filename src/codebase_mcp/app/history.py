@@ -1,7 +1,8 @@
 """What does the history of the repositories of a project say?
 
 A history is read when it is first searched, and before each search brought up to what is checked
-out: that costs two questions to git where nothing has changed.
+out and to the indexed branches: that costs two calls of git where nothing has changed, and two more
+where branches are indexed.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import EmbeddingUnavailable
 
 _log = logging.getLogger(__name__)
+
+SecondaryUse = Literal["used", "away", "missing"]
 
 # A service in the same network needs 10 to 50 ms for a query, a remote one 100 to 200. A longer
 # wait is noticed, and the answer of the built-in model is more useful then.
