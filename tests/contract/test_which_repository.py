@@ -230,6 +230,9 @@ async def test_what_takes_longer_is_answered_from_what_is_there(
         assert "error" not in first
         assert first["index"]["state"] == "indexing"
         assert 0 <= first["index"]["progress_percent"] < 100
+        assert first["index"]["current_phase"] in ("listing", "indexing")
+        is_listing = first["index"]["current_phase"] == "listing"
+        assert is_listing == (first["index"]["estimated_time_remaining"] is None)
         assert first["scope"]["kind"] == "repository"
         deadline = time.monotonic() + LIMIT_S
         while (await client.json("search_code", query="fold_kite_7"))["index"]["state"] != "ready":

@@ -170,7 +170,7 @@ def test_the_shell_indexes_searches_shows_and_removes(
     assert re.search(r"success\s+repo", indexed.stdout)
     assert "8 files indexed, 0 unchanged" in indexed.stdout
     found = shell("search", "user", "login", *project)
-    assert "1. src/auth.py:5-10" in found.stdout
+    assert "1. repo/src/auth.py:5-10" in found.stdout
     assert "def authenticate(user, password):" in found.stdout
     assert "8 files" in shell("status", *project).stdout
     assert str(root) in shell("projects").stdout

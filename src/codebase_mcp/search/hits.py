@@ -110,12 +110,16 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ScoredFile:
-    """A ranked file with its calibrated score, and the repository and view that it belongs to."""
+    """A ranked file with its calibrated score, and the repository and view that it belongs to.
+
+    One that is ``far_behind`` the first is shown only where others are too few.
+    """
 
     ranked: RankedFile
     similarity: float
     repository_id: UUID
     view: str = WORKTREE
+    far_behind: bool = False
 
 
 def first_lines(text: str, count: int) -> list[str]:
@@ -161,8 +165,13 @@ class ChosenChunk:
 
 
 def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChunk]:
-    """The chunks of a file that answer, best first; their scores are shares of the file's own."""
-    strengths = chunk_strengths(file.ranked)
+    """The chunks of a file that answer, best first; their scores are shares of the file's own.
+
+    With 0 as the ``least`` share of the best one's strength these are all chunks.
+    """
+    every = range(file.ranked.candidate.evidence.chunk_count)
+    strengths = dict.fromkeys(every, 0.0) if least == 0 else {}
+    strengths |= chunk_strengths(file.ranked)
     order = sorted(strengths, key=lambda ordinal: (-strengths[ordinal], ordinal))
     best = strengths[order[0]] or 1.0
     return [
@@ -172,31 +181,28 @@ def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChu
     ]
 
 
-def count_chunks(files: Iterable[ScoredFile]) -> int:
-    """The number of chunks that match in all these files; each text counts once."""
-    of_text = {file.ranked.candidate.blob_id: file.ranked for file in files}
-    return sum(map(_count_good, of_text.values()))
+def choose(files: Sequence[ScoredFile], count: int) -> list[ChosenChunk]:
+    """So many chunks to show, by score: one for each file, more where files are fewer.
 
-
-def _count_good(file: RankedFile) -> int:
-    strengths = chunk_strengths(file).values()
-    least = _MATCH_SHARE * (max(strengths) or 1.0)
-    return max(sum(strength >= least for strength in strengths), 1)
-
-
-def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
-    """The chunks to show, by score: one for each file, more where files are fewer than ``limit``.
-
-    Files with the same text count once; their chunks follow each other.
+    Files that are far behind, and at last any other chunks, come where those are too few. Files
+    with the same text count once; their chunks follow each other.
     """
-    of_file = [good_chunks(file) for file in _of_best_texts(files, limit)]
-    best = [chunks[0] for chunks in of_file]
-    further = [chunk for chunks in of_file for chunk in chunks[1:]]
-    kept: dict[tuple[int, int], list[ChosenChunk]] = {}
-    for chunk in (*_by_score(best), *_by_score(further)):
-        if chunk.key in kept or len(kept) < limit:
-            kept.setdefault(chunk.key, []).append(chunk)
-    return [chunk for first in _by_score(c[0] for c in kept.values()) for chunk in kept[first.key]]
+    kept: dict[tuple[int, int], dict[tuple[int, str], ChosenChunk]] = {}
+    behind = [file for file in files if file.far_behind]
+    leading = [file for file in files if not file.far_behind]
+    for group, least in ((leading, _MATCH_SHARE), (behind, _MATCH_SHARE), (files, 0.0)):
+        if len(kept) >= count:
+            break
+        of_file = [good_chunks(file, least) for file in _of_best_texts(group, count)]
+        best = [chunks[0] for chunks in of_file]
+        further = [chunk for chunks in of_file for chunk in chunks[1:]]
+        for chunk in (*_by_score(best), *_by_score(further)):
+            if chunk.key in kept or len(kept) < count:
+                candidate = chunk.file.ranked.candidate
+                copies = kept.setdefault(chunk.key, {})
+                copies.setdefault((candidate.snapshot_id, candidate.path), chunk)
+    first_copies = _by_score(next(iter(copies.values())) for copies in kept.values())
+    return [chunk for first in first_copies for chunk in kept[first.key].values()]
 
 
 def _of_best_texts(files: Iterable[ScoredFile], most: int) -> Iterator[ScoredFile]:

@@ -49,16 +49,22 @@ FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[]) AND chunks > 0;
 
 -- name: view_frequencies
--- The same in some snapshots: what is counted for those searched by default, with the texts that only
--- one of the two has.
+-- The same in some snapshots. Where they hold less than half of the project's chunks, these are counted;
+-- else what is counted for the project, with the texts that only one of the two has.
 WITH searched AS (
-    SELECT DISTINCT blob_id
-    FROM view_file
-    WHERE snapshot_id = ANY(%(ids)s::bigint[])
+    SELECT DISTINCT b.id AS blob_id, b.chunk_count
+    FROM view_file AS f
+    JOIN blob AS b ON b.id = f.blob_id
+    WHERE f.snapshot_id = ANY(%(ids)s::bigint[])
+), size AS (
+    SELECT 2 * coalesce(sum(chunk_count), 0) < coalesce(
+               (SELECT chunks FROM term_frequency WHERE term = -1), 0
+           ) AS is_small
+    FROM searched
 ), counted AS (
     SELECT id AS blob_id
     FROM blob
-    WHERE searchable
+    WHERE searchable AND NOT (SELECT is_small FROM size)
 ), differing AS (
     (SELECT blob_id, 1 AS sign FROM searched EXCEPT ALL SELECT blob_id, 1 FROM counted)
     UNION ALL
@@ -70,11 +76,12 @@ WITH searched AS (
 ), changes AS (
     SELECT term, chunks
     FROM term_frequency
-    WHERE term = ANY(%(terms)s::integer[])
+    WHERE term = ANY(%(terms)s::integer[]) AND NOT (SELECT is_small FROM size)
     UNION ALL
-    SELECT wanted.term, c.sign
-    FROM (SELECT DISTINCT unnest(%(terms)s::integer[])) AS wanted (term)
-    JOIN chunks AS c ON c.terms @> ARRAY[wanted.term]
+    SELECT held.term, c.sign
+    FROM chunks AS c
+    CROSS JOIN LATERAL unnest(c.terms) AS held (term)
+    WHERE held.term = ANY(%(terms)s::integer[])
     UNION ALL
     SELECT -1, sign
     FROM chunks
@@ -168,6 +175,51 @@ FROM (
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
+
+-- name: holding_count
+-- How many chunks hold one of some terms, up to a number.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM chunk AS c
+    WHERE c.terms && %(terms)s::integer[]
+      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+    LIMIT %(most)s
+) AS held;
+
+-- name: holding_count_in_texts
+-- The same among the few texts that pass the filters.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM chunk AS c
+    WHERE c.terms && %(terms)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
+    LIMIT %(most)s
+) AS held;
+
+-- name: holding_count_filtered
+-- The same where many texts pass them.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM chunk AS c
+    WHERE c.terms && %(terms)s::integer[]
+      AND (
+          SELECT true
+          FROM view_file AS f
+          WHERE f.blob_id = c.blob_id
+            AND {passes_filters}
+          LIMIT 1
+      )
+    LIMIT %(most)s
+) AS held;
+
+-- name: held_terms
+-- Which of some terms a chunk holds.
+SELECT asked.term
+FROM chunk AS c
+JOIN unnest(%(terms)s::integer[]) AS asked (term) ON asked.term = ANY(c.terms)
+WHERE c.blob_id = %(blob_id)s AND c.ordinal = %(ordinal)s;
 
 -- name: holders
 -- Which texts hold a rare term, two at most: enough to know whether there is only one. The WITH is

@@ -90,8 +90,8 @@ class IndexReply(Reply):
     )
     notice: str = Field(
         default="",
-        description="Present when the index has another model than is configured, or the history "
-        "could not be read.",
+        description="Present when the index has another model than is configured, no vectors of "
+        "that yet, or the history could not be read.",
     )
 
     def text_lines(self) -> Iterator[str]:
@@ -151,6 +151,11 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
             identity=caller.identity,
         ),
     )
+    return index_reply(report)
+
+
+def index_reply(report: IndexReport) -> IndexReply:
+    """What an index run did."""
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,
