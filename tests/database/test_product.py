@@ -45,7 +45,7 @@ async def test_a_database_of_somebody_else_serves_as_well(
     async with client_of(plain_server.url(name)) as client:
         indexed = await call(client, "index_repository", repo_path=str(make_repo()))
         assert (indexed["status"], indexed["project_id"]) == ("success", None)
-        found = await call(client, "search_code", query="user login")
+        found = await call(client, "search_code", query="user login", repository_id="all")
         assert found["results"][0]["file_path"] == "src/auth.py"
         assert found["schema_name"] == "project_default"
     plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -144,7 +144,7 @@ def test_the_installed_command_indexes_and_searches(
     ask: Callable[..., str], make_repo: Callable[..., Path], command: Path
 ) -> None:
     ask("index", str(make_repo(SHOP)))
-    found = json.loads(ask("search", "how does a customer pay", "--json"))
+    found = json.loads(ask("search", "how does a customer pay", "--all", "--json"))
     assert found["results"][0]["file_path"] == "shop/billing.py"
     doctor = ask("doctor")
     assert str(ROOT) not in doctor

@@ -61,7 +61,8 @@ def test_no_command_prints_what_a_terminal_would_obey(
         "remove": printed_by("remove", str(root)),
     }
     assert {at: text for at, text in printed.items() if OBEYED.search(text)} == {}
-    assert r"1. evil\x1b]0;owned\x07\x1b[2J\x9b31m\u202e.py:1-2" in printed["search"]
+    shown = r"\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+    assert f"1. root{shown}/evil{shown}.py:1-2" in printed["search"]
     assert r"return '\u202e gone'" in printed["search"]
     assert json.loads(printed["search json"])["results"][0]["file_path"] == name
     assert r"\x0a.py: File is not valid UTF-8" in printed["index"]

@@ -81,7 +81,8 @@ async def test_results_and_tasks_in_the_frame_of_a_host(
         assert (await page.evaluate("ask('ui/resource-teardown')"))["result"] == {}
         assert (await page.evaluate("ask('tools/list')"))["error"]["code"] == -32601
         await host.app.locator(".copy").first.click()
-        assert await page.evaluate("navigator.clipboard.readText()") == "src/auth.py:5"
+        copied = "navigator.clipboard.readText().then(text => text === 'src/auth.py:5')"
+        await page.wait_for_function(copied)  # the button answers before the clipboard does
         await require_accessible(host)
 
         asked = {"query": "hostile_markup", "project_id": project_id}
