@@ -441,10 +441,10 @@ async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
 
 async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob], snapshot: Snapshot) -> None:
     """Add the terms of new texts to the document frequencies of a repository."""
-    if not blobs:
+    chunks = sum(blob.chunk_count for blob in blobs)
+    if not chunks:
         return
     terms, counts = np.unique(np.concatenate([blob.terms for blob in blobs]), return_counts=True)
-    chunks = sum(blob.chunk_count for blob in blobs)
     await tx.execute(
         _SQL["add_frequencies"],
         repository_id=snapshot.view.repository_id,
