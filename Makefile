@@ -97,7 +97,7 @@ bench-embedding: $(VENV)/dev ## Measure how fast texts become vectors (ARGS="--c
 bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="--soak 10")
 	$(BIN)/python benchmarks/load.py $(ARGS)
 
-bench-secrets: $(VENV)/dev ## Measure what is masked (ARGS="--trees DIR --files 10000")
+bench-secrets: $(VENV)/dev ## Measure which secrets are masked (ARGS="--trees DIR --files 10000")
 	$(BIN)/python benchmarks/masking.py $(ARGS)
 
 bench-start: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure commands and the handshake beside semble's (ARGS="--tree DIR")

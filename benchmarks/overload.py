@@ -1,14 +1,17 @@
 """Does the server stay well when far more is asked of it than it can do?
 
     python benchmarks/overload.py [SOURCE] [--clients 1000] [--seconds 60] [--per-minute 3]
+                                  [--bodies 1000]
 
 Indexes SOURCE (the package ``email`` of Python unless given) in a new data directory and serves it
 over HTTP. Then all clients call at once, each from an address of its own (127.x.y.z), half of them
 over MCP and half over ``/tools/``, and again as soon as they are answered; a refused one waits up
 to a second, as bad clients do. Printed are the answers by status, the latencies of what was done
 and of what was refused, the longest wait of a health check, the server's memory (RSS), and whether
-a search answers afterwards as before. Exit status 1: something hung or was lost, memory did not
-stay flat, or the server is not well afterwards. The clients are niced; all ends by itself.
+a search answers afterwards as before. Before that, one caller sends a server without a limit of
+requests large bodies, a hundred at a time: queries of 4 MB at ``/tools/`` and over MCP. Exit status
+1: something hung or was lost, memory did not stay flat, or the server is not well afterwards. The
+clients are niced; all ends by itself.
 """
 
 from __future__ import annotations
@@ -39,6 +42,10 @@ HANG_S = 30.0
 REST_S = 5.0
 # Buffers of a thousand connections and of the calls that wait.
 MAX_GROWTH_MB = 150.0
+# What refused bodies may leave.
+MAX_LEFT_MB = 50.0
+BODIES_AT_ONCE = 100
+LARGE_QUERY = "x" * ((4 << 20) - 1000)  # below the limit of a body
 
 
 @dataclass(slots=True)
@@ -57,10 +64,10 @@ class Outcome:
 class Client:
     """One kept connection from an address of its own."""
 
-    def __init__(self, port: int, number: int) -> None:
+    def __init__(self, port: int, number: int, *, over_mcp: bool | None = None) -> None:
         self._port = port
         self._address = f"127.{1 + number // 62_500}.{number // 250 % 250}.{1 + number % 250}"
-        self._over_mcp = number % 2 == 0
+        self._over_mcp = number % 2 == 0 if over_mcp is None else over_mcp
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def search(self, query: str) -> tuple[str, Any]:
@@ -167,6 +174,56 @@ async def observe(port: int, pid: int, outcome: Outcome) -> None:
         await asyncio.sleep(0.5)
 
 
+def serving(port: int, per_minute: int) -> list[str]:
+    """The command of a server."""
+    command = [sys.executable, "-m", "codebase_mcp.cli.main", "serve", "--transport", "http"]
+    return [*command, "--port", str(port), "--requests-per-minute", str(per_minute)]
+
+
+async def measure_bodies(environment: dict[str, str], bodies: int) -> bool:
+    """Send large bodies to a server without a limit of requests; whether its memory stayed flat."""
+    port = free_port()
+    with served(serving(port, 0), environment) as process:
+        await listening(port)
+        await Client(port, 60_201).search("parse a header")
+        flat = [
+            await send_large(port, process.pid, bodies, over_mcp=over_mcp)
+            for over_mcp in (False, True)
+        ]
+    return all(flat)
+
+
+async def send_large(port: int, pid: int, bodies: int, *, over_mcp: bool) -> bool:
+    """Send large queries from one address, and print what they cost; whether that was little."""
+    outcome, places = Outcome(), asyncio.Semaphore(BODIES_AT_ONCE)
+    before_mb = rss_mb(pid)
+
+    async def send() -> None:
+        async with places:
+            client = Client(port, 60_201, over_mcp=over_mcp)
+            try:
+                async with asyncio.timeout(HANG_S):
+                    status, _ = await client.search(LARGE_QUERY)
+                outcome.statuses[status] += 1
+            except TimeoutError:
+                outcome.hung += 1
+            except (OSError, EOFError) as error:
+                outcome.lost[type(error).__name__] += 1
+            client.close()
+
+    observer = asyncio.create_task(observe(port, pid, outcome))
+    await asyncio.gather(*(send() for _ in range(bodies)))
+    observer.cancel()
+    await asyncio.sleep(REST_S)
+    after_mb = rss_mb(pid)
+    print(f"{bodies} bodies of 4 MB {'over MCP' if over_mcp else 'at /tools/'}:", end=" ")
+    print(f"{dict(outcome.statuses)}, {outcome.hung} hung, lost: {dict(outcome.lost)}")
+    print(f"  RSS: {before_mb:.0f} MB before, {outcome.peak_mb:.0f} at most, {after_mb:.0f} after")
+    growth, left = outcome.peak_mb - before_mb, after_mb - before_mb
+    is_whole = not outcome.hung and not outcome.lost
+    return is_whole and growth < MAX_GROWTH_MB and left < MAX_LEFT_MB
+
+
 def rss_mb(pid: int) -> float:
     """What the server's process holds in memory."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
@@ -185,10 +242,9 @@ async def measure(options: argparse.Namespace, data_dir: Path) -> bool:
     async with await App.open(Settings.load(environment)) as app:
         run = (await app.index(options.source)).run
         print(f"{run.files_indexed} files, {run.chunks_created} chunks", flush=True)
+    is_flat = await measure_bodies(environment, options.bodies)
     port = free_port()
-    command = [sys.executable, "-m", "codebase_mcp.cli.main", "serve", "--transport", "http"]
-    command += ["--port", str(port), "--requests-per-minute", str(options.per_minute)]
-    with served(command, environment) as process:
+    with served(serving(port, options.per_minute), environment) as process:
         os.nice(10)  # the clients; the server has begun
         await listening(port)
         question = "parse the headers of a message"
@@ -216,7 +272,8 @@ async def measure(options: argparse.Namespace, data_dir: Path) -> bool:
     is_same = places(after) == places(before)
     print(f"RSS: {before_mb:.0f} MB before, {outcome.peak_mb:.0f} at most, {after_mb:.0f} after")
     print(f"a search afterwards: {'as before' if is_same else 'ANOTHER ANSWER'}, {again_ms:.0f} ms")
-    return is_same and not outcome.hung and outcome.peak_mb - before_mb < MAX_GROWTH_MB
+    has_held = not outcome.hung and outcome.peak_mb - before_mb < MAX_GROWTH_MB
+    return is_same and has_held and is_flat
 
 
 def show(outcome: Outcome, seconds: float) -> None:
@@ -245,6 +302,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--per-minute", type=int, default=3)
+    parser.add_argument("--bodies", type=int, default=1000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(
         prefix="codebase-mcp-bench-", ignore_cleanup_errors=True

@@ -34,7 +34,11 @@ class Truth:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.project = jedi.Project(root, added_sys_path=[str(root), str(root / "src")])
+        is_package = (root / "__init__.py").exists()
+        paths = [root.parent] if is_package else [root, root / "src"]
+        self.project = jedi.Project(
+            root, added_sys_path=list(map(str, paths)), smart_sys_path=not is_package
+        )
         self._lines: dict[str, list[str]] = {}
 
     @cache  # noqa: B019 - one object for the whole run

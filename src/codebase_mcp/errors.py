@@ -4,6 +4,7 @@
     ├── InvalidInput          VALIDATION_ERROR   a bad parameter: field, value, rule
     ├── ProjectNotFound       PROJECT_NOT_FOUND  unknown, never indexed, or not this caller's
     ├── NotFound              NOT_FOUND          a record that is not there
+    │   └── UnknownTool       NOT_FOUND          a tool that is not there
     ├── PermissionDenied      PERMISSION_DENIED  no right to create, read or call
     ├── Conflict              CONFLICT           a stale version, a name that is taken
     ├── DatabaseUnavailable   DATABASE_ERROR     away, too old, without pgvector
@@ -26,6 +27,7 @@ import json
 from collections.abc import Mapping
 from itertools import accumulate, takewhile
 from math import isfinite
+from traceback import clear_frames
 from typing import Any, ClassVar
 
 # Together below 4 KB.
@@ -38,6 +40,8 @@ class CodebaseError(Exception):
 
     code: ClassVar[str] = "RUNTIME_ERROR"
     type: ClassVar[str] = "InternalError"
+    jsonrpc_code: ClassVar[int] = -32603
+    """The number that the first version of this server used, for clients that still look at it."""
 
     def __init__(
         self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None
@@ -57,12 +61,19 @@ class CodebaseError(Exception):
             shape["hint"] = _short(self.hint)
         return shape
 
+    def as_reply(self) -> dict[str, Any]:
+        """The error shape as MCP and HTTP reply with it: with the old number."""
+        shape = self.as_dict()
+        shape["details"] = {**shape.get("details", {}), "jsonrpc_code": self.jsonrpc_code}
+        return shape
+
 
 class InvalidInput(CodebaseError):
     """A parameter breaks its rule; nothing was done."""
 
     code = "VALIDATION_ERROR"
     type = "InvalidInput"
+    jsonrpc_code = -32602
 
     @classmethod
     def of(
@@ -78,6 +89,7 @@ class ProjectNotFound(CodebaseError):
 
     code = "PROJECT_NOT_FOUND"
     type = "NotFound"
+    jsonrpc_code = -32000
 
 
 class NotFound(CodebaseError):
@@ -85,6 +97,13 @@ class NotFound(CodebaseError):
 
     code = "NOT_FOUND"
     type = "NotFound"
+    jsonrpc_code = -32000
+
+
+class UnknownTool(NotFound):
+    """No tool of this name is shown here."""
+
+    jsonrpc_code = -32601
 
 
 class PermissionDenied(CodebaseError):
@@ -154,6 +173,19 @@ class TimeLimitExceeded(CodebaseError):
 
 class InternalError(CodebaseError):
     """An unexpected error; ``details.error_id`` is in the log with the traceback."""
+
+
+def forget_locals(error: BaseException) -> None:
+    """Empty the frames that an error came through; they hold the call's arguments, and the error.
+
+    Without it a refused call stays in memory until the garbage collector looks for such cycles.
+    """
+    chain: list[BaseException] = []
+    part: BaseException | None = error
+    while part is not None and part not in chain:  # an error can be its own cause
+        chain.append(part)
+        clear_frames(part.__traceback__)
+        part = part.__cause__ or part.__context__
 
 
 def _bounded(details: Mapping[str, Any]) -> dict[str, Any]:

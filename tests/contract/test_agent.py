@@ -211,7 +211,7 @@ async def test_a_bound_agent_that_has_rested_is_idle_in_an_active_session(
         (
             {"operation": "track_execution", "agent_name": "a", "duration_ms": -1},
             "duration_ms",
-            "Duration ms must be at least 0, got -1",
+            "Duration ms must be between 0 and 1000000000000, got -1",
         ),
         (
             {"operation": "track_execution", "agent_name": "a", "success": "maybe"},

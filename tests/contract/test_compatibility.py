@@ -48,6 +48,10 @@ migrate: [migration.md](migration.md).
 
 A tool with the canonical name of a parameter accepts the other names too: {aliases}. Unknown
 parameters are refused by name.
+
+Ids of repositories and chunks are UUIDs of version 5, where 001 and 002 say version 4: they are
+made from project and path, and from the text. So they are the same for ever, also after an index
+was cleared or rebuilt.
 """
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from tests.embedding_server import EmbeddingServer
+from tests.git import git
 
 from codebase_mcp.app.app import App
+from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import TOOLSETS, Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, build_server, server_of
 
 from .conftest import Caller
 
@@ -77,6 +79,76 @@ async def test_status_and_health_report_the_state_of_the_secondary_model(
     }  # fmt: skip
     reply = await call.ok("search_code", query="authenticate", project_id=project)
     assert reply["second_tier"] == "used"
+
+
+async def test_a_model_that_is_away_is_said_in_the_words_of_the_documents(
+    mode: Any, settings: Settings, tmp_path: Path, make_repo: Callable[..., Path]
+) -> None:
+    missing = tmp_path / "model"
+    away = replace(settings, embedding_model=str(missing))
+    server = build_server(lambda: App.open(away), ["code"], directory=tmp_path)
+    async with Client(server, mode=mode) as client:
+        call = Caller(client)
+        indexing = await call.error("index_repository", repo_path=str(make_repo()))
+        searching = await call.error("search_code", query="authenticate")
+    assert indexing["message"] == "Failed to index repository: Embedding generation failed"
+    assert searching["message"] == "Cannot generate query embedding for semantic search"
+    for error in (indexing, searching):
+        assert (error["code"], error["type"]) == ("EMBEDDING_ERROR", "Unavailable")
+        assert str(missing) in error["details"]["reason"]
+        assert error["hint"]
+
+
+async def test_an_index_run_and_a_search_without_the_service_say_so(
+    app: App,
+    call: Caller,
+    server: EmbeddingServer,
+    project: str,
+    settings: Settings,
+    mode: Any,
+    make_repo: Callable[..., Path],
+) -> None:
+    await server.stop()
+    root = make_repo()
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "all")
+    asked = {"query": "authenticate", "project_id": project}
+    branch = {"operation": "search_branch", "branch": "main"}
+    run = await call.ok("index_repository", repo_path=str(root), project_id=project)
+    total = run["chunks_created"]
+    assert run["notice"].startswith(
+        f"0 of {total} chunks have vectors of ollama/nomic-embed-text; searches use words"
+    )
+    chosen = replace(settings, ollama_url=server.url)
+    async with await App.open(chosen) as other:
+        found, _ = await other.resolver.resolve(project, ANONYMOUS)
+        with pytest.raises(EmbeddingUnavailable):
+            await other.backfill.run(found)
+        run = await call.ok(
+            "vcs", operation="index_repository", repository_path=str(root), collection=project
+        )
+        assert "Start it with `ollama serve`" in run["notices"][0]
+        assert (await call.ok("search_code", **asked))["second_tier"] == "missing"
+        brief = await call.ok("search_code", collection=project, query="authenticate")
+        assert brief["second_tier"] == "missing"
+        assert "no vectors here yet" in (await call.ok("vcs", **branch, **asked))["notices"][0]
+        await server.start()
+        await other.backfill.run(found)
+    run = await call.ok("index_repository", repo_path=str(root), project_id=project)
+    assert "notice" not in run
+    assert (await call.ok("search_code", **asked))["second_tier"] == "used"
+    assert (await call.ok("vcs", **branch, **asked))["notices"] == []
+    await server.stop()
+    assert (await call.ok("search_code", **asked))["second_tier"] == "away"
+    assert "did not answer" in (await call.ok("vcs", **branch, **asked))["notices"][0]
+    holder = AppHolder.of(replace(chosen, replies="text"))
+    async with Client(server_of(holder, ["code"]), mode=mode) as client:
+        result = await client.call_tool("search_code", asked)
+    [block] = result.content
+    assert block.text.startswith(
+        "The configured embedding model did not answer: the built-in model and words did.\n1. "
+    )
 
 
 async def test_memory_fails_with_a_hint_and_everything_else_works(

@@ -206,7 +206,7 @@ async def test_another_version_is_a_conflict(call: Any, services: str, version: 
     assert reply["entities"] == [{name: latest[name] for name in ENTITY}]
 
 
-@pytest.mark.parametrize("given", [{}, {"confirmed": False}, {"confirmed": "false"}])
+@pytest.mark.parametrize("given", [{}, {"confirmed": False}])
 async def test_nothing_is_deleted_without_a_confirmation(
     call: Any, services: str, given: dict[str, Any]
 ) -> None:
@@ -231,7 +231,7 @@ async def test_deleting_an_entity_marks_it_and_is_idempotent(call: Any, services
     deleted = await call.ok("delete_entity", **target, confirmed=True)
     assert (deleted["entity_id"], deleted["deleted"]) == (entity["id"], True)
     assert datetime.fromisoformat(deleted["deleted_at"]).tzinfo is not None
-    assert await call.ok("delete_entity", **target, confirmed="true") == deleted
+    assert await call.ok("delete_entity", **target, confirmed=True) == deleted
     listing = {"entity_type": "Service", "project_id": services}
     assert (await call.ok("query_entities", **listing))["total"] == 0
     everything = await call.ok("query_entities", **listing, include_deleted=True)

@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fastmcp import Client
+from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.worker import working
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import build_server
@@ -86,6 +88,7 @@ async def test_a_codebase_is_indexed_in_the_background(
     assert now["progress_percent"] == 100
     assert now["files_processed"] == now["files_total"] == 8
     assert (now["current_file"], now["estimated_time_remaining"]) == ("", 0)
+    assert now["current_phase"] == now["repositories"][0]["current_phase"] == "idle"
     last = now["last_run"]
     assert (last["operation_id"], last["status"]) == (operation, "success")
     assert last["files_indexed"] == 8
@@ -112,6 +115,30 @@ async def test_an_unchanged_codebase_is_answered_with_completed(
     assert "error" not in reply
 
 
+@pytest.mark.usefixtures("worker")
+async def test_while_a_run_goes_on_the_time_that_is_left_is_never_nothing(
+    call: Caller, make_repo: MakeRepo, project_id: str
+) -> None:
+    body = "def total(numbers):\n    return sum(number * 2 for number in numbers)\n" * 40
+    root = make_repo({f"file_{n}.py": f"# {n}\n{body}" for n in range(400)})
+    git(root, "init", "-q", "-b", "main")
+    for number in range(30):
+        (root / "file_0.py").write_text(f"x = {number}\n")
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", f"change {number}")
+    await call.ok("index_codebase", collection=project_id, repository_path=str(root))
+    seen: dict[str, set[int | None]] = {}
+    while (now := await status(call, project_id))["is_indexing"]:
+        for one in (now, *now["repositories"]):
+            seen.setdefault(one["current_phase"], set()).add(one["estimated_time_remaining"])
+    assert {"indexing", "finishing"} <= set(seen) <= {"waiting", *get_args(RunPhase)}
+    for phase, times in seen.items():
+        if phase in ("waiting", "listing"):
+            assert times == {None}
+        else:
+            assert all(seconds is not None and seconds >= 1 for seconds in times), phase
+
+
 async def test_a_repeated_request_for_a_waiting_job_returns_the_same_operation(
     call: Caller, app: App, make_repo: MakeRepo, project_id: str, work: Work
 ) -> None:
@@ -123,7 +150,7 @@ async def test_a_repeated_request_for_a_waiting_job_returns_the_same_operation(
     waiting = await status(call, project_id)
     assert (waiting["is_indexing"], waiting["queued"]) == (True, True)
     assert (waiting["progress_percent"], waiting["estimated_time_remaining"]) == (0, None)
-    assert waiting["last_run"] is None
+    assert (waiting["current_phase"], waiting["last_run"]) == ("waiting", None)
     async with work():
         done = await until_idle(call, project_id)
     assert done["last_run"]["operation_id"] == first["operation_id"]
@@ -203,7 +230,7 @@ async def test_a_collection_that_was_never_indexed_is_at_zero(call: Caller, exis
     assert reply == {
         "collection": existing, "is_indexing": False, "queued": False, "progress_percent": 0,
         "files_processed": 0, "files_total": 0, "current_file": "", "estimated_time_remaining": 0,
-        "last_run": None, "repositories": [],
+        "current_phase": "idle", "last_run": None, "repositories": [],
     }  # fmt: skip
 
 

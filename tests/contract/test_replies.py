@@ -121,12 +121,12 @@ async def test_a_run_is_reported_in_one_line(agent: Agent, make_repo: MakeRepo) 
         assert text.startswith("success: 0 files indexed, 2 unchanged, 0 new chunks in ")
 
 
-async def test_errors_say_what_went_wrong_and_what_to_do_next(agent: Agent) -> None:
+async def test_errors_say_what_went_wrong_and_what_to_do_next(agent: Agent, tmp_path: Path) -> None:
     async with agent() as read:
         assert await read.error("search_code", query="x", project_id="no-such") == (
             "Error PROJECT_NOT_FOUND: Project has not been indexed or does not exist\n"
-            "project_id no-such\n"
-            "Try: Make it first: index_repository with this project_id, or create_project."
+            f'Try: Make it first: index_repository(repo_path="{tmp_path}", project_id="no-such"), '
+            "or create_project."
         )
         assert await read.error("search_code", query="x", limit=100) == (
             "Error VALIDATION_ERROR: Limit must be between 1 and 50, got 100\n"

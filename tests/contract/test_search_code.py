@@ -29,7 +29,8 @@ async def indexed(app: App, make_repo: MakeRepo, project_id: str) -> AsyncIterat
 async def test_a_result_has_the_documented_fields(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query="authentication function", project_id=indexed)
     first = reply["results"][0]
-    uuid.UUID(first["chunk_id"])
+    ids = [first["chunk_id"], *reply["repositories"]]
+    assert {uuid.UUID(identity).version for identity in ids} == {5}
     assert first["file_path"] == "src/auth.py"
     assert first["content"].startswith("# User authentication module\n")
     assert "def authenticate(user, password):" in first["content"]
@@ -310,9 +311,15 @@ async def test_a_project_never_indexed_is_not_found(call: Any) -> None:
     assert "index_repository" in error["hint"]
 
 
-async def test_numbers_written_as_text_are_understood(call: Any, indexed: str) -> None:
-    reply = await call.ok("search_code", query="parse", project_id=indexed, limit="1")
+async def test_a_whole_number_may_be_written_as_a_fraction_of_zero(call: Any, indexed: str) -> None:
+    reply = await call.ok("search_code", query="parse", project_id=indexed, limit=1.0)
     assert len(reply["results"]) == 1
+
+
+async def test_an_object_written_as_text_is_understood(call: Any, indexed: str) -> None:
+    wanted = '{"languages": ["rust"]}'
+    reply = await call.ok("search_code", query="parse", project_id=indexed, filter=wanted)
+    assert not reply["results"]
 
 
 @pytest.fixture

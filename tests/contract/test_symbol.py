@@ -12,7 +12,9 @@ from fastmcp import Client
 from tests.contract.conftest import Caller
 
 from codebase_mcp.app.app import App
+from codebase_mcp.replies.symbols import symbol_text
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 from codebase_mcp.tools.server import AppHolder, server_of
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +113,7 @@ async def test_references_say_where_how_and_how_sure(ask: Any) -> None:
     assert first["reason"] == "imported from shop.pay"
     assert first["definition"] == "shop/pay.py:1"
     assert reply["total"] == 5
-    assert reply["unlikely"] == 2
+    assert (reply["unlikely"], reply["unresolved"]) == (0, 2)
     reply = await ask("references", name="charge", limit=2)
     assert (len(reply["references"]), reply["left_out"]) == (2, 3)
 
@@ -121,6 +123,50 @@ async def test_a_name_that_is_only_used_is_found_by_its_name(ask: Any) -> None:
     [one] = reply["references"]
     assert (one["line"], one["definition"], one["confidence"]) == (12, None, 0.5)
     assert one["reason"] == "not defined here, by its name alone"
+
+
+UNRESOLVED = {
+    "pay.py": "class Card:\n    pass\n\n\ndef charge(card):\n    return card\n",
+    "shop.py": (
+        "from json import charge\n"
+        "from bank.pay import charge as take\n"
+        "from bank.card import Card\n"
+        "\n"
+        "\n"
+        "class Gift(Card):\n"
+        "    pass\n"
+        "\n"
+        "\n"
+        "def sell(it):\n"
+        "    charge(1)\n"
+        "    return take(it) or it.charge(2)\n"
+    ),
+    "other.js": "charge(1);\nit.charge(2);\n",
+}
+
+
+async def test_a_use_that_cannot_be_resolved_is_counted_whatever_is_asked(
+    make_repo: Any, app: App, call: Caller, project_id: str
+) -> None:
+    await app.index(make_repo(UNRESOLVED), project_id)
+
+    async def ask(operation: str, name: str) -> tuple[int | None, int]:
+        reply = await call.ok("symbol", operation=operation, project_id=project_id, name=name)
+        return reply.get("unlikely"), reply["unresolved"]
+
+    # Not those of the standard library, nor those of another language.
+    assert await ask("references", "charge") == (4, 3)
+    assert await ask("callers", "charge") == (None, 2)
+    assert await ask("implementations", "Card") == (None, 1)
+    assert await ask("callees", "sell") == (None, 2)
+    lasts: dict[Operation, str] = {
+        "references": "other uses of this name: 4 of something else, 3 could not be resolved",
+        "callers": "2 more uses of this name could not be resolved",
+    }
+    for operation, last in lasts.items():
+        question = SymbolQuestion(operation, name="charge")
+        report = await app.symbols.ask(question, project_id)
+        assert symbol_text(report, 2000).splitlines()[-1] == last
 
 
 async def test_callers_and_callees_are_trees(ask: Any) -> None:
@@ -244,7 +290,7 @@ async def test_agents_get_a_text(
             "tests/test_shop.py (0.95 imported from shop.pay)\n"
             "  5 test_it: assert charge(1)\n"
             "  1 import from shop.pay import charge\n"
-            "2 other uses of this name mean something else, or any of many"
+            "2 more uses of this name could not be resolved"
         )
         assert await text("callers", name="check", depth=2) == (
             "shop/pay.py:5-6 function: def check(card):\n"

@@ -411,7 +411,7 @@ async def test_twenty_tasks_are_listed_unless_asked_otherwise(call: Any, in_proj
     reply = await call.ok("list_tasks", project_id=in_project)
     assert (len(reply["tasks"]), reply["total_count"]) == (20, 21)
     assert reply["next_cursor"]
-    whole = await call.ok("list_tasks", project_id=in_project, limit="100")
+    whole = await call.ok("list_tasks", project_id=in_project, limit=100)
     assert len(whole["tasks"]) == 21
 
 

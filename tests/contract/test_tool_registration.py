@@ -121,6 +121,7 @@ async def test_an_unknown_tool_is_answered_with_the_nearest_one_and_its_toolset(
     assert (details["tool"], details.get("nearest"), details.get("toolset")) == (
         name, nearest, toolset,
     )  # fmt: skip
+    assert details["jsonrpc_code"] == -32601
     [block] = result.content
     assert json.loads(block.text) == result.structured_content
 

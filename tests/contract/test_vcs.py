@@ -14,6 +14,8 @@ from tests.contract.conftest import Caller
 from tests.git import git
 
 from codebase_mcp.app.app import App
+from codebase_mcp.database.projects import find_project
+from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 
@@ -178,6 +180,11 @@ async def test_agents_get_a_text(
             "    > old 1-2 (was in src/cart.py)"
         )
         result = await client.call_tool("vcs", {"operation": "analyze_impact", **compared})
+        named = {"repository_path": str(repository), "branches": ["feature"]}
+        arguments = {"operation": "index_repository", "collection": project_id, **named}
+        run = text_of(await client.call_tool("vcs", arguments)).splitlines()
+    assert run[0].startswith("success: 0 files indexed, 4 unchanged")
+    assert run[-1].startswith(f"feature {git(repository, 'rev-parse', 'feature')}: ")
     lines = text_of(result).splitlines()
     assert lines[0].startswith("impact 0.")
     place = next(n for n, line in enumerate(lines) if line.startswith("left alone")) + 1
@@ -313,7 +320,9 @@ async def test_a_branch_is_searched_and_nothing_is_checked_out(
         branch="main...feature",
         query="ship_parcel",
     )
-    assert [one["file"] for one in within["results"]] == ["src/ship.py"]
+    files = [one["file"] for one in within["results"]]
+    assert files[0] == "src/ship.py"
+    assert {"src/ship.py", "src/cart.py"}.issuperset(files)  # what the branch changed
 
 
 async def test_a_repository_is_indexed_with_branches_and_patterns(
@@ -334,10 +343,82 @@ async def test_a_repository_is_indexed_with_branches_and_patterns(
     assert [one["commit"] for one in reply["branches"]] == [
         git(repository, "rev-parse", name) for name in ("main", "feature")
     ]
+    found = await call.ok("vcs", operation="search_history", collection=project_id, limit=20)
+    assert [one.get("branches") for one in found["commits"]].count(["feature"]) == 1
+    assert {one["commit"] for one in found["commits"]} == set(
+        git(repository, "rev-list", "main", "feature").split()
+    )
     (repository / "logs/later.txt").write_text("parcels were sent later\n")
     for ref in ("worktree", "main"):
         report = await app.search("parcels were sent", project_id, ref=ref)
         assert not [hit for hit in report.answer.hits if hit.file_path.startswith("logs/")]
+
+
+@pytest.mark.parametrize(
+    ("is_in_git", "branches", "message"),
+    [
+        (False, ["main"], "is not in a git repository"),
+        (False, None, "is not in a git repository"),
+        (True, ["main", "nope"], "'nope' is neither a branch nor a tag"),
+    ],
+)
+async def test_what_git_does_not_know_is_refused_before_anything_is_indexed(
+    call: Caller,
+    make_repo: MakeRepo,
+    app: App,
+    project_id: str,
+    is_in_git: bool,
+    branches: list[str] | None,
+    message: str,
+) -> None:
+    root = make_repo({"a.py": "x = 1\n"})
+    if is_in_git:
+        git(root, "init", "-q", "-b", "main")
+        commit(root, {"b.py": "y = 1\n"})
+    error = await call.error(
+        "vcs",
+        operation="index_repository",
+        collection=project_id,
+        repository_path=str(root),
+        branches=branches,
+    )
+    assert (error["code"], error["details"]["field"]) == ("VALIDATION_ERROR", "branches")
+    assert message in error["message"]
+    with pytest.raises(ProjectNotFound):
+        await find_project(app.database, project_id)
+
+
+async def test_as_many_results_as_an_mcb_client_may_ask_for_are_found_in_a_branch(
+    call: Caller, make_repo: MakeRepo, app: App, project_id: str
+) -> None:
+    root = make_repo({"README.md": "# Shop\n"}, "many")
+    git(root, "init", "-q", "-b", "main")
+    for number in range(60):
+        text = f"def send_parcel_{number}(parcel):\n    return parcel.sent\n"
+        (root / f"parcel_{number}.py").write_text(text)
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", f"Send parcel {number}")
+    await app.index(root, project_id)
+    asked = {"query": "send parcel", "collection": project_id}
+    found = await call.ok("vcs", operation="search_branch", branch="main", limit=55, **asked)
+    assert len(found["results"]) == found["count"] == 55
+    history = await call.ok("vcs", operation="search_history", limit=55, **asked)
+    assert len(history["commits"]) == history["count"] == 55
+
+
+@pytest.mark.parametrize(
+    "operation", [{"operation": "search_branch", "branch": "main"}, {"operation": "search_history"}]
+)
+async def test_a_search_for_more_results_than_there_may_be_is_refused(
+    call: Caller, project_id: str, operation: dict[str, str]
+) -> None:
+    asked = {**operation, "query": "parcel"}
+    error = await call.error("vcs", collection=project_id, limit=101, **asked)
+    assert error["message"] == "Limit must be between 1 and 100, got 101"
+    assert (error["details"]["field"], error["details"]["constraint"]) == ("limit", "1..100")
+    for named in ({"project_id": project_id}, {}):
+        error = await call.error("vcs", limit=51, **named, **asked)
+        assert error["message"] == "Limit must be between 1 and 50, got 51"
 
 
 async def test_the_history_is_searched(call: Caller, repository: Path, project_id: str) -> None:

@@ -230,6 +230,9 @@ async def test_what_takes_longer_is_answered_from_what_is_there(
         assert "error" not in first
         assert first["index"]["state"] == "indexing"
         assert 0 <= first["index"]["progress_percent"] < 100
+        assert first["index"]["current_phase"] in ("listing", "indexing")
+        is_listing = first["index"]["current_phase"] == "listing"
+        assert is_listing == (first["index"]["estimated_time_remaining"] is None)
         assert first["scope"]["kind"] == "repository"
         deadline = time.monotonic() + LIMIT_S
         while (await client.json("search_code", query="fold_kite_7"))["index"]["state"] != "ready":
@@ -274,7 +277,7 @@ async def test_some_places_are_not_indexed_by_a_question(
         async with connect(directory, **chosen) as client:
             error = (await client.json("search_code", query="fold"))["error"]
             assert error["code"] == "PROJECT_NOT_FOUND"
-            assert error["hint"] == f'Call index_repository with repo_path="{directory}".'
+            assert error["hint"] == f'Call index_repository(repo_path="{directory}").'
             return str(error["message"])
 
     repository = make_git_repo("kites", {"kite.py": CRANE})
@@ -343,12 +346,15 @@ async def test_a_context_file_names_the_project_that_the_first_question_fills(
 async def test_a_project_that_a_call_names_is_not_filled_by_a_question(
     connect: Any, existing: str, make_git_repo: MakeRepo
 ) -> None:
-    here = make_git_repo("kites", {"kite.py": CRANE})
-    async with connect(here) as client:
-        error = (await client.json("search_code", query="fold", project_id=existing))["error"]
-        assert error["code"] == "PROJECT_NOT_FOUND"
-        assert f'repo_path="{here}"' in error["hint"]
-        assert f'project_id="{existing}"' in error["hint"]
+    here = make_git_repo("kites", {"src/kite.py": CRANE})
+    async with connect(here / "src") as client:
+        for project_id in (existing, "never-made"):
+            arguments = {"query": "fold", "project_id": project_id}
+            error = (await client.json("search_code", **arguments))["error"]
+            assert error["code"] == "PROJECT_NOT_FOUND"
+            assert error["message"] == "Project has not been indexed or does not exist"
+            call = f'index_repository(repo_path="{here}", project_id="{project_id}")'
+            assert call in error["hint"]
 
 
 async def test_the_folders_that_a_client_has_open_come_before_the_working_directory(

@@ -397,7 +397,7 @@ async def test_fifty_items_are_listed_unless_asked_otherwise(
         ({"status": None, "item_type": None, "parent_id": None}, ["leaf", "inner", "root"]),
         ({"parent": "root"}, ["inner"]),
         ({"parent": "root", "include_descendants": True}, ["leaf", "inner"]),
-        ({"parent": "root", "include_descendants": "true", "status": "planned"}, []),
+        ({"parent": "root", "include_descendants": True, "status": "planned"}, []),
         ({"parent": "leaf", "include_descendants": True}, []),
     ],
 )

@@ -144,7 +144,7 @@ async def test_a_role_that_may_not_create_a_schema_is_denied_in_the_contracts_wo
         )
         assert caught.value.details["project_id"] == "my-app"
         assert caught.value.details["schema_name"] == "project_my_app"
-        assert "GRANT CREATE ON DATABASE" in caught.value.details["suggested_action"]
+        assert "GRANT CREATE ON DATABASE" in (caught.value.hint or "")
         known = await find_project(database, "known")
         async with database.transaction(known, readonly=True) as transaction:
             assert await transaction.fetch_one("SELECT 1") == (1,)

@@ -70,20 +70,25 @@ async def test_a_role_that_may_not_create_a_schema_hears_whom_to_ask(
     assert error["message"] == "Cannot create project workspace - insufficient permissions"
     assert error["details"]["project_id"] == "client-a"
     assert error["details"]["schema_name"] == "project_client_a"
-    assert error["details"]["suggested_action"]
+    action = "Contact administrator to grant CREATE SCHEMA permission"
+    assert error["details"]["suggested_action"] == action
     plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)", f"DROP ROLE {name}")
 
 
 async def test_a_database_that_is_away_is_an_error_without_secrets(make_repo: MakeRepo) -> None:
     url = "postgresql://user:secret-word@127.0.0.1:9/none"
     async with client_of(url) as client:
-        for tool, arguments in (
-            ("index_repository", {"repo_path": str(make_repo())}),
-            ("search_code", {"query": "user login"}),
+        for tool, arguments, message in (
+            (
+                "index_repository",
+                {"repo_path": str(make_repo())},
+                "Failed to index repository: Database connection failed",
+            ),
+            ("search_code", {"query": "user login"}, "PostgreSQL database unavailable"),
         ):
             error = (await call(client, tool, **arguments))["error"]
             assert (error["code"], error["type"]) == ("DATABASE_ERROR", "Unavailable")
-            assert error["message"].startswith("PostgreSQL database unavailable")
+            assert error["message"] == message
             assert "DATABASE_URL" in error["hint"]
             assert "secret-word" not in str(error)
 

@@ -72,6 +72,31 @@ async def test_a_dropped_project_leaves_nothing_and_can_be_made_again(database: 
     await drop_project(database, again)
 
 
+async def test_a_project_is_dropped_though_a_reader_locks_its_tables_in_another_order(
+    database: Database,
+) -> None:
+    project = await ensure_project(database, f"read-{uuid.uuid4().hex[:12]}")
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    locked = """
+        SELECT c.relname FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE l.granted AND l.mode = 'AccessExclusiveLock' AND n.nspname = %(schema)s
+          AND c.relkind = 'r'
+        LIMIT 1"""
+    async with database.transaction(project, readonly=True) as reader:
+        await reader.fetch_all("SELECT 1 FROM term_frequency")
+        dropping = asyncio.ensure_future(drop_project(database, project))
+        async with database.catalogue(readonly=True) as observer:
+            while await observer.fetch_one(waiting) == (0,):
+                await asyncio.sleep(0.01)
+            held = await observer.fetch_one(locked, schema=project.schema_name)
+        assert held is not None
+        await reader.fetch_all(f'SELECT 1 FROM "{held[0]}"')
+    await dropping
+    with pytest.raises(ProjectNotFound):
+        await find_project(database, project.project_id)
+
+
 async def test_hyphen_and_underscore_do_not_make_two_projects(database: Database) -> None:
     word = uuid.uuid4().hex[:12]
     project = await ensure_project(database, f"my-{word}")

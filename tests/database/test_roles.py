@@ -76,7 +76,7 @@ async def test_a_role_that_may_not_create_schemas_cannot_restore_and_is_told_wha
         plain_server.execute(f"REVOKE CREATE ON DATABASE {prepared} FROM {prepared}")
         with pytest.raises(PermissionDenied, match="insufficient permissions") as caught:
             await app.transfers.restore(io.BytesIO(file.getvalue()), "backup", "another")
-        assert "GRANT CREATE ON DATABASE" in caught.value.details["suggested_action"]
+        assert "GRANT CREATE ON DATABASE" in (caught.value.hint or "")
         assert (await app.search("authenticate user", "team")).answer.hits
     database = await Database.open(External(url))
     with pytest.raises(PermissionDenied, match="Cannot create project workspace"):

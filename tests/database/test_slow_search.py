@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import Project
+from codebase_mcp.index import refresh
+from codebase_mcp.projects.identity import Identity
 from codebase_mcp.search import slow
 from codebase_mcp.search.slow import SlowSearches, execution_ms, slowest, without_values
 from codebase_mcp.telemetry.stopwatch import RoundTrip, Stopwatch, step, stopwatch
@@ -19,6 +26,18 @@ from codebase_mcp.telemetry.stopwatch import RoundTrip, Stopwatch, step, stopwat
 pytestmark = pytest.mark.anyio
 
 SECRET = "what nobody but the caller asked"
+
+
+def keep_busy(seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+def slow_of(app: App) -> SlowSearches:
+    """What warns of an app's slow searches."""
+    assert app._searches.slow is not None
+    return app._searches.slow
 
 
 async def searched(database: Database, project: Project, *, query: str = SECRET) -> Stopwatch:
@@ -70,12 +89,98 @@ async def test_a_search_of_code_is_looked_at_with_all_its_steps(
     monkeypatch.setattr(slow, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         await other.search("where is a parser of configuration", project_id)
-        await other._searcher._slow.wait_idle()
+        await slow_of(other).wait_idle()
     [record] = caplog.records
     message = record.getMessage()
     for part in ("scope", "embed", "candidates", "ranking", "texts", "Execution Time"):
         assert part in message
     assert "parser" not in message and "src/" not in message and "[0." not in message
+
+
+def times_of(record: logging.LogRecord) -> tuple[float, dict[str, float]]:
+    """The milliseconds of a search that was warned of, and those of each step."""
+    found = re.match(r"a search took (.*?) \((.*?)\)", record.getMessage())
+    assert found is not None
+    steps = dict(part.split(" ", 1) for part in found[2].split(", "))
+    return milliseconds(found[1]), {name: milliseconds(text) for name, text in steps.items()}
+
+
+def milliseconds(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * (1 if unit == "ms" else 1_000)
+
+
+async def test_the_steps_of_a_slow_search_add_up_to_its_time(
+    app: App,
+    project_id: str,
+    make_repo: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await app.index(make_repo(), project_id)
+    monkeypatch.setattr(slow, "SLOW_S", 0)
+    async with await App.open(app.settings) as other:
+        report = await other.search("where is a parser", project_id, with_help=True)
+        await slow_of(other).wait_idle()
+    [record] = caplog.records
+    whole, steps = times_of(record)
+    rounded = 0.5 * (len(steps) + 1)
+    assert sum(steps.values()) == pytest.approx(whole, abs=rounded)
+    assert whole >= report.latency_ms - 0.5
+    assert {"repository", "freshness", "query", "verify", "hits", "other"} <= set(steps)
+
+
+async def test_waiting_for_the_files_to_be_compared_is_named(
+    app: App,
+    project_id: str,
+    make_repo: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await app.index(make_repo(), project_id)
+    compare = refresh.differences
+
+    def compare_slowly(*arguments: Any) -> Any:
+        keep_busy(0.2)  # a slow disk
+        return compare(*arguments)
+
+    monkeypatch.setattr(refresh, "differences", compare_slowly)
+    monkeypatch.setattr(slow, "SLOW_S", 0)
+    async with await App.open(replace(app.settings, check_ms=5_000)) as other:
+        await other.search("where is a parser", project_id)
+        await slow_of(other).wait_idle()
+    _, steps = times_of(caplog.records[-1])
+    assert steps["freshness"] >= 200
+
+
+async def test_waiting_for_a_first_index_is_named(
+    app: App,
+    project_id: str,
+    make_repo: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = make_repo({"a.py": "x = 1\n", ".mcp-context.toml": f'project = "{project_id}"\n'})
+    git(root, "init", "-q")
+    monkeypatch.setattr(slow, "SLOW_S", 0)
+    async with await App.open(app.settings) as other:
+        await other.search("where is a parser", identity=Identity(directory=root))
+        await slow_of(other).wait_idle()
+    _, steps = times_of(caplog.records[-1])
+    assert steps["first_run"] > 0
+
+
+async def test_a_busy_event_loop_is_what_is_left(
+    database: Database, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stopwatch("search", lambda *_: None, keeps_statements=True) as watch:
+        keep_busy(0.05)  # another call computes
+        with step("scope"):
+            pass
+    SlowSearches(database, slow_s=0).record(project, watch)
+    _, steps = times_of(caplog.records[-1])
+    assert steps["other"] >= 50
+    assert steps["scope"] == 0
 
 
 async def test_a_plan_is_made_with_the_settings_of_the_search(

@@ -57,7 +57,7 @@ async def nearness(app: App, project_id: str, query: str, path: str) -> float:
 async def secondary_model_role(
     app: App, project_id: str, query: str = "authenticate"
 ) -> str | None:
-    """How the secondary model took part in an answer: "used", "away", or not at all."""
+    """How the secondary model took part in an answer: "used", "away", "missing", or not at all."""
     return (await app.search(query, project_id)).answer.secondary_model
 
 

@@ -21,7 +21,8 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.history_texts import commit_text
-from codebase_mcp.search.history import FoundCommit, HistoryFilters
+from codebase_mcp.replies.history import history_text
+from codebase_mcp.search.history import FoundCommit, HistoryFilters, newest_changes
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
@@ -137,7 +138,6 @@ async def test_a_question_about_something_else_finds_nothing(
         ({"since": datetime(2024, 2, 1, 12, tzinfo=UTC)}, ["Sort", "Try"]),
         ({"until": datetime(2024, 2, 1, 12, tzinfo=UTC)}, ["Draw"]),
         ({"since": datetime(2024, 1, 2, tzinfo=UTC), "author": "ann"}, ["Try"]),
-        ({"repository_id": uuid.uuid4()}, []),
     ],
 )
 async def test_without_a_question_the_newest_that_pass_the_filters_come_first(
@@ -221,6 +221,73 @@ async def test_a_force_push_that_is_fetched_leaves_the_new_history_alone(
     git(clone, "fetch", "-q", "--force", "origin", "main:refs/remotes/origin/main")
     git(clone, "reset", "-q", "--hard", "origin/main")
     assert subjects(await found(app, project_id)) == ["Raise the retry limit in another history"]
+
+
+async def test_the_commits_of_indexed_branches_are_found_and_their_branches_named(
+    app: App, repository: Path, project_id: str
+) -> None:
+    git(repository, "switch", "-q", "-c", "develop")
+    commit(repository, "Raise the retry limit to fifty", {"a.py": "5"}, at="2024-04-01T12:00:00Z")
+    git(repository, "branch", "-q", "topic/next")
+    commit(repository, "Count the retries", {"c.py": "6"}, at="2024-05-01T12:00:00Z")
+    git(repository, "switch", "-q", "main")
+    await app.index(repository, project_id, history_depth=10)
+    assert len(await found(app, project_id)) == 3
+    report = await app.index(repository, project_id, branches=["main", "develop", "topic/next"])
+    assert report.commits == 5
+    newest = await found(app, project_id)
+    assert [(one.subject.split()[0], one.branches) for one in newest] == [
+        ("Count", ("develop",)),
+        ("Raise", ("develop", "topic/next")),
+        ("Sort", ()),
+        ("Try", ()),
+        ("Draw", ()),
+    ]
+    best = (await found(app, project_id, WHY))[0]
+    assert (best.hash, best.branches) == (newest[1].hash, newest[1].branches)
+    text = history_text(await app.history.search(WHY, project_id))
+    assert "(develop, topic/next)  Raise the retry limit to fifty" in text
+    git(repository, "merge", "-q", "topic/next")
+    assert [one.branches for one in await found(app, project_id)][:3] == [("develop",), (), ()]
+    git(repository, "branch", "-q", "-D", "develop")
+    assert subjects(await found(app, project_id))[0].startswith("Raise")
+    await app.index(repository, project_id, history_depth=2)
+    assert len(await found(app, project_id)) == 2
+
+
+async def test_a_branch_that_is_rewritten_takes_its_old_commits_with_it(
+    app: App, repository: Path, project_id: str
+) -> None:
+    git(repository, "switch", "-q", "-c", "develop", "HEAD~1")
+    commit(repository, "Raise the retry limit to fifty", {"a.py": "5"})
+    git(repository, "switch", "-q", "main")
+    await app.index(repository, project_id, branches=["develop"], history_depth=10)
+    git(repository, "switch", "-q", "develop")
+    git(repository, "rebase", "-q", "main")
+    git(repository, "commit", "-q", "--amend", "-m", "Raise the retry limit to sixty")
+    git(repository, "switch", "-q", "main")
+    after = subjects(await found(app, project_id))
+    assert "Raise the retry limit to sixty" in after
+    assert len(after) == 4
+    async with app.enter(project_id, readonly=True) as here:
+        rows = await here.tx.fetch_all(
+            "SELECT encode(hash, 'hex') FROM commit_entry ORDER BY position DESC"
+        )
+    assert [row[0] for row in rows] == git(repository, "rev-list", "main", "develop").split()
+
+
+async def test_what_only_another_branch_changed_is_not_taken_for_the_last_change(
+    app: App, repository: Path, project_id: str
+) -> None:
+    git(repository, "switch", "-q", "-c", "develop")
+    commit(repository, "Other limits", {"src/http/upload.py": "LIMIT = 20\n"})
+    git(repository, "switch", "-q", "main")
+    report = await app.index(repository, project_id, branches=["develop"], history_depth=10)
+    of_file = (report.run.repository_id, "src/http/upload.py")
+    async with app.enter(project_id, readonly=True) as here:
+        [change] = await newest_changes(here.tx, [of_file])
+    assert change is not None
+    assert change.subject.startswith("Try uploads")
 
 
 async def test_where_a_shallow_clone_ends_nothing_is_said_of_paths(

@@ -68,6 +68,7 @@ def test_a_server_for_other_machines_starts_only_if_someone_has_a_key(
 def test_keys_are_made_listed_rotated_and_revoked(shell: Shell) -> None:
     options = ["--scopes", "read", "--projects", "team-*, shop", "--expires", "90d"]
     made = shell("keys", "create", "alice", *options, "--requests-per-minute", "60", "--json")
+    assert "no effect" not in made.stderr
     key = json.loads(made.stdout)
     text = key.pop("key")
     assert text.startswith(f"{key['id']}_")

@@ -43,7 +43,8 @@ async def test_the_secondary_model_is_backfilled_shown_and_dropped(
     shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
     root, of = str(make_repo()), ("--project", project_id)
-    await shell("index", root, *of)
+    assert "chunks have vectors of ollama/nomic-embed-text" in await shell("index", root, *of)
+    assert "has no vectors here yet" in await shell("search", "authenticate", *of)
     shown = json.loads(await shell("model", *of, "--json"))
     assert (shown["first_tier"], shown["repositories"][0]["is_first_tier"]) == ("builtin", True)
     waiting = shown["second_tier"]

@@ -170,7 +170,7 @@ def test_the_shell_indexes_searches_shows_and_removes(
     assert re.search(r"success\s+repo", indexed.stdout)
     assert "8 files indexed, 0 unchanged" in indexed.stdout
     found = shell("search", "user", "login", *project)
-    assert "1. src/auth.py:5-10" in found.stdout
+    assert "1. repo/src/auth.py:5-10" in found.stdout
     assert "def authenticate(user, password):" in found.stdout
     assert "8 files" in shell("status", *project).stdout
     assert str(root) in shell("projects").stdout
@@ -237,8 +237,8 @@ def test_the_shell_hints_at_commands_and_counts_one_as_one(
 ) -> None:
     nowhere = shell("search", "login", "--project", "never-made-at-all")
     assert nowhere.stderr.splitlines()[1] == (
-        "Hint:  Make it first: codebase-mcp index with this --project, or codebase-mcp "
-        "create_project."
+        f'Hint:  Make it first: codebase-mcp index "{Path.cwd()}" --project "never-made-at-all", '
+        "or codebase-mcp create_project."
     )
     root = str(make_repo({"a.py": "a = 1\n"}))
     indexed = shell("index", root, "--project", project_id)

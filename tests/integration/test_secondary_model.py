@@ -44,7 +44,7 @@ async def test_a_repository_is_searched_at_once_and_the_service_is_not_even_aske
     assert (await found_paths(both_models, project_id, "signin with credentials"))[
         0
     ] == "src/auth.py"
-    assert await secondary_model_role(both_models, project_id) is None
+    assert await secondary_model_role(both_models, project_id) == "missing"
     assert server.requests == []
     state = await state_of(both_models, project_id)
     assert (state.model, state.chunks_done, state.state) == (OLLAMA, 0, "waiting")

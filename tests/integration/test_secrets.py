@@ -15,18 +15,19 @@ from tests.integration.test_purge import rows_with
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from planted_secrets import plant
+from masking import CORPUS, read_forms
 
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
 
-PLANTED = plant()
-TOKEN = next(one.value for one in PLANTED if one.kind == "GitHub token")
-PEM = next(one for one in PLANTED if one.kind == "private key in code" and one.text[0] == "-")
+FORMS = read_forms(CORPUS / "forms.jsonl")
+[TOKEN] = next(form.secrets for form in FORMS if form.id == "github-pat-classic")
+PEM = next(form for form in FORMS if form.id == "pem-rsa")
 CODE = f'def connect():\n    token = "{TOKEN}"\n    return Client(token)\n'
 SECRET_FILES = {
     ".env": "GREETING=unheardofgreeting\n",
@@ -38,18 +39,16 @@ SECRET_FILES = {
 }
 
 
-def first_line(value: str) -> str:
-    return value.partition("\n")[0]
-
-
-async def test_no_planted_secret_is_in_any_table(
+async def test_no_secret_of_the_corpus_is_in_any_table(
     app: App, project_id: str, make_repo: MakeRepo
 ) -> None:
-    files = {f"src/place_{n}.txt": one.text + "\n" for n, one in enumerate(PLANTED)}
-    run = (await app.index(make_repo(files), project_id)).run
-    assert run.secrets_masked >= 0.95 * (len(PLANTED) - run.files_skipped.get("secret", 0))
-    stored = [one for one in PLANTED if await rows_with(app, project_id, first_line(one.value))]
-    assert len(stored) <= 0.05 * len(PLANTED)
+    forms = FORMS[::3]
+    await app.index(
+        make_repo({f"src/place_{n}.txt": f.text for n, f in enumerate(forms)}), project_id
+    )
+    secrets = [secret for form in forms for secret in form.secrets]
+    stored = [secret for secret in secrets if await rows_with(app, project_id, secret)]
+    assert len(stored) <= 0.03 * len(secrets)
 
 
 async def test_secret_files_are_left_out_and_counted(
@@ -59,7 +58,7 @@ async def test_secret_files_are_left_out_and_counted(
     run = (await app.index(root, project_id)).run
     assert (run.files_indexed, run.files_skipped) == (2, {"secret": len(SECRET_FILES)})
     assert await rows_with(app, project_id, "unheardofgreeting") == {}
-    assert await rows_with(app, project_id, first_line(PEM.value)) == {}
+    assert await rows_with(app, project_id, PEM.secrets[0]) == {}
 
 
 async def test_a_masked_hit_is_found_and_agrees_with_its_file(
@@ -115,6 +114,32 @@ async def test_an_index_made_before_is_cleaned_by_the_next_run(
     assert await rows_with(app, project_id, TOKEN) == {}
 
 
+async def test_an_index_of_earlier_rules_is_named_until_it_is_made_anew(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": CODE})
+    await app.index(root, project_id)
+    async with app.enter(project_id) as here:
+        former = r"UPDATE profile SET fingerprint = regexp_replace(fingerprint, '\d+-', '0-')"
+        await here.tx.execute(former)
+    assert "may show secrets that this version masks" in await notices(app)
+    await app.index(root, project_id)
+    assert await notices(app) == ""
+
+
+async def notices(app: App) -> str:
+    repositories = [tree for project in await app.projects() for tree in project.repositories]
+    return " ".join(model_notices(repositories, app.models))
+
+
+async def test_a_file_whose_name_holds_a_token_is_left_out(
+    app: App, project_id: str, make_repo: MakeRepo
+) -> None:
+    root = make_repo({"main.py": "x = 1\n", f"backup-{TOKEN}/a.py": "y = 2\n"})
+    run = (await app.index(root, project_id)).run
+    assert (run.files_indexed, run.files_skipped) == (1, {"secret": 1})
+
+
 async def test_commits_and_bare_repositories_show_no_secret_either(
     app: App, project_id: str, make_repo: MakeRepo, tmp_path: Path
 ) -> None:
@@ -122,6 +147,7 @@ async def test_commits_and_bare_repositories_show_no_secret_either(
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-Af")
     commit(root, f"Try the token\n\nIt was {TOKEN} so far.")
+    git(root, "commit", "-q", "--amend", "--no-edit", f"--author={TOKEN} <ann@example.com>")
     (root / "main.py").write_text("def connect():\n    return None\n")
     git(root, "add", "-Af")
     commit(root, "Remove it")
@@ -132,8 +158,9 @@ async def test_commits_and_bare_repositories_show_no_secret_either(
     assert hits[0].content == CODE.replace(TOKEN, "*" * len(TOKEN))
     report = await app.history.search("try the token", project_id)
     assert report.commits[0].message.endswith("*" * len(TOKEN) + " so far.")
+    assert report.commits[0].author_name == "*" * len(TOKEN)
     assert await rows_with(app, project_id, TOKEN) == {}
-    assert await rows_with(app, project_id, first_line(PEM.value)) == {}
+    assert await rows_with(app, project_id, PEM.secrets[0]) == {}
 
 
 async def test_messages_that_an_earlier_version_stored_are_masked_by_the_next_run(
@@ -161,4 +188,16 @@ async def test_no_secret_is_sent_to_a_service_that_embeds(
     assert "def connect" in sent
     assert TOKEN not in sent
     assert "unheardofgreeting" not in sent
-    assert first_line(PEM.value) not in sent
+    assert PEM.secrets[0] not in sent
+
+
+async def test_a_question_is_masked_before_its_lines_are_joined_for_a_service(
+    both_models: App, server: EmbeddingServer, project_id: str, make_repo: MakeRepo
+) -> None:
+    await both_models.index(make_repo({"main.py": CODE}), project_id)
+    async with backfilling(both_models):
+        await until_complete(both_models, project_id)
+    await both_models.search("Why?\nDB_PASSWORD=regenschirm\nIt says connect", project_id)
+    sent = repr(server.requests)
+    assert "It says connect" in sent
+    assert "regenschirm" not in sent

@@ -101,7 +101,7 @@ async def test_results_and_tasks_in_the_frame_of_a_host(
         assert calls == ["search_code"]
         assert not await host.app.locator(".copy").first.is_visible()
         await host.show(search, kept, asked, capabilities={})
-        await expect(host.app.locator(".said")).to_contain_text("1. src/auth.py:5")
+        await expect(host.app.locator(".said")).to_contain_text("src/auth.py:5-10")
         assert calls == ["search_code"]
         await host.show(search, await call("search_code", {"query": ""}), {"query": ""})
         await expect(host.app.locator(".said")).to_contain_text("query")

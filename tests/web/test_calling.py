@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -50,7 +51,7 @@ async def test_a_tool_replies_as_it_does_over_mcp(
     assert found.json()["results"][0]["file_path"] == "src/auth.py"
 
 
-async def test_older_names_and_numbers_as_text_are_understood(
+async def test_older_names_are_understood_and_numbers_as_text_are_not(
     http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str
 ) -> None:
     root = str(make_repo())
@@ -58,9 +59,13 @@ async def test_older_names_and_numbers_as_text_are_understood(
         "/tools/index_repository", json={"repository_path": root, "collection": project_id}
     )
     assert indexed.status_code == 200
-    question = {"query": "user login", "collection": project_id, "limit": "1"}
+    question = {"query": "user login", "collection": project_id, "limit": 1}
     found = await http.post("/tools/search_code", json=question)
     assert found.json()["results"][0]["file"] == "src/auth.py"
+    for field, value in (("limit", "1"), ("limit", 1.5), ("explain", "true"), ("explain", 1)):
+        refused = await http.post("/tools/search_code", json={**question, field: value})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["details"]["field"]) == (400, field)
 
 
 async def test_an_error_has_the_contracts_shape(http: httpx2.AsyncClient) -> None:
@@ -71,27 +76,70 @@ async def test_an_error_has_the_contracts_shape(http: httpx2.AsyncClient) -> Non
             "code": "VALIDATION_ERROR",
             "type": "InvalidInput",
             "message": "Limit must be between 1 and 50, got 100",
-            "details": {"field": "limit", "value": 100, "constraint": "1..50"},
+            "details": {
+                "field": "limit", "value": 100, "constraint": "1..50", "jsonrpc_code": -32602,
+            },
         }
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "status", "code"),
+    ("tool", "arguments", "status", "code", "old_number"),
     [
-        ("search_code", {"query": "x", "project_id": "never-made"}, 404, "PROJECT_NOT_FOUND"),
-        ("get_task", {"task_id": "00000000-0000-4000-8000-000000000000"}, 404, "NOT_FOUND"),
-        ("get_task", {"task_id": "no uuid"}, 400, "VALIDATION_ERROR"),
-        ("index_repository", {"repo_path": "/nowhere"}, 400, "VALIDATION_ERROR"),
-        ("switch_project", {"project_id": "default"}, 403, "PERMISSION_DENIED"),
-        ("no_such_tool", {}, 404, "NOT_FOUND"),
+        ("search_code", {"query": "x", "project_id": "gone"}, 404, "PROJECT_NOT_FOUND", -32000),
+        ("get_task", {"task_id": str(UUID(int=4))}, 404, "NOT_FOUND", -32000),
+        ("get_task", {"task_id": "no uuid"}, 400, "VALIDATION_ERROR", -32602),
+        ("index_repository", {"repo_path": "/nowhere"}, 400, "VALIDATION_ERROR", -32602),
+        ("switch_project", {"project_id": "default"}, 403, "PERMISSION_DENIED", -32603),
+        ("no_such_tool", {}, 404, "NOT_FOUND", -32601),
     ],
 )
-async def test_errors_of_tools_come_under_their_status(
-    http: httpx2.AsyncClient, tool: str, arguments: dict[str, Any], status: int, code: str
+async def test_errors_of_tools_come_under_their_status_and_have_the_old_number(
+    http: httpx2.AsyncClient,
+    tool: str,
+    arguments: dict[str, Any],
+    status: int,
+    code: str,
+    old_number: int,
 ) -> None:
     answer = await http.post(f"/tools/{tool}", json=arguments)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (status, code)
+    assert error["details"]["jsonrpc_code"] == old_number
+
+
+async def test_a_project_never_indexed_is_answered_with_the_call_that_comes_first(
+    http: httpx2.AsyncClient, project_id: str
+) -> None:
+    made = {"name": "x", "project_id": project_id}
+    assert (await http.post("/tools/create_project", json=made)).status_code == 200
+    for name in (project_id, "never-made"):
+        answer = await http.post("/tools/search_code", json={"query": "x", "project_id": name})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (404, "PROJECT_NOT_FOUND")
+        assert error["message"] == "Project has not been indexed or does not exist"
+        assert "index_repository" in error["hint"]
+
+
+async def test_the_query_names_the_project_and_nothing_else(
+    http: httpx2.AsyncClient, project_id: str
+) -> None:
+    await http.post("/tools/create_project", json={"name": "x", "project_id": project_id})
+    for body in ({}, {"project_id": project_id}):
+        answer = await http.post(f"/tools/list_tasks?project_id={project_id}", json=body)
+        assert answer.json()["project_id"] == project_id
+    other = {"project_id": "another"}
+    for query, arguments, field in (
+        ("limit=5", {}, "limit"),
+        (f"project_id={project_id}&made_up=", {}, "made_up"),
+        (f"project_id={project_id}", other, "project_id"),
+        (f"project_id={project_id}&project_id=another", {}, "project_id"),
+        (f"project_id={project_id}", {"collection": "another"}, "project_id"),
+        ("project_id=", {}, "project_id"),
+    ):
+        refused = await http.post(f"/tools/list_tasks?{query}", json=arguments)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["details"]["field"]) == (400, field), query
 
 
 async def test_a_name_that_is_taken_is_a_conflict(
@@ -151,8 +199,8 @@ async def test_a_body_that_is_not_a_json_object_is_refused(
 async def test_a_large_invalid_body_gets_a_short_reply(
     http: httpx2.AsyncClient,
 ) -> None:
-    body = {f"unknown_{number}": number for number in range(90_000)}
-    assert len(json.dumps(body)) > 2_000_000
+    body = {f"unknown_{number}": number for number in range(40_000)}
+    assert len(json.dumps(body)) > 800_000
     answer = await http.post("/tools/search_code", json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "VALIDATION_ERROR")
     assert len(answer.content) < 4_096

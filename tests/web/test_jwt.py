@@ -170,7 +170,8 @@ async def test_scopes_and_projects_are_those_that_the_token_names(
 
     assert await access() == Access(frozenset({"read"}), ("team-*",), reads_as_server=False)
     scp = await access(scope=None, scp=["code:write", "code:admin", "code:root"])
-    assert scp.scopes == {"write", "admin"}
+    assert scp.scopes == {"read", "write", "admin"}
+    assert (await access(scope="code:write")).scopes == {"write"}
     assert (await access(projects="shop team-*")).projects == ("shop", "team-*")
     for nothing in (None, 7, {"a": 1}, [1, None]):
         assert (await access(projects=nothing)).projects == ()

@@ -50,7 +50,7 @@ WRITERS = {
     "session", "vcs", "agent", "register_entity_type", "create_entity", "update_entity",
     "delete_entity", "update_entity_type_schema", "create_work_item", "update_work_item",
 }  # fmt: skip
-ADMINS = {"clear_index"}
+EVERYTHING = READERS | WRITERS | {"clear_index"}
 _HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -94,10 +94,10 @@ async def test_scopes_decide_which_tools_there_are_at_every_door(
     expected: dict[tuple[Scope, ...], set[str]] = {
         ("read",): READERS,
         ("write",): WRITERS,
-        ("admin",): ADMINS,
-        ("read", "write", "admin"): READERS | WRITERS | ADMINS,
+        ("admin",): EVERYTHING,
+        ("read", "write", "admin"): EVERYTHING,
     }
-    assert expected["read", "write", "admin"] == {spec.name for spec in all_tools()}
+    assert {spec.name for spec in all_tools()} == EVERYTHING
     async with serving(replace(settings, sse=True)) as server:
         for scopes, tools in expected.items():
             key = await key_with(database, *scopes)
@@ -112,6 +112,9 @@ async def test_scopes_decide_which_tools_there_are_at_every_door(
                 paths = (await http.get("/openapi.json")).json()["paths"]
                 assert {path[7:] for path in paths if path.startswith("/tools/")} == tools
                 assert (await http.get("/metrics")).status_code == 200
+                page = await http.get("/index")
+            assert page.status_code == (200 if "search_code" in tools else 403)
+            assert ("Index a repository" in page.text) == (tools == EVERYTHING)
 
 
 async def test_what_a_key_may_not_call_is_refused_by_tool_and_operation(

@@ -28,7 +28,7 @@ from codebase_mcp.web.answers import STATUSES
 from codebase_mcp.web.openapi import describe
 
 # What a schema cannot say is refused with 400 (a path that must exist); what it forbids may be
-# accepted (a number as text, the older names). So those two checks do not apply.
+# accepted (an object as text, the older names). So those two checks do not apply.
 NOT_SAID = [checks.positive_data_acceptance, checks.negative_data_rejection]
 EXAMPLES = examples(
     max_examples=10,

@@ -14,7 +14,7 @@ from codebase_mcp.projects.identity import Access, Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web import rate_limits
 from codebase_mcp.web.http import make_asgi_app
-from codebase_mcp.web.rate_limits import DEFAULT_PER_MINUTE, TokenBuckets, _caller_at
+from codebase_mcp.web.rate_limits import DEFAULT_PER_MINUTE, TokenBuckets, caller_of
 
 MCP = {"Accept": "application/json, text/event-stream"}
 HELLO = {
@@ -75,7 +75,7 @@ def test_exactly_the_limit_can_be_taken_at_once(per_minute: int) -> None:
     ],
 )
 def test_an_address_is_a_caller_and_in_ipv6_a_network_is(host: str, caller: str) -> None:
-    assert _caller_at({"client": (host, 1)}) == caller
+    assert caller_of({"client": (host, 1)}) == caller
 
 
 def limit_headers(answer: httpx2.Response) -> list[str | None]:

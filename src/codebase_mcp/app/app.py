@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -47,13 +46,18 @@ from codebase_mcp.database.projects import (
     page_of_projects,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import NotFound, ProjectNotFound
+from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
-from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
+from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.index.refresh import Outdated, Refresher
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.repository_lookup import IndexedIn, projects_at
+from codebase_mcp.projects.repository_lookup import (
+    IndexedIn,
+    find_repository,
+    projects_at,
+    repository_not_found,
+)
 from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_indexes import MemoryIndexes
@@ -62,6 +66,7 @@ from codebase_mcp.settings.choices import chosen_model, database_target, service
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
+from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Changes
@@ -72,7 +77,6 @@ if TYPE_CHECKING:
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.backfill import Backfill
-    from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
@@ -86,13 +90,6 @@ __all__ = [
     "ProjectFacts",
     "SearchReport",
 ]
-
-
-def _repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
-    return NotFound(
-        f"Repository not found: {repo_path}",
-        hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
-    )
 
 
 def _workflow(settings: Settings) -> WorkflowClient | None:
@@ -115,16 +112,12 @@ class App:
         self.models = models
         self.database = database
         database.search_limit_s = settings.search_timeout_s
-        self._runs = IndexRuns(settings, database, models)
-        self._nearest = NearestIndexes(database)
-        self.memory_indexes = MemoryIndexes(database, most_bytes=settings.search_memory_mb << 20)
+        self._runs = IndexRuns(settings, database, models, lambda: self.views)
+        self._nearest = nearest = NearestIndexes(database)
+        most_bytes = settings.search_memory_mb << 20
+        self.memory_indexes = memory = MemoryIndexes(database, most_bytes=most_bytes)
         self._searcher = Searcher(
-            database,
-            models,
-            PROGRAM_VERSION,
-            self._nearest,
-            self.memory_indexes,
-            only_once=only_once,
+            database, models, PROGRAM_VERSION, nearest, memory, only_once=only_once
         )
         self.jobs = JobQueue(database)
         refresher = Refresher(
@@ -132,8 +125,7 @@ class App:
             self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
             outdated=Outdated(
-                lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
-                self.jobs.enqueue,
+                lambda profile: models.is_outdated(profile, PROGRAM_VERSION), self.jobs.enqueue
             ),
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,
@@ -141,9 +133,9 @@ class App:
         )
         self.freshness = Freshness(database, self._searcher, refresher)
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
-        self._first_runs = FirstRuns(self._index_first, self._enqueue)
+        self._first_runs = FirstRuns(self._index_first, self.jobs)
         self.scopes = Scopes(settings, self.resolver, self.freshness, self._first_runs)
-        self._searches = Searches(self._searcher, self.freshness, self)
+        self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
 
     # What a search does not need is loaded when it is first used: a command pays for every module.
 
@@ -254,7 +246,7 @@ class App:
             stack.push_async_callback(self.memory_indexes.close)
             stack.push_async_callback(self._nearest.close)
             stack.push_async_callback(self._searcher.close)
-            stack.callback(self._searches.close)
+            stack.push_async_callback(self._searches.close)
             if "views" in vars(self):
                 stack.push_async_callback(self.views.close)
             stack.push_async_callback(self.freshness.close)
@@ -270,6 +262,7 @@ class App:
         force_reindex: bool = False,
         history_depth: int | None = None,
         ignore_patterns: Sequence[str] | None = None,
+        branches: Sequence[str] | None = None,
         operation_id: UUID | None = None,
         progress: Callable[[RunProgress], None] = lambda _: None,
         identity: Identity = ANONYMOUS,
@@ -278,19 +271,25 @@ class App:
 
         ``history_depth`` commits of its history are kept from now on; without it, as many as the
         settings say, or else as before. ``ignore_patterns``, as in a .gitignore, leave out more
-        files from now on. ``operation_id`` is the id of the run.
+        files from now on. ``branches`` are indexed too; with them the directory must be in git.
+        ``operation_id`` is the id of the run.
 
         Raises:
-            InvalidInput: the path is no directory, the project id or the context file is invalid.
+            InvalidInput: the path is no directory, the project id or the context file is invalid,
+                or there is no such branch. Nothing was stored.
             Conflict: the project would share its schema with another.
             PermissionDenied: the caller may not name the path, or no schema can be created.
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
         root, repository = await self._repository_settings(repo_path, identity)
+        if branches is not None:
+            from codebase_mcp.app.views import resolve_branches  # noqa: PLC0415 - brings git along
+
+            await asyncio.to_thread(resolve_branches, root, branches)
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
-        run, commits = await self._runs.run(
+        run = await self._runs.run(
             project,
             root,
             repository,
@@ -298,32 +297,20 @@ class App:
             force=force_reindex,
             history_depth=history_depth,
             ignore_patterns=ignore_patterns,
+            branches=branches or (),
             operation_id=operation_id,
             progress=progress,
         )
-        run = await self._after_run(project, run, repository)
-        return IndexReport(run, project, source, repository, commits)
+        self.freshness.forget(project)
+        return IndexReport(run.result, project, source, repository, run.commits, run.branches)
 
     async def _index_first(
         self, project: Project, root: Path, progress: Callable[[RunProgress], None]
     ) -> None:
         """Index a repository because a question was asked in it."""
         root, repository = await self._repository_settings(root, ANONYMOUS)
-        run, _ = await self._runs.run(project, root, repository, progress=progress)
-        await self._after_run(project, run, repository)
-
-    async def _enqueue(self, project: Project, root: Path) -> None:
-        await self.jobs.enqueue(project, root)
-        await self.jobs.ensure_worker()
-
-    async def _after_run(
-        self, project: Project, run: RunResult, repository: RepositorySettings
-    ) -> RunResult:
-        """Let branches that are kept follow a run of the whole tree."""
+        await self._runs.run(project, root, repository, progress=progress)
         self.freshness.forget(project)
-        if run.status == "failed":
-            return run
-        return await self.views.follow(project, run, repository.git_branches)
 
     async def update(
         self,
@@ -343,8 +330,8 @@ class App:
         """
         root, repository = await self._repository_settings(repo_path, identity)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
-        run, commits = await self._runs.update(project, root, paths, repository)
-        return IndexReport(run, project, source, repository, commits)
+        run = await self._runs.update(project, root, paths, repository)
+        return IndexReport(run.result, project, source, repository, run.commits)
 
     async def _repository_settings(
         self, repo_path: str | Path, identity: Identity
@@ -381,25 +368,28 @@ class App:
             ProjectNotFound: unknown, or never indexed and not indexed by a question.
             DatabaseUnavailable, EmbeddingUnavailable: the index cannot be searched.
         """
-        started = time.perf_counter()
         request = request or Request()
         named = repository or request.filters.repository_id
         if isinstance(named, UUID):  # so help can say what it excludes
             request = replace(request, filters=replace(request.filters, repository_id=named))
-        scope = await self.scopes.resolve(
-            project_id, identity, named, may_index=may_index, report=report
-        )
-        async with self.resolver.raise_not_found_if_dropped(scope.project, scope.source):
-            return await self._searches.report(
-                scope,
-                query,
-                request,
-                ref=ref,
-                started=started,
-                with_notes=with_notes,
-                with_help=with_help,
-                with_history=with_history,
-            )
+        with self._searches.timed() as watch:
+            with step("repository"):
+                scope = await self.scopes.resolve(
+                    project_id, identity, named, may_index=may_index, report=report
+                )
+            async with self.resolver.raise_not_found_if_dropped(scope.project, scope.source):
+                found = await self._searches.report(
+                    scope,
+                    query,
+                    request,
+                    ref=ref,
+                    watch=watch,
+                    with_notes=with_notes,
+                    with_help=with_help,
+                    with_history=with_history,
+                )
+        self._searches.warn_if_slow(scope.project, watch)
+        return found
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""
@@ -440,10 +430,7 @@ class App:
         return found
 
     async def projects_at(self, directory: Path) -> list[IndexedIn]:
-        """The projects that have the repository in which a directory lies, the last indexed first.
-
-        Of repositories inside each other the innermost counts.
-        """
+        """The projects with the innermost repository around a directory, last indexed first."""
         return await projects_at(self.database, directory)
 
     async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
@@ -488,23 +475,13 @@ class App:
         from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415 - for this alone
 
         project, _ = await self.resolver.resolve(project_id, identity)
-        match = await self._repository(project, repo_path)
+        match = await find_repository(self.database, project, repo_path)
         await self.jobs.stop(project.schema_name, match.id)
         if not await self._runs.indexer.remove(project, match.id):
-            raise _repository_not_found(repo_path, [])
+            raise repository_not_found(repo_path, [])
         async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, match.id)
         return match.id
-
-    async def _repository(self, project: Project, repo_path: str | Path) -> RepositoryFacts:
-        """An indexed repository by its directory, which need not exist any more, or its id."""
-        wanted = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
-        async with self.database.transaction(project, readonly=True) as tx:
-            known = await load_inventory(tx)
-        match = next((r for r in known if r.root in wanted or str(r.id) == str(repo_path)), None)
-        if match is None:
-            raise _repository_not_found(repo_path, known)
-        return match
 
     async def drop_project(self, project_id: str) -> None:
         """Delete a project with everything in it.

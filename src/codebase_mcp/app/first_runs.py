@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from codebase_mcp.database.projects import Project
-from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
+from codebase_mcp.index.queue import JobQueue
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 # How long a question waits. Clients cancel calls after 30 seconds or more.
 WAIT_S = 10.0
@@ -23,9 +25,6 @@ REPORT_S = 0.5
 
 Index = Callable[[Project, Path, Callable[[RunProgress], None]], Awaitable[object]]
 """Indexes a repository, and tells how far it is."""
-
-Enqueue = Callable[[Project, Path], Awaitable[object]]
-"""Leaves the run of a repository to a job."""
 
 ReportProgress = Callable[[RunProgress], Awaitable[None]]
 
@@ -38,32 +37,39 @@ class FirstRun:
     root: Path
     task: asyncio.Future[object]
     progress: RunProgress
-    started_at: float = field(default_factory=time.monotonic)
+    done_before: int = 0
+    listed_at: float = 0.0
+    progressed_at: float = 0.0
+
+    def follow(self, progress: RunProgress) -> None:
+        """Take note of progress; the first files that are done were so before the run."""
+        self.progressed_at = time.monotonic()
+        if self.progress.phase == "listing":
+            self.listed_at, self.done_before = self.progressed_at, progress.done
+        self.progress = progress
 
     @property
     def percent(self) -> float:
         """The share of the files that is done."""
-        return _percent(self.progress)
+        done, total = self.progress.done, self.progress.total
+        return round(100 * done / total, 1) if total else 0.0
 
     @property
     def seconds_left(self) -> int | None:
         """An estimate by the speed so far; None while the files are being listed."""
-        done, total = self.progress.done, self.progress.total
-        if not done or not total:
+        now = self.progress
+        if now.phase == "listing":
             return None
-        return round((total - done) * (time.monotonic() - self.started_at) / done)
-
-
-def _percent(progress: RunProgress) -> float:
-    return round(100 * progress.done / progress.total, 1) if progress.total else 0.0
+        indexed, seconds = now.done - self.done_before, self.progressed_at - self.listed_at
+        return estimate_seconds_left(now.total - now.done, indexed, seconds)
 
 
 class FirstRuns:
     """The first runs of repositories in this process."""
 
-    def __init__(self, index: Index, enqueue: Enqueue) -> None:
+    def __init__(self, index: Index, jobs: JobQueue) -> None:
         self._index = index
-        self._enqueue = enqueue
+        self._jobs = jobs
         self._runs: dict[tuple[str, Path], FirstRun] = {}
 
     async def wait_for(
@@ -77,10 +83,11 @@ class FirstRuns:
         runs = [self._start(project, root) for root in roots]
         deadline = time.monotonic() + WAIT_S
         going = {run.task for run in runs}
-        while going and (left := deadline - time.monotonic()) > 0:
-            _, going = await asyncio.wait(going, timeout=min(REPORT_S, left))
-            if report is not None and going:
-                await report(next(run.progress for run in runs if run.task in going))
+        with step("first_run"):
+            while going and (left := deadline - time.monotonic()) > 0:
+                _, going = await asyncio.wait(going, timeout=min(REPORT_S, left))
+                if report is not None and going:
+                    await report(next(run.progress for run in runs if run.task in going))
         for run in runs:
             if run.task.done():
                 self._runs.pop((project.schema_name, run.root), None)
@@ -95,7 +102,8 @@ class FirstRuns:
         await asyncio.gather(*(run.task for run in going), return_exceptions=True)
         if hand_over:
             for run in going:
-                await self._enqueue(run.project, run.root)
+                await self._jobs.enqueue(run.project, run.root)
+                await self._jobs.ensure_worker()
 
     def _start(self, project: Project, root: Path) -> FirstRun:
         key = project.schema_name, root
@@ -104,8 +112,9 @@ class FirstRuns:
             latest = RunProgress(0, 0, "Listing files")
 
             def follow(progress: RunProgress) -> None:
-                started.progress = progress
+                started.follow(progress)
 
-            task = asyncio.ensure_future(self._index(project, root, follow))
+            with no_stopwatch():
+                task = asyncio.ensure_future(self._index(project, root, follow))
             started = run = self._runs[key] = FirstRun(project, root, task, latest)
         return run

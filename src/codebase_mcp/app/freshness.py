@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,13 +20,15 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database, ProjectTryLocks
 from codebase_mcp.database.projects import Project, list_projects
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.index.refresh import Refresher
 from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer, Request, Searcher
-from codebase_mcp.search.verify import Verifier
+from codebase_mcp.search.verify import Verified, Verifier
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
@@ -44,8 +46,8 @@ _LEAST_SHARE = 0.5
 class IndexFreshness:
     """How up to date an answer is; ``files_pending`` are known not to be indexed yet.
 
-    While an index run is going on, ``percent`` of the files are done, and ``seconds_left`` is an
-    estimate; None while unknown.
+    While a first index run is going on, ``percent`` of the files are done, ``phase`` is what it is
+    doing, and ``seconds_left`` is an estimate; None while the files are being listed.
     """
 
     state: State
@@ -55,6 +57,7 @@ class IndexFreshness:
     indexed_at: datetime | None
     checked_at: datetime | None
     percent: float | None = None
+    phase: RunPhase | None = None
     seconds_left: int | None = None
 
 
@@ -85,11 +88,13 @@ class Freshness:
         """
         started = time.monotonic()
         if self._refresher.budget_s:
-            await self._refresher.check(project, request.snapshot_ids)
+            with step("freshness"):
+                await self._refresher.check(project, request.snapshot_ids)
         answer = await self._searcher.search(project, text, request)
         if self._refresher.budget_s and answer.hits:
             answer = await self._verified(project, text, request, answer, started)
-        return answer, await self.state_of(project, answer.snapshots)
+        with step("freshness"):
+            return answer, await self.state_of(project, answer.snapshots)
 
     async def follow(self, project: Project, snapshot_ids: Collection[int] | None = None) -> None:
         """Bring the index up to date with the files, as far as the budget of a search allows."""
@@ -169,18 +174,24 @@ class Freshness:
         self, project: Project, text: str, request: Request, answer: Answer, started: float
     ) -> Answer:
         roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
-        found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
+        found = await self._verify(answer, roots)
         if found.changed:
             left_s = self._refresher.budget_s - (time.monotonic() - started)
             within_s = max(left_s, _LEAST_SHARE * self._refresher.budget_s)
-            await self._refresher.update_changed(project, found.changed, within_s=within_s)
+            with step("freshness"):
+                await self._refresher.update_changed(project, found.changed, within_s=within_s)
             answer = await self._searcher.search(project, text, request)
-            found = await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
+            found = await self._verify(answer, roots)
         if found.changed:
-            await self._refresher.update_changed(project, found.changed, within_s=0)
+            with step("freshness"):
+                await self._refresher.update_changed(project, found.changed, within_s=0)
         dropped = len(answer.hits) - len(found.hits)
         total = max(answer.total_count - dropped, len(found.hits))
         return replace(answer, hits=found.hits, total_count=total)
+
+    async def _verify(self, answer: Answer, roots: Mapping[UUID, Path]) -> Verified:
+        with step("verify"):
+            return await asyncio.to_thread(self._verifier.verify, answer.hits, roots)
 
 
 def _state_of_commit(snapshot: ScopedSnapshot) -> TreeState:

@@ -1,7 +1,8 @@
 """What does the history of the repositories of a project say?
 
 A history is read when it is first searched, and before each search brought up to what is checked
-out: that costs two questions to git where nothing has changed.
+out and to the indexed branches: that costs two calls of git where nothing has changed, and two more
+where branches are indexed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
+from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index.history import HistoryFacts, load_histories, refresh_history
@@ -180,7 +182,8 @@ class History:
         }
 
     async def _question(self, model: Model, query: str) -> HistoryQuestion:
-        vector = await model.embedder.embed_query(without_courtesy(query))
+        question = without_courtesy(await as_sent(model.embedder, query))
+        vector = await model.embedder.embed_query(question)
         return HistoryQuestion(parse_query(query), vector, texts_version(model))
 
     async def _refresh(

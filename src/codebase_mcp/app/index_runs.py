@@ -1,10 +1,13 @@
-"""What does an index run do beside indexing? It reads the history, and lets anchors follow."""
+"""What does an index run do beside indexing?
+
+It lets anchors follow, indexes the branches that are kept, and reads the history.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,19 +21,36 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.views import Views
     from codebase_mcp.index.build import Indexer, RunResult
-    from codebase_mcp.index.commits import CommitIndexer
+    from codebase_mcp.index.commits import CommitIndexer, CommitRun
     from codebase_mcp.index.pool import PreparerPool
     from codebase_mcp.index.progress import RunProgress
 
 # The modules of index runs are loaded with the first run: a search does not need them.
 
 
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """A run, the runs of the branches that were named, and how many commits are stored."""
+
+    result: RunResult
+    branches: Mapping[str, CommitRun] = field(default_factory=dict)
+    commits: int = 0
+
+
 class IndexRuns:
     """Runs index jobs of this process, each with the repository's history and anchors."""
 
-    def __init__(self, settings: Settings, database: Database, models: Models) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        models: Models,
+        views: Callable[[], Views],
+    ) -> None:
         self._settings = settings
+        self._views = views
         self._database = database
         self._models = models
 
@@ -69,10 +89,11 @@ class IndexRuns:
         force: bool = False,
         history_depth: int | None = None,
         ignore_patterns: Sequence[str] | None = None,
+        branches: Sequence[str] = (),
         operation_id: UUID | None = None,
         progress: Callable[[RunProgress], None],
-    ) -> tuple[RunResult, int]:
-        """Index a whole tree; also the number of commits that are stored.
+    ) -> WholeRun:
+        """Index a whole tree, the branches that are kept or named, and the history of all these.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
@@ -87,21 +108,28 @@ class IndexRuns:
             operation_id=operation_id,
             progress=progress,
         )
+        run = await self._refresh_anchors(project, run, is_rebuilt=force)
+        if run.status == "failed":
+            return WholeRun(run)
+        views = self._views()
+        run = await views.follow(project, run, repository.git_branches)
+        refs = await views.index(project, run.repository_id, root, branches) if branches else {}
         depth = repository.history_depth if history_depth is None else history_depth
         run, commits = await self._read_history(project, run, depth)
-        return await self._refresh_anchors(project, run, is_rebuilt=force), commits
+        return WholeRun(await self._note_missing_vectors(project, run), refs, commits)
 
     async def update(
         self, project: Project, root: Path, paths: Iterable[str], repository: RepositorySettings
-    ) -> tuple[RunResult, int]:
-        """Index some paths of a tree; also the number of commits that are stored.
+    ) -> WholeRun:
+        """Index some paths of a tree, and read its history.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
         run = await self.indexer.update(project, root, paths, selection=repository.selection)
+        run = await self._refresh_anchors(project, run)
         run, commits = await self._read_history(project, run, repository.history_depth)
-        return await self._refresh_anchors(project, run), commits
+        return WholeRun(run, commits=commits)
 
     async def bring_up_to_date(
         self, project: Project, root: Path, paths: Iterable[str] | None
@@ -112,7 +140,7 @@ class IndexRuns:
             IndexingFailed: only a part was stored.
         """
         repository = await asyncio.to_thread(repository_at, self._settings, root)
-        run, _ = await self.update(project, root, paths or ["."], repository)
+        run = (await self.update(project, root, paths or ["."], repository)).result
         if run.status == "failed":
             raise IndexingFailed(run.errors[-1])
         return run
@@ -137,8 +165,21 @@ class IndexRuns:
                 renew=True,
             )
         except (IndexingFailed, DatabaseUnavailable) as error:
-            notice = f"The history could not be read: {error.message}"
-            return replace(run, notice=" ".join(filter(None, [run.notice, notice]))), 0
+            return run.with_notice(f"The history could not be read: {error.message}"), 0
+
+    async def _note_missing_vectors(self, project: Project, run: RunResult) -> RunResult:
+        """Say in a notice if the configured secondary model has no vectors of the repository."""
+        if not self._models.has_secondary:
+            return run
+        from codebase_mcp.index.secondary_model import load_state, missing_notice  # noqa: PLC0415
+
+        try:
+            async with self._database.transaction(project, readonly=True) as tx:
+                state = await load_state(tx, self._models.embedder.name, [run.repository_id])
+        except DatabaseUnavailable:
+            return run  # it is known to the next run
+        notice = missing_notice(state)
+        return run.with_notice(notice) if notice else run
 
     async def _refresh_anchors(
         self, project: Project, run: RunResult, *, is_rebuilt: bool = False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
     from codebase_mcp.index.build import RunResult
+    from codebase_mcp.index.commits import CommitRun
     from codebase_mcp.index.history import HistoryFacts
     from codebase_mcp.index.inventory import RepositoryFacts
     from codebase_mcp.projects.resolution import ProjectSource
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class IndexReport:
     """What an index run did, in which project, and under which settings of the repository.
 
-    ``commits`` are kept of its history.
+    ``commits`` are kept of its history. ``branches`` are the runs of the branches that were named.
     """
 
     run: RunResult
@@ -38,6 +39,7 @@ class IndexReport:
     project_source: ProjectSource
     repository: RepositorySettings
     commits: int = 0
+    branches: Mapping[str, CommitRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

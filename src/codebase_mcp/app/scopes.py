@@ -197,8 +197,8 @@ def _narrowed(scope: CallScope, chosen: Sequence[Tree], trees: Sequence[Tree]) -
 def _never_indexed(project: Project, root: Path) -> ProjectNotFound:
     return ProjectNotFound(
         "Project has not been indexed or does not exist",
-        hint=f'Call index_repository with repo_path="{root}" and project_id="{project.project_id}"'
-        " first, or with the path of another repository.",
+        hint=f'Call index_repository(repo_path="{root}", project_id="{project.project_id}") first,'
+        " or with the path of another repository.",
     )
 
 
@@ -206,6 +206,6 @@ def _not_by_itself(root: Path, reason: str | None) -> ProjectNotFound:
     because = f", and a question does not index it: {reason}" if reason else ""
     return ProjectNotFound(
         f"{root} is not indexed{because}",
-        hint=f'Call index_repository with repo_path="{root}".',
+        hint=f'Call index_repository(repo_path="{root}").',
         details={"path": str(root)},
     )

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from codebase_mcp.app.extras import notes_of, usage_of_first
 from codebase_mcp.app.first_runs import FirstRun
 from codebase_mcp.app.freshness import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
 from codebase_mcp.app.scopes import CallScope
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.search import Answer, Request, Searcher
+from codebase_mcp.search.slow import SlowSearches
+from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
+from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
+    from codebase_mcp.database.projects import Project
+    from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.misses import Misses
 
 
 class Searches:
     """Answers questions in the projects of one database."""
 
-    def __init__(self, searcher: Searcher, freshness: Freshness, app: App) -> None:
+    def __init__(
+        self, searcher: Searcher, freshness: Freshness, app: App, *, only_once: bool = False
+    ) -> None:
         self._searcher = searcher
         self._freshness = freshness
         self._app = app
+        self.slow = None if only_once else SlowSearches(app.database)
 
     @cached_property
     def _misses(self) -> Misses:
@@ -36,10 +45,22 @@ class Searches:
 
         return Misses(self._app.database, self._app.models, self._searcher)
 
-    def close(self) -> None:
-        """Drop what is kept for help."""
+    async def close(self) -> None:
+        """Drop what is kept for help, and cancel plans for a warning."""
+        if self.slow is not None:
+            await self.slow.close()
         if "_misses" in vars(self):
             self._misses.close()
+
+    @staticmethod
+    def timed() -> AbstractContextManager[Stopwatch]:
+        """Time the steps of a search in the block."""
+        return stopwatch("search", _count_step, keeps_statements=True)
+
+    def warn_if_slow(self, project: Project, watch: Stopwatch) -> None:
+        """Log where the time of a slow search went."""
+        if self.slow is not None:
+            self.slow.record(project, watch)
 
     async def report(
         self,
@@ -48,7 +69,7 @@ class Searches:
         request: Request,
         *,
         ref: str | None,
-        started: float,
+        watch: Stopwatch,
         with_notes: bool,
         with_help: bool,
         with_history: bool,
@@ -62,11 +83,16 @@ class Searches:
             is_named = request.filters.repository_id is not None
             ids = None if is_named or ref is not None else scope.snapshot_ids
             asked = replace(request, snapshot_ids=ids)
-            help_ = await self._misses.help(project, query, asked, answer, coverage)
-        notes = await notes_of(database, project, answer) if with_notes else ()
-        usage = await usage_of_first(database, project, answer)
-        changes = await self._app.history.last_changes(project, answer) if with_history else ()
-        latency_ms = (time.perf_counter() - started) * 1000
+            with step("help"):
+                help_ = await self._misses.help(project, query, asked, answer, coverage)
+        with step("notes"):
+            notes = await notes_of(database, project, answer) if with_notes else ()
+            usage = await usage_of_first(database, project, answer)
+        changes: tuple[LastChange | None, ...] = ()
+        if with_history:
+            with step("history"):
+                changes = await self._app.history.last_changes(project, answer)
+        latency_ms = watch.elapsed_s() * 1000
         return SearchReport(
             *(answer, project, scope.source, truth, latency_ms, scope),
             notes=tuple(notes),
@@ -100,13 +126,19 @@ class Searches:
         return answer, truth, names
 
 
+def _count_step(name: str, seconds: float) -> None:
+    SEARCH_STEP_DURATION.observe(seconds, name)
+
+
 def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFreshness:
     """How up to date an answer is while repositories are indexed for the first time."""
     left = [run.seconds_left for run in runs]
+    phases = {run.progress.phase for run in runs}
     return replace(
         truth,
         state="indexing",
         files_pending=sum(run.progress.total - run.progress.done for run in runs),
+        phase=next(one for one in get_args(RunPhase) if one in phases),
         percent=min(run.percent for run in runs),
         seconds_left=None if None in left else max(one for one in left if one is not None),
     )

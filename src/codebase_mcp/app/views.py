@@ -44,6 +44,7 @@ from codebase_mcp.search.search import Answer, Request
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 if TYPE_CHECKING:
     from codebase_mcp.app.freshness import IndexFreshness
@@ -149,8 +150,7 @@ class Views:
         try:
             await self.refresh(project, run.repository_id, run.root, patterns)
         except (IndexingFailed, InvalidInput) as error:
-            notice = f"Not all branches could be indexed: {error.message}"
-            return replace(run, notice=" ".join(filter(None, [run.notice, notice])))
+            return run.with_notice(f"Not all branches could be indexed: {error.message}")
         return run
 
     async def search(
@@ -173,7 +173,8 @@ class Views:
         """
         for _ in range(_MAX_SEARCHES):
             with suppress(SnapshotDropped):
-                chosen = await self.choose(project, ref, only)
+                with step("commits"):
+                    chosen = await self.choose(project, ref, only)
                 ids, ranges = chosen.snapshot_ids, chosen.ranges
                 answer, truth = await search(replace(request, snapshot_ids=ids, ranges=ranges))
                 if {one.id for one in answer.snapshots}.issuperset(ids):
@@ -294,7 +295,7 @@ class Views:
         *,
         is_kept: bool = False,
         gone: Sequence[str] = (),
-    ) -> list[CommitRun]:
+    ) -> dict[str, CommitRun]:
         """Index what some refs of a repository mean; ``is_kept`` ones stay searchable.
 
         Names that are ``gone`` are forgotten, as are those that have not been used for long.
@@ -305,16 +306,12 @@ class Views:
         """
         async with self._database.transaction(project, readonly=True) as tx:
             tree = next(t for t in await load_trees(tx) if t.repository_id == repository_id)
-        repository = await asyncio.to_thread(git_repository_at, root)
-        if repository is None:
-            message = f"{root} is not in a git repository"
-            raise InvalidInput.of("branches", list(names), message, rule="branches of a repository")
-        runs = []
-        for name in names:
-            commit = await asyncio.to_thread(resolve_commit, repository, name, field="branches")
+        repository, commits = await asyncio.to_thread(resolve_branches, root, names)
+        runs = {}
+        for name, commit in commits.items():
             async with self._database.transaction(project) as tx:
                 await remember_ref(tx, repository_id, name, commit, is_kept=is_kept)
-            runs.append(await self._run(project, _Meant(tree, repository, name, commit)))
+            runs[name] = await self._run(project, _Meant(tree, repository, name, commit))
         async with self._database.transaction(project) as tx:
             await forget_refs(tx, repository_id, gone)
         return runs
@@ -410,7 +407,8 @@ class Views:
         key = project.schema_name, one.tree.repository_id, one.commit
         task = self._runs.get(key)
         if task is None:
-            task = self._runs[key] = asyncio.create_task(self._run_for_search(project, one))
+            with no_stopwatch():
+                task = self._runs[key] = asyncio.create_task(self._run_for_search(project, one))
             task.add_done_callback(lambda ended: self._ended(key, ended))
         return task
 
@@ -433,6 +431,19 @@ class Views:
         return await self._indexer().run(
             project, one.tree.repository_id, one.repository, one.commit, selection
         )
+
+
+def resolve_branches(root: Path, names: Sequence[str]) -> tuple[GitRepository, dict[str, str]]:
+    """The git repository at a directory, and the commits that some of its refs mean.
+
+    Raises:
+        InvalidInput: it is in no repository, or there is no such ref.
+    """
+    repository = git_repository_at(root)
+    if repository is None:
+        message = f"{root} is not in a git repository"
+        raise InvalidInput.of("branches", list(names), message, rule="branches of a repository")
+    return repository, {name: resolve_commit(repository, name, field="branches") for name in names}
 
 
 async def _load(tx: Transaction, meant: Sequence[_Meant]) -> list[StoredCommit | None]:

@@ -11,10 +11,15 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from codebase_mcp.index.progress import Phase, estimate_seconds_left, phase_of
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState
 
 EndStatus = Literal["success", "partial", "failed", "cancelled", "interrupted"]
+
+
+# Of several repositories the one that has most to do says what all are doing.
+_IN_ORDER: tuple[Phase, ...] = ("waiting", "listing", "indexing", "finishing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,10 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class IndexingProgress:
-    """Progress of indexing; ``seconds_left`` is None while unknown, ``queued`` if a job waits."""
+    """Progress of indexing; ``queued`` if a job waits.
+
+    ``seconds_left`` is None as long as the ``phase`` is waiting or listing.
+    """
 
     is_indexing: bool = False
     queued: bool = False
@@ -40,6 +48,7 @@ class IndexingProgress:
     files_total: int = 0
     current_file: str | None = None
     seconds_left: int | None = 0
+    phase: Phase = "idle"
     last_run: LastRun | None = None
 
 
@@ -90,6 +99,7 @@ def combined(found: Sequence[RepositoryProgress]) -> IndexingProgress:
     counted = going or [one.progress for one in found]
     done, total = sum(p.files_done for p in counted), sum(p.files_total for p in counted)
     left = [p.seconds_left for p in going]
+    phases = {p.phase for p in going}
     ends = [p.last_run for p in (one.progress for one in found) if p.last_run is not None]
     return IndexingProgress(
         is_indexing=bool(going),
@@ -99,6 +109,7 @@ def combined(found: Sequence[RepositoryProgress]) -> IndexingProgress:
         files_total=total,
         current_file=next((p.current_file for p in going if p.current_file), None),
         seconds_left=None if None in left else sum(s for s in left if s is not None),
+        phase=next((one for one in _IN_ORDER if one in phases), "idle"),
         last_run=max(ends, key=_when, default=None),
     )
 
@@ -113,9 +124,7 @@ def _progress_of(facts: _Facts) -> IndexingProgress:
         counted = run if is_same else None
     done = counted.files_done if counted else 0
     total = counted.files_total if counted else 0
-    left: int | None = 0
-    if is_running or pending:
-        left = _seconds_left(run) if run is not None and is_running else None
+    phase = _phase(counted, pending)
     return IndexingProgress(
         is_indexing=is_running or bool(pending),
         queued=any(job.status == "waiting" for job in pending),
@@ -123,7 +132,8 @@ def _progress_of(facts: _Facts) -> IndexingProgress:
         files_done=done,
         files_total=total,
         current_file=run.current_file if run is not None and is_running else None,
-        seconds_left=left,
+        seconds_left=_seconds_left(phase, run),
+        phase=phase,
         last_run=_last_run(facts),
     )
 
@@ -132,12 +142,26 @@ def _percent(done: int, total: int) -> float:
     return round(100 * done / total, 1) if total else 0.0
 
 
-def _seconds_left(run: RunState) -> int | None:
-    """Estimate from the speed so far; unchanged files take no time."""
-    seconds = (run.updated_at - run.started_at).total_seconds()
-    if not run.files_indexed or seconds <= 0:
+def _phase(run: RunState | None, pending: Sequence[IndexJob]) -> Phase:
+    """What is being done, by the run that counts; a job goes on after that has stored all files."""
+    if run is not None and run.is_running:
+        return phase_of(run.files_done, run.files_total)
+    if any(job.status == "waiting" for job in pending):
+        return "waiting"
+    if not pending:
+        return "idle"
+    has_stored = run is not None and run.status in ("success", "partial")
+    return "finishing" if has_stored else "listing"
+
+
+def _seconds_left(phase: Phase, run: RunState | None) -> int | None:
+    """An estimate of the seconds that are left, None before the files are listed."""
+    if phase == "idle":
+        return 0
+    if run is None or phase in ("waiting", "listing"):
         return None
-    return round((run.files_total - run.files_done) * seconds / run.files_indexed)
+    seconds = (run.updated_at - run.started_at).total_seconds()
+    return estimate_seconds_left(run.files_total - run.files_done, run.files_indexed, seconds)
 
 
 def _last_run(facts: _Facts) -> LastRun | None:

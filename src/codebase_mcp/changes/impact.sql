@@ -9,7 +9,7 @@ WITH wanted AS MATERIALIZED (
 touching AS MATERIALIZED (
     SELECT c.paths
     FROM commit_entry AS c
-    WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge
+    WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.branches = '{}'
       AND c.paths_total <= %(max_paths)s
       AND EXISTS (SELECT FROM unnest(c.paths) AS p (path) WHERE p.path IN (SELECT path FROM wanted))
       AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
@@ -43,7 +43,7 @@ LIMIT %(max_pairs)s;
 -- What the newest commits touched, the newest first, but for those with very many paths.
 SELECT c.paths
 FROM commit_entry AS c
-WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge
+WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.branches = '{}'
   AND c.paths_total <= %(max_paths)s
   AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
 ORDER BY c.position DESC
@@ -67,14 +67,15 @@ LIMIT %(max_candidates)s;
 -- The changed path that most commits of the stored history touched, how many did, and how many
 -- commits there are.
 SELECT coalesce(b.path, ''), coalesce(b.touched, 0),
-       (SELECT count(*) FROM commit_entry AS h WHERE h.repository_id = %(repository_id)s AND NOT h.is_merge)
+       (SELECT count(*) FROM commit_entry AS h WHERE h.repository_id = %(repository_id)s AND NOT h.is_merge
+          AND h.branches = '{}')
 FROM (VALUES (1)) AS one
 LEFT JOIN (
     SELECT p.path, count(*) AS touched
     FROM commit_entry AS c
     CROSS JOIN LATERAL unnest(c.paths) AS p (path)
     JOIN (SELECT DISTINCT w.path FROM unnest(%(paths)s::text[]) AS w (path)) AS w ON w.path = p.path
-    WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge
+    WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.branches = '{}'
       AND c.hash NOT IN (SELECT decode(e.hash, 'hex') FROM unnest(%(excluded)s::text[]) AS e (hash))
     GROUP BY p.path
     ORDER BY count(*) DESC, p.path

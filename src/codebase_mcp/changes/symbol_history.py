@@ -210,7 +210,7 @@ def _commits(
         seconds = min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0
         yield _Commit(
             commit.decode("ascii", "replace"),
-            escape_path(author),
+            mask(escape_path(author)).text,
             datetime.fromtimestamp(seconds, UTC),
             mask(escape_path(subject)).text,
             changes,

@@ -37,6 +37,7 @@ _MODULE_CHARS = 200
 _RECEIVER = r"""(?x)
     [ \t\n]*+ (?: \.(?!\.) | :: | \\ %s) [?!&]*+ (?: [ \t]*+ \n [ \t\n]*+ )?
     (?: (?: (?:::)? >[^<>()]{0,60}< (?:::)? )? ( (?:\)\()? [\w$\x80-\xff]{1,100} ) )?"""
+_GAP = re.compile(r"[ \t\n]*")
 _BEFORE_NAME = re.compile(_RECEIVER % "")
 _BEFORE_NAME_OR_MEMBER = re.compile(_RECEIVER % "| >- ")
 _ARROW_LANGUAGES = frozenset({"c", "cpp", "php"})
@@ -142,7 +143,7 @@ def _uses(
         if capture == "holder" and not name[0].isupper():
             continue
         found = before.match(backwards, size - start)
-        if found:
+        if found and not _is_in_comment(syntax, backwards, start):
             receiver = _utf8(found[1][::-1]) if found[1] else UNNAMED
             if own_objects.is_own(start, receiver) and backwards[found.end()] != ".":
                 receiver = "self"
@@ -154,6 +155,17 @@ def _uses(
             and not local_names.hide(name, start)
         ):
             yield Reference(node.start_point[0] + 1, name, kind)
+
+
+def _is_in_comment(syntax: Syntax, backwards: str, start: int) -> bool:
+    """Whether what separates a name from a receiver is the full stop of a comment above it."""
+    size = len(backwards)
+    gap = _GAP.match(backwards, size - start)
+    if gap is None or "\n" not in gap[0]:
+        return False
+    place = size - gap.end() - 1
+    node = syntax.root.descendant_for_byte_range(place, place + 1)
+    return node is not None and "comment" in node.type
 
 
 def _utf8(text: str) -> str:

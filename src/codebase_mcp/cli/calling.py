@@ -29,17 +29,24 @@ class Shell:
         return self._app
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply of a tool as JSON values.
+        """The reply of a tool as JSON values; what a flag says is text, whatever it stands for.
 
         Raises:
             CodebaseError: what the contract names.
         """
         # A command that shows a report itself needs neither a tool nor what checks its arguments.
+        from codebase_mcp.tools.arguments import aliases_in, parsed  # noqa: PLC0415
         from codebase_mcp.tools.calling import call_tool, no_progress  # noqa: PLC0415
         from codebase_mcp.tools.names import tool_named  # noqa: PLC0415
 
         spec = tool_named(tool)
-        return await call_tool(spec, dict(arguments), self.app, self.identity, no_progress)
+        properties = spec.input_schema()["properties"]
+        own_names = aliases_in(properties)
+        values = {
+            name: parsed(properties.get(own_names.get(name, name), {}), value)
+            for name, value in arguments.items()
+        }
+        return await call_tool(spec, values, self.app, self.identity, no_progress)
 
     async def close(self) -> None:
         """Close what was opened."""

@@ -23,6 +23,9 @@ _SHORTER = {
     "force_reindex": "--force",
     "project_id": "--project",
 }
+_POSITIONAL = "repo_path"
+# Between the arguments of a call, not within one of them.
+_COMMA = re.compile(r",(?= [a-z_]+=)")
 
 
 def in_commands(text: str) -> str:
@@ -38,7 +41,9 @@ def in_commands(text: str) -> str:
             return match[0]
         if name in tools:
             command = _SHORTER.get(name, f"codebase-mcp {name}")
-            return f"{command} {in_commands((arguments or '').replace(',', ''))}".rstrip()
+            return f"{command} {in_commands(_COMMA.sub('', arguments or ''))}".rstrip()
+        if name == _POSITIONAL and value is not None:
+            return value
         if name in parameters:
             flag = _SHORTER.get(name, f"--{name.replace('_', '-')}")
             return flag if value in (None, "true") else f"{flag} {value}"

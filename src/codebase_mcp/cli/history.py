@@ -143,6 +143,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
         "message": commit.message,
         "score": commit.score,
         "is_merge": commit.is_merge,
+        "branches": list(commit.branches),
         "lines_added": commit.added,
         "lines_removed": commit.removed,
         "paths": [
@@ -188,7 +189,8 @@ def _show(report: HistoryReport) -> None:
         expand=True,
     )
     for commit in report.commits:
-        details = filter(None, (commit.excerpt, paths_line(commit)))
+        branches = ", ".join(commit.branches)
+        details = filter(None, (branches, commit.excerpt, paths_line(commit)))
         what = Text.assemble((commit.subject, "bold"), *((f"\n{text}", "dim") for text in details))
         table.add_row(
             commit.hash[:HASH_CHARS],

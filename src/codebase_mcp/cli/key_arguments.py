@@ -12,7 +12,8 @@ def _create_options(parser: SettingsParser) -> None:
         "--scopes",
         default="read,write",
         metavar="LIST",
-        help="what it allows: read, write (index, records), admin (read,write)",
+        help="what it allows: read, write (index, records), admin (everything); read,write unless"
+        " given",
     )
     parser.add_argument(
         "--projects",
@@ -24,7 +25,10 @@ def _create_options(parser: SettingsParser) -> None:
         "--expires", metavar="TIME", help="time until it expires: 90d, 12h, 30m (never)"
     )
     parser.add_argument(
-        "--requests-per-minute", metavar="N", help="requests that it may send in a minute"
+        "--requests-per-minute",
+        dest="own_limit",  # the setting of this name is the server's
+        metavar="N",
+        help="requests that it may send in a minute, instead of the server's limit",
     )
 
 

@@ -144,7 +144,7 @@ def _patterns(text: str) -> tuple[str, ...]:
 
 
 def _limit(options: argparse.Namespace) -> int | None:
-    text = options.requests_per_minute
+    text = options.own_limit
     if text is None:
         return None
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= _MAX_REQUESTS:

@@ -73,12 +73,12 @@ def _entries(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 def _list_of(texts: list[str], schema: dict[str, Any]) -> Any:
     """The list that a flag was given: as JSON at once, or entry by entry."""
-    from codebase_mcp.tools.arguments import coerced  # noqa: PLC0415
+    from codebase_mcp.tools.arguments import parsed  # noqa: PLC0415
 
-    whole = coerced(schema, texts[0])
+    whole = parsed(schema, texts[0])
     if len(texts) == 1 and (whole is None or isinstance(whole, list)):
         return whole
-    return [coerced(_entries(schema) or {}, text) for text in texts]
+    return [parsed(_entries(schema) or {}, text) for text in texts]
 
 
 def _spellings(name: str) -> list[str]:

@@ -18,7 +18,7 @@ from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validat
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.roles import drop_role
 from codebase_mcp.database.transaction import Transaction
-from codebase_mcp.errors import Conflict, PermissionDenied, ProjectNotFound
+from codebase_mcp.errors import Conflict, InternalError, PermissionDenied, ProjectNotFound
 
 __all__ = [
     "OnCreated",
@@ -35,6 +35,10 @@ __all__ = [
     "page_of_projects",
     "validate_project_id",
 ]
+
+# PostgreSQL ends one of two transactions that wait for each other with this state.
+_DEADLOCK = "40P01"
+_DROP_ATTEMPTS = 3
 
 _QUERIES = load_queries("codebase_mcp.database", "projects.sql")
 
@@ -130,12 +134,24 @@ def page_id(project: Project) -> UUID:
 
 async def drop_project(db: Database, project: Project) -> None:
     """Delete a project with everything in it."""
+    for attempt in range(_DROP_ATTEMPTS):
+        try:
+            await _drop(db, project)
+            break
+        except InternalError as error:
+            # A reader of several tables locks them in another order.
+            is_last = attempt == _DROP_ATTEMPTS - 1
+            if is_last or (error.details or {}).get("sqlstate") != _DEADLOCK:
+                raise
+    db.forget(project.schema_name)
+
+
+async def _drop(db: Database, project: Project) -> None:
     async with db.catalogue() as transaction:
         statement = for_schema("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
         await transaction.run_script(statement)
         await drop_role(transaction, project.schema_name, await db.vector_schema())
         await transaction.execute(_QUERIES["remove_project"], schema_name=project.schema_name)
-    db.forget(project.schema_name)
 
 
 async def count_in_project(db: Database, project: Project) -> dict[str, int]:
@@ -206,11 +222,11 @@ def may_not_create(project_id: str | None) -> PermissionDenied:
     """The error if the database role may not create the schema of a project."""
     return PermissionDenied(
         "Cannot create project workspace - insufficient permissions",
-        hint="Grant the database role the privilege to create schemas.",
+        hint="GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL.",
         details={
             "project_id": project_id,
             "schema_name": schema_of(project_id),
-            "suggested_action": "GRANT CREATE ON DATABASE … TO … for the role of DATABASE_URL",
+            "suggested_action": "Contact administrator to grant CREATE SCHEMA permission",
         },
     )
 

@@ -226,12 +226,13 @@ class Transaction:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        try:
-            await connection.rollback()
-        except psycopg.Error:
-            await connection.close()  # the server rolls back
-        finally:
-            await self._pool.release(connection)
+        with step("connection"):
+            try:
+                await connection.rollback()
+            except psycopg.Error:
+                await connection.close()  # the server rolls back
+            finally:
+                await self._pool.release(connection)
 
     async def _begun(self) -> Connection:
         """The connection, inside the transaction."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codebase_mcp.secrets.masking import mask
 from codebase_mcp.text.counting import WordBags
 
 Vectors = NDArray[np.float32]
@@ -47,6 +49,9 @@ class Embedder(Protocol):
     the model, or sends an invalid vector.
     """
 
+    sends_texts: ClassVar[bool]
+    """Whether texts leave this machine's processes for a service."""
+
     @property
     def name(self) -> str:
         """The model's name, known without a request."""
@@ -70,6 +75,16 @@ class Embedder(Protocol):
     async def close(self) -> None:
         """Close connections."""
         ...
+
+
+async def as_sent(embedder: Embedder, question: str) -> str:
+    """A question without its secrets if a service embeds it.
+
+    It is masked as it came in: where its lines are joined, a setting is no longer seen as one.
+    """
+    if not embedder.sends_texts:
+        return question
+    return (await asyncio.to_thread(mask, question)).text  # the rules may have to be loaded
 
 
 class LocalSource(Protocol):

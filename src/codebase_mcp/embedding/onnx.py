@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,8 @@ class Layout:
 
 class OnnxEmbedder:
     """A transformer run by onnxruntime; it is loaded with the first text."""
+
+    sends_texts: ClassVar[bool] = False
 
     def __init__(self, layout: Layout) -> None:
         self.name = f"onnx/{layout.name}"

@@ -17,12 +17,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
+from codebase_mcp.embedding.embedder import ModelFacts, Vectors, as_sent, unit_rows
 from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy
 from codebase_mcp.embedding.refusals import PROBE, RefusalCount, Row, embed_skipping_refused
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.secrets.masking import mask
 from codebase_mcp.telemetry.calls import embedding_call
 
 _log = logging.getLogger(__name__)
@@ -85,6 +84,8 @@ class EmbeddingApi(Protocol):
 class RemoteEmbedder:
     """A model behind HTTP; no request is sent before the first vector is needed."""
 
+    sends_texts: ClassVar[bool] = True
+
     def __init__(
         self,
         model: RemoteModel,
@@ -133,9 +134,9 @@ class RemoteEmbedder:
         return await self._embed([_prepared(prefix, text, limit) for text in texts], self._passages)
 
     async def embed_query(self, query: str) -> Vectors:
-        # Passages were masked when they were read. The rules may have to be loaded first.
-        masked = await asyncio.to_thread(mask, query)
-        text = _prepared(self._model.query_prefix, masked.text, self._model.max_chars)
+        # Passages were masked when they were read.
+        question = await as_sent(self, query)
+        text = _prepared(self._model.query_prefix, question, self._model.max_chars)
         vectors = await self._embed([text], self._question)
         return vectors.reshape(-1)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class StaticSource:
 
 class StaticEmbedder:
     """A Model2Vec table, loaded from a folder with model.safetensors and tokenizer.json."""
+
+    sends_texts: ClassVar[bool] = False
 
     def __init__(
         self,

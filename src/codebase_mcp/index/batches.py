@@ -245,7 +245,8 @@ class Batches:
         return before is not None and before.blob_id == file.blob_id
 
     def _report(self) -> None:
-        self._progress(RunProgress(self._counts.done, self._counts.total, "Indexing"))
+        done, total = self._counts.done, self._counts.total
+        self._progress(RunProgress(done, total, "Indexing" if done < total else "Finishing"))
 
 
 async def _first_done(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

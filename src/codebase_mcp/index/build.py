@@ -44,7 +44,8 @@ from codebase_mcp.telemetry.stopwatch import step
 class RunResult:
     """What one run did. ``added`` and ``changed`` are the paths of the files that it indexed.
 
-    ``model`` is the model of the index; ``notice`` tells if that is not the model of new indexes.
+    ``model`` is the model of the index; ``notice`` tells if that is not the model of new indexes,
+    and what else is not as it should be.
     """
 
     repository_id: UUID
@@ -65,6 +66,10 @@ class RunResult:
     secrets_masked: int = 0
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+
+    def with_notice(self, notice: str) -> RunResult:
+        """The same with one notice more."""
+        return replace(self, notice=" ".join(filter(None, [self.notice, notice])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,16 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.history_texts import lacks_texts, make_searchable
+from codebase_mcp.index.refs import load_refs
 from codebase_mcp.index.store import WRITE_LOCK
-from codebase_mcp.source.history import Commit, Tip, find_tip, list_commits, read_commits
+from codebase_mcp.source.history import (
+    Commit,
+    Tip,
+    branches_by_commit,
+    find_tip,
+    list_commits,
+    read_commits,
+)
 from codebase_mcp.telemetry.stopwatch import step
 
 _SQL = load_queries("codebase_mcp.index", "history.sql")
@@ -32,11 +40,15 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The stored history of a repository: its depth, the fingerprint of its tip, and its size."""
+    """The stored history of a repository: its depth, the fingerprint of its tip, and its size.
+
+    ``refs`` are the names by which commits were asked for, the last used first.
+    """
 
     depth: int
     tip: str | None
     commits: int
+    refs: tuple[str, ...]
 
     def is_of(self, depth: int, tip: Tip | None) -> bool:
         """Whether the history was read with this depth and this tip."""
@@ -70,13 +82,16 @@ async def refresh_history(
     wait: bool = True,
     renew: bool = False,
 ) -> int:
-    """Store exactly the newest ``depth`` commits that HEAD reaches; returns their number.
+    """Store exactly the newest ``depth`` commits of HEAD and the indexed branches.
+
+    Returns their number.
 
     ``model`` is the primary one: it makes what the commits are found by. With ``renew`` what an
     earlier version made is replaced too, and secrets in its messages are masked.
 
-    Without ``depth`` the stored one is used. If neither HEAD nor the depth has changed, nothing is
-    read. A directory outside git and a repository that is not indexed have no commits.
+    Without ``depth`` the stored one is used. If neither HEAD, nor a branch, nor the depth has
+    changed, nothing is read. A directory outside git and a repository that is not indexed have no
+    commits.
 
     Raises:
         IndexingFailed: git cannot read the history, or without ``wait``, an index run is in
@@ -88,7 +103,7 @@ async def refresh_history(
         renew = renew and bool(stored and stored.commits) and await lacks_texts(tx, model)
     if stored is None or (wanted := stored.depth if depth is None else depth) == stored.depth == 0:
         return 0
-    tip = await _tip(root, wanted)
+    tip = await _tip(root, wanted, stored.refs)
     if stored.is_of(wanted, tip) and not renew:
         return stored.commits
     if not wait and await _is_locked(database, project, repository_id):
@@ -96,9 +111,10 @@ async def refresh_history(
     lock = database.session_locks(project, [index_lock(repository_id)])
     async with step("history"), lock, database.transaction(project) as tx:
         # The previous holder of the lock may have updated the history, or removed the repository.
-        stored, tip = await _stored(tx, repository_id), await _tip(root, wanted)
+        stored = await _stored(tx, repository_id)
         if stored is None:
             return 0
+        tip = await _tip(root, wanted, stored.refs)
         count = stored.commits
         if not stored.is_of(wanted, tip):
             count = await _make_equal(tx, repository_id, tip, wanted)
@@ -113,21 +129,27 @@ async def _is_locked(database: Database, project: Project, repository_id: UUID) 
 
 async def _stored(tx: Transaction, repository_id: UUID) -> _Stored | None:
     row = await tx.fetch_one(_SQL["stored"], repository_id=repository_id)
-    return None if row is None else _Stored(*row)
+    if row is None:
+        return None
+    refs = tuple(ref.name for ref in await load_refs(tx, repository_id))
+    return _Stored(*(*row, refs))
 
 
-async def _tip(root: Path, depth: int) -> Tip | None:
-    return await asyncio.to_thread(find_tip, root) if depth else None
+async def _tip(root: Path, depth: int, refs: Sequence[str]) -> Tip | None:
+    return await asyncio.to_thread(find_tip, root, refs) if depth else None
 
 
 async def _make_equal(tx: Transaction, repository_id: UUID, tip: Tip | None, depth: int) -> int:
     here = {"repository_id": repository_id}
     await tx.execute(_SQL["forget_uncertain"], **here)
-    known: dict[str, int] = {row[0]: row[1] for row in await tx.fetch_all(_SQL["known"], **here)}
+    rows = await tx.fetch_all(_SQL["known"], **here)
+    known: dict[str, int] = {row[0]: row[1] for row in rows}
     listed: list[str] = []
     positions: dict[str, int] = {}
+    branches: dict[str, list[str]] = {}
     if tip is not None:
         listed = await asyncio.to_thread(list_commits, tip, depth)
+        branches = await asyncio.to_thread(branches_by_commit, tip, depth)
         positions = assign_positions(listed, known)
         fresh = [commit for commit in listed if commit not in known]
         for first in range(0, len(fresh), _BATCH):
@@ -140,6 +162,11 @@ async def _make_equal(tx: Transaction, repository_id: UUID, tip: Tip | None, dep
         await tx.execute(_SQL["forget"], **here, hashes=gone)
     if moved:
         await tx.execute(_SQL["move"], **here, hashes=moved, positions=places)
+    stored = {row[0]: row[2] for row in rows}
+    renamed = [c for c in listed if branches.get(c, []) != stored.get(c, [])]
+    if renamed:
+        of_commits = json.dumps([{"hash": c, "branches": branches.get(c, [])} for c in renamed])
+        await tx.execute(_SQL["name_branches"], **here, commits=of_commits)
     fingerprint = None if tip is None else tip.fingerprint
     await tx.execute(_SQL["end"], **here, depth=depth, tip=fingerprint)
     return len(listed)

@@ -12,8 +12,8 @@ FROM repository
 ORDER BY root;
 
 -- name: known
--- The commits that are kept, and where they stand.
-SELECT encode(hash, 'hex'), position
+-- The commits that are kept, where they stand, and which branches have those that HEAD lacks.
+SELECT encode(hash, 'hex'), position, branches
 FROM commit_entry
 WHERE repository_id = %(repository_id)s;
 
@@ -51,6 +51,13 @@ UPDATE commit_entry AS c
 SET position = m.position
 FROM unnest(%(hashes)s::text[], %(positions)s::integer[]) AS m (hash, position)
 WHERE c.repository_id = %(repository_id)s AND c.hash = decode(m.hash, 'hex');
+
+-- name: name_branches
+-- Store which branches reach commits that HEAD does not reach.
+UPDATE commit_entry AS c
+SET branches = b.branches
+FROM json_to_recordset(%(commits)s::text::json) AS b (hash text, branches text[])
+WHERE c.repository_id = %(repository_id)s AND c.hash = decode(b.hash, 'hex');
 
 -- name: end
 -- What is kept from now on.

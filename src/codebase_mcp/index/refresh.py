@@ -28,6 +28,7 @@ from codebase_mcp.source.git_directory import checkout_state
 from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.source_tree import source_tree_at
+from codebase_mcp.telemetry.stopwatch import no_stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
@@ -89,7 +90,8 @@ class _TreeFollower:
     def start(self, work: Coroutine[None, None, None]) -> None:
         """Run this in the background."""
         self.started_at = time.monotonic()
-        self.task = asyncio.create_task(work)
+        with no_stopwatch():
+            self.task = asyncio.create_task(work)
 
     def task_within(self, budget_s: float) -> set[asyncio.Task[None]]:
         """The running task, unless it has already taken longer than the budget."""
@@ -290,7 +292,8 @@ class Refresher:
             except CodebaseError as error:
                 log.warning("Cannot rebuild the index of %s: %s", tree.root, error.message)
 
-        self._requested[key] = asyncio.create_task(ask())
+        with no_stopwatch():
+            self._requested[key] = asyncio.create_task(ask())
 
     def _follower(self, project: Project, tree: Tree) -> _TreeFollower:
         key = project.schema_name, tree.repository_id

@@ -169,6 +169,17 @@ async def load_state(
     )
 
 
+def missing_notice(state: SecondaryModelState | None) -> str | None:
+    """What to say after an index run: that no vectors are stored, or why some cannot be added."""
+    if state is None or state.state == "complete" or (state.chunks_done and not state.error):
+        return None
+    return (
+        f"{state.chunks_done} of {state.chunks_total} chunks have vectors of {state.model};"
+        " searches use words and the built-in model for the others. "
+        + (state.error or "A running server or worker adds the vectors in the background.")
+    )
+
+
 async def chunks_state(tx: Transaction) -> Hashable:
     """A value that changes whenever there may be new chunks."""
     return tuple(await tx.fetch_all(_SQL["state"]))

@@ -21,7 +21,7 @@ from codebase_mcp.pages.site import Site, require
 from codebase_mcp.replies.excerpt import excerpt
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.help import state_note
+from codebase_mcp.search.help import secondary_note, state_note
 from codebase_mcp.search.search import Request as SearchRequest
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools.callers import identity_in
@@ -138,6 +138,7 @@ def shown_of(report: SearchReport) -> dict[str, Any]:
         "results": _results(report),
         "report": report,
         "state": state_note(report.index.state, report.index.files_pending),
+        "secondary": secondary_note(report.answer.secondary_model),
         "worktree": WORKTREE,
         "several": len({one.repository_id for one in report.answer.snapshots}) > 1,
     }

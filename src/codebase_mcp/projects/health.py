@@ -13,6 +13,7 @@ from typing import Literal
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.embedding.models import Models
+from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import (
     CodebaseError,
     EmbeddingUnavailable,
@@ -171,13 +172,19 @@ def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> li
     ]
 
 
+def _unmasked(profile: Profile) -> str:
+    """What is to be known of an index whose secrets were found by earlier rules."""
+    is_masked = profile.version.split(".")[-1:] == PROGRAM_VERSION.split(".")[-1:]
+    return "" if is_masked else ". Until then it may show secrets that this version masks"
+
+
 def _model_notice(repository: RepositoryFacts, models: Models) -> str | None:
     profile, named = repository.profile, f"{repository.name} ({repository.root})"
     if models.is_outdated(profile, PROGRAM_VERSION):
         return (
             f"{named} was indexed by an earlier version of this program: words and names can be"
             " searched, and the next search rebuilds the index in the background; index_repository"
-            " rebuilds it at once"
+            f" rebuilds it at once{_unmasked(profile)}"
         )
     if models.is_primary(profile):
         return None

@@ -22,15 +22,20 @@ Peer = Literal["socket", "loopback", "private", "public"]
 class Access:
     """What a caller may do; without keys, everything.
 
-    ``projects`` are patterns of the ids of projects that exist for the caller. ``reads_as_server``
-    means that the caller is the operating system's user that runs the server, and may name every
-    path that this user can read; others name paths below the allowed roots.
+    The scope ``admin`` includes the other scopes. ``projects`` are patterns of the ids of projects
+    that exist for the caller. ``reads_as_server`` means that the caller is the operating system's
+    user that runs the server, and may name every path that this user can read; others name paths
+    below the allowed roots.
     """
 
     scopes: frozenset[Scope] = frozenset(SCOPES)
     projects: tuple[str, ...] = ("*",)
     reads_as_server: bool = True
     requests_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        if "admin" in self.scopes:
+            object.__setattr__(self, "scopes", frozenset(SCOPES))
 
     def sees(self, project_id: str) -> bool:
         """Whether a project of this id may exist for the caller.

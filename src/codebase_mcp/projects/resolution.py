@@ -39,6 +39,7 @@ from codebase_mcp.errors import (
 from codebase_mcp.projects.active import ActiveProjects
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFile, ContextFiles, path_text
 from codebase_mcp.projects.identity import Access, Identity, note_project
+from codebase_mcp.projects.standing import repository_around
 from codebase_mcp.projects.trust import Trust, enter_trust
 from codebase_mcp.telemetry.calls import looked_up
 
@@ -120,9 +121,14 @@ class Resolver:
         """
         choice = await self.choose(project_id, identity, repository)
         note_project(choice.project_id or DEFAULT_ID)
-        require_seen(choice, identity, create=create)
-        # Before a run that may take long, check that the project still exists.
-        project = await self._open(choice, create=create, recheck=create)
+        try:
+            require_seen(choice, identity, create=create)
+            # Before a run that may take long, check that the project still exists.
+            project = await self._open(choice, create=create, recheck=create)
+        except ProjectNotFound as error:
+            if not error.details:  # of a project that must not be named
+                raise
+            raise _missing(choice, error, await _repository_of(identity)) from None
         if choice.source == "explicit" and create:
             await self._confirm(project, identity, repository)
         return project, choice.source
@@ -354,12 +360,21 @@ def _trusting(context: ContextFile | None) -> OnCreated | None:
     return trust
 
 
-def _missing(choice: ProjectChoice, error: ProjectNotFound) -> ProjectNotFound:
-    """The error if the missing project was not named by the call itself."""
-    name, first = (
-        choice.project_id,
-        "Make it first: index_repository with this project_id, or create_project.",
-    )
+async def _repository_of(identity: Identity) -> Path | None:
+    """The repository that a caller stands in, as if nothing were indexed."""
+    if identity.directory is None:
+        return None
+    return await asyncio.to_thread(repository_around, identity.directory, ())
+
+
+def _missing(
+    choice: ProjectChoice, error: ProjectNotFound, path: Path | None = None
+) -> ProjectNotFound:
+    """The error for a missing project: who named it, and the call that makes it."""
+    name, making = choice.project_id, "index_repository with this project_id"
+    if path is not None:
+        making = f'index_repository(repo_path="{path_text(path)}", project_id="{name}")'
+    first = f"Make it first: {making}, or create_project."
     match choice.source:
         case "active":
             return ProjectNotFound(
@@ -374,7 +389,7 @@ def _missing(choice: ProjectChoice, error: ProjectNotFound) -> ProjectNotFound:
         case "workflow":
             hint = f"workflow-mcp reports that {name} is active. {first}"
         case _:
-            return error
+            hint = first
     return ProjectNotFound(error.message, hint=hint, details=error.details)
 
 

@@ -16,7 +16,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.vectors import EXACT_VECTORS, probes
-from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.embedding.scale import Scale
 from codebase_mcp.records.memory import (
@@ -121,7 +121,8 @@ async def ask(models: Models, text: str) -> Question:
         EmbeddingUnavailable: the embedder is away.
     """
     model = await models.configured()
-    vector = await model.embedder.embed_query(without_courtesy(text))
+    question = without_courtesy(await as_sent(model.embedder, text))
+    vector = await model.embedder.embed_query(question)
     return Question(parse_query(text), vector, model, await models.scale_of(model))
 
 

@@ -85,14 +85,16 @@ def history_notes(report: HistoryReport) -> list[str]:
 
 
 def commit_heading(commit: FoundCommit) -> str:
-    """``HASH DATE AUTHOR  +ADDED -REMOVED  SCORE  SUBJECT``."""
+    """``HASH DATE AUTHOR  +ADDED -REMOVED  SCORE  (BRANCH)  SUBJECT``."""
     score = "" if commit.score is None else f"  {commit.score:.2f}"
     merge = "  (merge)" if commit.is_merge else ""
     day = f"{commit.authored_at:%Y-%m-%d}"
     author = printable_line(commit.author_name)[:_AUTHOR_CHARS]
     lines = f"  {counts(commit.added, commit.removed)}" if commit.added is not None else ""
     subject = line(commit.subject)
-    return f"{commit.hash[:HASH_CHARS]} {day} {author}{lines}{score}{merge}  {subject}"
+    names = printable_line(", ".join(commit.branches))[:_AUTHOR_CHARS]
+    branches = f"  ({names})" if names else ""
+    return f"{commit.hash[:HASH_CHARS]} {day} {author}{lines}{score}{merge}{branches}  {subject}"
 
 
 def counts(added: int | None, removed: int | None) -> str:

@@ -113,7 +113,10 @@ class _Text:
         if len(found.uses) > len(shown):
             yield f"… {counted(len(found.uses) - len(shown), 'more use')}"
         if found.unlikely:
-            yield f"{found.unlikely} other uses of this name mean something else, or any of many"
+            also = f", {found.unresolved} could not be resolved" if found.unresolved else ""
+            yield f"other uses of this name: {found.unlikely} of something else{also}"
+        else:
+            yield from self._unresolved()
 
     def _why(self, one: FoundUse) -> str:
         which = ""
@@ -132,12 +135,16 @@ class _Text:
                 continue
             what = "called by" if is_up else "calls"
             yield f"{self._definition(one)}"
-            yield f"{what}:" if calls else f"{what} nothing that is indexed"
+            is_open = is_up and self._facts.unresolved
+            nothing = "nothing that is resolved" if is_open else "nothing that is indexed"
+            yield f"{what}:" if calls else f"{what} {nothing}"
             yield from self._tree(calls, 1, one.snapshot_id, is_up=is_up)
         if not any(found.calls.values()) and len(found.definitions) > 1:
             yield f"none of the {len(found.definitions)} definitions"
-        if found.unknown:
-            yield f"{counted(found.unknown, 'other name')} called there, not found here"
+        if is_up:
+            yield from self._unresolved()
+        elif found.unresolved:
+            yield f"{counted(found.unresolved, 'other name')} called there, not found here"
         if found.not_followed:
             yield f"{found.not_followed} not followed further"
 
@@ -169,6 +176,12 @@ class _Text:
             yield f"{_INDENT * one.level}{where} {why}"
         if len(found) > self._limit:
             yield f"… {len(found) - self._limit} more"
+        yield from self._unresolved()
+
+    def _unresolved(self) -> Iterator[str]:
+        """How many uses may belong to the answer as well."""
+        if count := self._facts.unresolved:
+            yield f"{counted(count, 'more use')} of this name could not be resolved"
 
     def _outline(self) -> Iterator[str]:
         found = self._facts.outline

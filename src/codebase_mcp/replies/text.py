@@ -17,7 +17,7 @@ from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.replies.excerpt import MAX_LINE_CHARS, excerpt, widened
 from codebase_mcp.replies.paths import scope_note, shown_path
-from codebase_mcp.search.help import NO_HINT, is_elsewhere, state_note
+from codebase_mcp.search.help import NO_HINT, is_elsewhere, secondary_note, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def _head(report: SearchReport) -> list[str]:
     # The next search may be able to check the files; that is not worth a line in each reply.
     if note and truth.state != "unchecked":
         head.append(note)
-    return head
+    return [*head, *filter(None, [secondary_note(report.answer.secondary_model)])]
 
 
 def _help(report: SearchReport) -> list[str]:

@@ -19,7 +19,7 @@ from codebase_mcp.embedding.scale import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence, discounted_sum
 from codebase_mcp.search.fusion import ChunkKey, fuse
-from codebase_mcp.search.lists import WORD_CHUNKS, ListSource
+from codebase_mcp.search.lists import ListSource
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import inverse_frequencies
@@ -30,6 +30,11 @@ from codebase_mcp.text.tokens import word_stems
 RANKED_BY_WORDS = 60
 RANKED_BY_MEANING = 40
 RANKED_BY_EXPANSION = 20
+
+# Where fewer chunks than this hold a word of the query, the nearest in meaning match as well. A
+# chunk that has nothing to do with a query seldom has a higher cosine than the second number.
+NEAR_CHUNKS = 10
+LEAST_NEAR = 0.3
 
 # The texts with the best sums are looked for among this many times as many with the best chunks:
 # others hardly get there.
@@ -43,7 +48,9 @@ class FoundCandidates:
     ``frequency`` is each query stem's inverse document frequency, ``unknown`` the share of the
     query's own words that no chunk holds, ``least_meaning`` the cosine of the last chunk in the
     list of meaning. ``expansion_coverage`` says how much of the query's expansion terms the best
-    chunk by them holds. ``is_cut`` says that the list of words was full.
+    chunk by them holds. ``total`` is the number of matching chunks; beyond `COUNT_LIMIT` it only
+    says that there are more. Whether a chunk matches depends on no other chunk, so narrower filters
+    never leave more.
     """
 
     candidates: list[Candidate]
@@ -51,7 +58,7 @@ class FoundCandidates:
     unknown: float
     least_meaning: float
     expansion_coverage: float
-    is_cut: bool
+    total: int
 
 
 async def find_candidates(
@@ -88,8 +95,13 @@ async def find_candidates(
         unknown,
         least,
         expansion_coverage=_expansion_coverage(lists.words, scope),
-        is_cut=len(lists.words) == WORD_CHUNKS,
+        total=max(lists.holding_count, _near_count(nearest)) if candidates else 0,
     )
+
+
+def _near_count(nearest: Sequence[tuple[float, int, int]]) -> int:
+    """How many chunks, `NEAR_CHUNKS` at most, are near in meaning; the nearest come first."""
+    return sum(cosine >= LEAST_NEAR for cosine, _, _ in nearest[:NEAR_CHUNKS])
 
 
 def _expansion_coverage(words: Iterable[Row], scope: Scope) -> float:
@@ -111,21 +123,21 @@ async def _nearest_chunks(
         secondary_cosines if vector.profile == secondary else primary_cosines for vector in vectors
     ]
     for vector, known, found in zip(vectors, cosines_of, meanings, strict=True):
-        for chunk, cosine in _cosines(vector, found):
+        for chunk, cosine in scaled_cosines(vector, found):
             known[chunk] = max(cosine, known.get(chunk, cosine))
     if any(vector.profile == secondary for vector in vectors):
         every = primary_cosines.keys() | secondary_cosines.keys()
         missing = [every - known.keys() for known in cosines_of]
         compared = await source.cosines(list(zip(vectors, missing, strict=True)))
         for vector, known, found in zip(vectors, cosines_of, compared, strict=True):
-            known.update(_cosines(vector, found))
+            known.update(scaled_cosines(vector, found))
     fused = fuse(primary_cosines, secondary_cosines)
     nearest = [(cosine, blob_id, ordinal) for (blob_id, ordinal), cosine in fused.items()]
     nearest.sort(key=itemgetter(0), reverse=True)
     return nearest
 
 
-def _cosines(vector: QueryVector, found: Iterable[Row]) -> Iterator[tuple[ChunkKey, float]]:
+def scaled_cosines(vector: QueryVector, found: Iterable[Row]) -> Iterator[tuple[ChunkKey, float]]:
     """The cosines of chunks, on the built-in model's scale."""
     scale = vector.profile.scale
     if scale == BUILTIN_SCALE:

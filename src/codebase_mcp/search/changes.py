@@ -20,9 +20,10 @@ from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.line_changes import Change, LineChanges, line_changes
-from codebase_mcp.search.lists import MEANING_CHUNKS, WORD_CHUNKS, Lists
+from codebase_mcp.search.lists import COUNT_LIMIT, MEANING_CHUNKS, WORD_CHUNKS, Lists
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope, ScopedSnapshot
+from codebase_mcp.search.terms import matching_terms
 
 _SQL = load_queries("codebase_mcp.search", "changes.sql")
 _SEARCH = load_queries("codebase_mcp.search", "search.sql")
@@ -124,12 +125,16 @@ class ChangeLists(DatabaseLists):
             "terms": array_literal({*idf, *self._scope.expansion}),
             "limit": WORD_CHUNKS,
         }
-        statements: list[tuple[Any, dict[str, Any]]] = [(_SQL["words"], wanted | words)]
+        counted = {"terms": array_literal(matching_terms(query)), "most": COUNT_LIMIT + 1}
+        statements: list[tuple[Any, dict[str, Any]]] = [
+            (_SQL["words"], wanted | words),
+            (_SQL["holding_count"], wanted | counted),
+        ]
         for one in vectors:
             meaning = write_numbers(_SQL["meaning"], profile_id=one.profile.id)
             bound = {"vector": dense_literal(one.vector), "limit": MEANING_CHUNKS}
             statements.append((meaning, wanted | bound))
-        by_words, *by_meaning = await self._tx.fetch_many(statements)
+        by_words, [(holding_count,)], *by_meaning = await self._tx.fetch_many(statements)
         others = await super().find(query, idf, ())
         with_evidence = {row[0] for rows in (by_words, *by_meaning) for row in rows}
         return Lists(
@@ -138,6 +143,7 @@ class ChangeLists(DatabaseLists):
             [one for one in others.definitions if (one[0], one[1].ordinal) in chunks],
             others.holders,
             by_meaning,
+            holding_count,
         )
 
     async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:

@@ -27,6 +27,17 @@ FROM (
 ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
+-- name: holding_count
+-- How many of some chunks hold one of the terms, up to a number.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS wanted (blob_id, ordinal)
+    JOIN chunk AS c ON c.blob_id = wanted.blob_id AND c.ordinal = wanted.ordinal
+    WHERE c.terms && %(terms)s::integer[]
+    LIMIT %(most)s
+) AS held;
+
 -- name: meaning
 -- Of some chunks the nearest in meaning by one profile's model.
 SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance

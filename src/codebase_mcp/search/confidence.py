@@ -19,6 +19,7 @@ from typing import Any
 from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.ranking import RankedFile
+from codebase_mcp.search.support import WORD_FOR_WORD, smallness, support
 
 # How many of the first files show whether the question has to do with the code.
 FILES_CONSIDERED = 10
@@ -43,6 +44,10 @@ RELATED_WEIGHTS: Mapping[str, float] = {
 # Below these log odds the question has nothing to do with the code.
 FLOOR = -0.21
 
+# Log odds by which the evidence in some files may exceed that in all files: the nearest chunk
+# stands out among fewer, and fewer files have a name in common.
+MOST_GAINED_BY_FILTERS = 2.0
+
 HERE_WEIGHTS: Mapping[str, float] = {
     "intercept": 1.429,
     "coverage": 0.788,
@@ -53,8 +58,9 @@ HERE_WEIGHTS: Mapping[str, float] = {
     "size": -0.494,
 }
 
-# The more chunks, the nearer the nearest one by chance. No larger project was fitted on.
-MOST_CHUNKS = 10_000
+# The more chunks, the nearer the nearest one by chance. No larger project was fitted on, and hardly
+# a smaller one.
+LEAST_CHUNKS, MOST_CHUNKS = 300, 10_000
 
 # Below these log odds this code hardly has what is asked for.
 LEAST_HERE = -1.56
@@ -126,8 +132,10 @@ class QueryEvidence:
     is about software at all (log odds, 0 if the model cannot say). ``background`` is a cosine that
     the nearest chunks would have if this code had what is asked for (`Thesaurus.background`);
     ``expansion_coverage`` is how much of the question's expansion terms the best chunk by them
-    holds, ``size`` the logarithm of the number of chunks, `MOST_CHUNKS` at most; ``missing`` says
-    that the question is an identifier that occurs nowhere, and is no file's name either.
+    holds, ``size`` the logarithm of the number of chunks, within `LEAST_CHUNKS` and `MOST_CHUNKS`;
+    ``missing`` says that the question is an identifier that occurs nowhere, and is no file's name
+    either, ``literal`` that it is a word of the code, or stands in small code as it is;
+    ``small`` is the `smallness` of the code.
     """
 
     coverage: float
@@ -144,6 +152,13 @@ class QueryEvidence:
     expansion_coverage: float
     size: float
     missing: bool
+    literal: bool = False
+    small: float = 0.0
+
+    @property
+    def is_about_code(self) -> bool:
+        """Whether the question has anything to do with the code."""
+        return self.literal or self.odds >= FLOOR
 
     @property
     def odds(self) -> float:
@@ -160,6 +175,20 @@ class QueryEvidence:
         if self.missing:
             return -MOST_HERE
         return min(_here(self), MOST_HERE) if self.background else MOST_HERE
+
+
+def is_doubtful(asked: QueryEvidence) -> bool:
+    """Whether the evidence in files that pass a filter may be above `FLOOR`, and that in all not.
+
+    It is not if even the question alone is above it, or if they are so without definitions, which
+    tell more the fewer there are.
+    """
+    weights = RELATED_WEIGHTS
+    alone = weights["intercept"] + sum(
+        weights[fact] * getattr(asked, fact) for fact in ("unknown", "words", "topic")
+    )
+    without_definitions = asked.odds - weights["definition"] * asked.definition
+    return bool(max(alone, without_definitions - MOST_GAINED_BY_FILTERS) < FLOOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +261,7 @@ def query_evidence(query: Query, ranked: Sequence[RankedFile], facts: QueryFacts
             "background": facts.background,
         }
     defined = min(_most(first, "definition"), MOST)
+    small = smallness(facts.chunks)
     return QueryEvidence(
         coverage=coverage,
         name=_most(first, "name"),
@@ -242,11 +272,15 @@ def query_evidence(query: Query, ranked: Sequence[RankedFile], facts: QueryFacts
         known_coverage=coverage * (1 - facts.unknown),
         topic=facts.topic,
         expansion_coverage=facts.expansion_coverage,
-        size=math.log1p(min(facts.chunks, MOST_CHUNKS)),
+        size=math.log1p(min(max(facts.chunks, LEAST_CHUNKS), MOST_CHUNKS)),
         missing=query.is_symbol
         and facts.unknown > 0
         and not defined
         and not _names_a_file(query, first),
+        literal=not facts.unknown
+        and bool(query.terms)
+        and (query.whole is not None or small * coverage >= WORD_FOR_WORD),
+        small=small,
     )
 
 
@@ -259,21 +293,26 @@ def _names_a_file(query: Query, files: Iterable[RankedFile]) -> bool:
     )
 
 
-def confidences(ranked: Sequence[RankedFile], asked: QueryEvidence) -> list[Confidence]:
+def confidences(
+    ranked: Sequence[RankedFile], asked: QueryEvidence, *, by_chance: bool = False
+) -> list[Confidence]:
     """How sure each of the ranked files is, in order.
 
     A score is the square root of the fitted probability that the file is a right one. So a
     probability of 0.81 becomes 0.9, which the tools' scale calls "excellent", and 0.5 becomes 0.7,
     "fair". Of the first file all evidence counts. Of the others only the first one's probability
-    and their own lead do, so that files keep the order of the ranking.
+    and their own lead do, so that files keep the order of the ranking. Where the first file answers
+    ``by_chance`` (``chance.py``), no score is above `LEAST_FIRST`.
     """
     if not ranked:
         return []
     top = ranked[0].score
     leads = [file.score / top if top > 0 else 0.0 for file in ranked]
     odds = _first(first_evidence(ranked, leads, asked))
-    is_here = asked.here >= LEAST_HERE
+    is_here = asked.here >= LEAST_HERE or asked.literal
     first = max(_score(odds), LEAST_FIRST) if is_here else min(_score(odds), MOST_ELSEWHERE)
+    if by_chance:
+        first = min(first, LEAST_FIRST)
     intercept, by_first, by_lead = OTHERS_WEIGHTS.values()
     base = intercept + by_first * odds
     others = (Confidence(min(first, _score(base + by_lead * lead)), lead) for lead in leads[1:])
@@ -283,22 +322,33 @@ def confidences(ranked: Sequence[RankedFile], asked: QueryEvidence) -> list[Conf
 def first_evidence(
     ranked: Sequence[RankedFile], leads: Sequence[float], asked: QueryEvidence
 ) -> FirstEvidence:
-    """The evidence that the first file is a right one; ``leads`` are those of `Confidence`."""
+    """The evidence that the first file is a right one; ``leads`` are those of `Confidence`.
+
+    In small code the file is held less against the others, and more against the question.
+    """
     best, second = ranked[0], leads[1] if len(leads) > 1 else 0.0
     nearest = [file.candidate.evidence.nearest for file in ranked]
     # What is asked for is nowhere else: it needs no others behind it, and meaning says nothing.
     only_place = best.signals["only_place"]
     tenth = max(leads[:FILES_CONSIDERED][-1], 0.0)
+    apart = only_place if len(leads) == 1 else 1.0 - tenth if best.score > 0 else 0.0
+    ahead = only_place if len(leads) == 1 else 1.0 - second if second > 0 else 0.0
+    held = only_place or support(best, asked.background, asked.unknown)
+    of_small = held, only_place or held * (1.0 - max(second, 0.0))
+    apart, ahead = (
+        asked.small * alone + (1.0 - asked.small) * compared
+        for alone, compared in zip(of_small, (apart, ahead), strict=True)
+    )
     return FirstEvidence(
         coverage=min(best.coverage, MOST),
         name=best.signals["name"],
         definition=min(best.signals["definition"], MOST),
         meaning=best.signals["meaning"],
-        apart=only_place if len(leads) == 1 else 1.0 - tenth if best.score > 0 else 0.0,
-        ahead=only_place if len(leads) == 1 else 1.0 - second if second > 0 else 0.0,
+        apart=apart,
+        ahead=ahead,
         expanded=_expanded(ranked),
         behind=0.0 if only_place else max(nearest) - nearest[0],
-        unknown=asked.unknown,
+        unknown=(1.0 - asked.small) * asked.unknown,
         here=asked.here,
     )
 

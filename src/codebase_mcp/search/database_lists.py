@@ -15,6 +15,7 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.lists import (
+    COUNT_LIMIT,
     DEFINITIONS,
     FILES_PER_NAME,
     MEANING_CHUNKS,
@@ -27,6 +28,7 @@ from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import (
     EXPANSION_CHUNKS,
     RARE_CHUNKS,
+    matching_terms,
     rare_only_term,
     rarest_expansion_terms,
     rarest_terms,
@@ -50,9 +52,10 @@ class DatabaseLists:
         scope, parameters = self._scope, self._parameters
         groups = [array_literal(group) for group in name_groups(query)]
         folded = [name.folded for name in query.names]
-        words, named_texts, symbols, *others = await self._tx.fetch_many(
+        words, [(holding_count,)], named_texts, symbols, *others = await self._tx.fetch_many(
             [
                 _words_statement(query, idf, scope, parameters),
+                _holding_count_statement(query, scope, parameters),
                 (_SQL["names"], {"groups": groups, "limit": FILES_PER_NAME, **parameters}),
                 (_SQL["symbols"], {"names": folded, "limit": DEFINITIONS, **parameters}),
                 *_holders_statement(query, scope),
@@ -66,6 +69,7 @@ class DatabaseLists:
             [(blob_id, Definition(*definition)) for blob_id, *definition in symbols],
             [blob_id for (blob_id,) in holders],
             others,
+            holding_count,
         )
 
     async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:
@@ -80,11 +84,28 @@ class DatabaseLists:
         bound = {"blobs": array_literal(texts), "stems": list(stems)}
         return await self._tx.fetch_all(_SQL["defined_names"], **bound)
 
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        """Which of some terms a chunk holds."""
+        blob_id, ordinal = chunk
+        bound = {"blob_id": blob_id, "ordinal": ordinal, "terms": array_literal(terms)}
+        return [term for (term,) in await self._tx.fetch_all(_SQL["held_terms"], **bound)]
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> list[list[Row]]:
         """The distances of given chunks, for each model."""
         return await self._tx.fetch_many([_cosine_statement(*one) for one in wanted])
+
+
+def _holding_count_statement(
+    query: Query, scope: Scope, parameters: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    bound = {"terms": array_literal(matching_terms(query)), "most": COUNT_LIMIT + 1}
+    if scope.texts is not None:
+        return _SQL["holding_count_in_texts"], {**bound, "texts": scope.texts}
+    if scope.is_narrow:
+        return _SQL["holding_count_filtered"], {**bound, **parameters}
+    return _SQL["holding_count"], {**bound, "hidden": scope.hidden}
 
 
 def _holders_statement(query: Query, scope: Scope) -> list[tuple[Any, dict[str, Any]]]:

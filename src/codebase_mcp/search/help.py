@@ -10,6 +10,7 @@ from uuid import UUID
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.secondary import SecondaryUse
 from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords
 from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
@@ -44,6 +45,13 @@ _STATE_NOTES = {
     "outdated": "An earlier version of this program made the index. Until it is rebuilt, search "
     "uses words and names, not meaning.",
     "absent": "No repository here has that repository_id.",
+}
+
+# What is said where the configured secondary model took no part.
+_SECONDARY_NOTES = {
+    "away": "The configured embedding model did not answer: the built-in model and words did.",
+    "missing": "The configured embedding model has no vectors here yet: the built-in model and"
+    " words answered.",
 }
 
 # The hint where there is no better one.
@@ -163,13 +171,20 @@ def state_note(
 ) -> str | None:
     """What the state of the index means for an answer; None if it has no effect.
 
-    ``percent`` of the files are indexed if that is known, and the rest takes some seconds more.
+    In a first run ``percent`` of the files are indexed, and the rest takes some seconds more.
     """
     if percent is not None:
-        left = "" if seconds_left is None else f", about {seconds_left} s left"
-        return f"Still indexing, {percent:.0f} % done{left}: some files cannot be found yet."
+        if seconds_left is None:
+            return "Still indexing, listing the files: no file can be found yet."
+        left = f"{percent:.0f} % done, about {seconds_left} s left"
+        return f"Still indexing, {left}: some files cannot be found yet."
     note = _STATE_NOTES.get(state)
     return note and note.format(_files(pending))
+
+
+def secondary_note(use: SecondaryUse | None) -> str | None:
+    """What an answer lacks where a secondary model is configured but was not used."""
+    return _SECONDARY_NOTES.get(use or "used")
 
 
 def is_weak(hits: Sequence[Hit]) -> bool:

@@ -68,6 +68,7 @@ class FoundCommit:
     """A stored commit; ``score`` lies between 0 and 1, None where nothing was asked.
 
     ``changes`` are in the order in which they are worth showing. What is unknown is None.
+    ``branches`` are the indexed branches that have it, where HEAD does not.
     """
 
     repository_id: UUID
@@ -81,6 +82,7 @@ class FoundCommit:
     added: int | None
     removed: int | None
     is_merge: bool
+    branches: tuple[str, ...] = ()
     score: float | None = None
     excerpt: str = ""
 
@@ -138,7 +140,7 @@ def _commit(
     row: Sequence[Any], score: float | None, filters: HistoryFilters, query: Query | None
 ) -> FoundCommit:
     repository_id, commit, name, email, at, message, paths, added, removed, former = row[:10]
-    paths_total, lines_added, lines_removed, is_merge = row[10:]
+    paths_total, lines_added, lines_removed, is_merge, branches = row[10:]
     unknown = [None] * len(paths)  # read by an earlier version
     columns = (paths, added or unknown, removed or unknown, former or unknown)
     changes = [PathChange(*change) for change in zip(*columns, strict=True)]
@@ -154,6 +156,7 @@ def _commit(
         lines_added,
         lines_removed,
         is_merge,
+        tuple(branches),
         score,
         best_line(message, query),
     )

@@ -59,12 +59,12 @@ LIMIT %(limit)s;
 -- Some commits as they are stored.
 SELECT e.repository_id, e.hash, e.author_name, e.author_email, e.authored_at, e.message,
        e.paths, e.path_added, e.path_removed, e.path_former, e.paths_total, e.lines_added,
-       e.lines_removed, e.is_merge
+       e.lines_removed, e.is_merge, e.branches
 FROM unnest(%(repository_ids)s::uuid[], %(hashes)s::bytea[]) AS wanted (repository_id, hash)
 JOIN commit_entry AS e ON e.repository_id = wanted.repository_id AND e.hash = wanted.hash;
 
 -- name: newest_of_path
--- The newest commit that touched each of these paths; a merge only passes on what others did.
+-- The newest commit of HEAD that touched each of these paths; a merge only passes on what others did.
 SELECT wanted.place, found.hash, found.author_name, found.authored_at, found.message
 FROM unnest(%(repository_ids)s::uuid[], %(paths)s::text[]) WITH ORDINALITY
     AS wanted (repository_id, path, place)
@@ -72,7 +72,7 @@ CROSS JOIN LATERAL (
     SELECT e.hash, e.author_name, e.authored_at, e.message
     FROM commit_entry AS e
     WHERE e.repository_id = wanted.repository_id AND e.paths @> ARRAY[wanted.path]
-      AND NOT e.is_merge
+      AND NOT e.is_merge AND e.branches = '{}'
     ORDER BY e.position DESC
     LIMIT 1
 ) AS found;

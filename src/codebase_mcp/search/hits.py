@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from itertools import groupby
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
@@ -25,6 +24,9 @@ from codebase_mcp.search.ranking import RankedFile
 # right chunk, with the words at a third of the meaning's weight 55 %.
 _WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6
+
+# The namespace of chunk ids.
+_CHUNKS = UUID("a912eef2-29f9-4670-acef-8425678235e8")
 
 # The signal of definitions counts up to here, so that a name's uses in its file are found too.
 _MOST_DEFINED = 0.5
@@ -108,12 +110,16 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ScoredFile:
-    """A ranked file with its calibrated score, and the repository and view that it belongs to."""
+    """A ranked file with its calibrated score, and the repository and view that it belongs to.
+
+    One that is ``far_behind`` the first is shown only where others are too few.
+    """
 
     ranked: RankedFile
     similarity: float
     repository_id: UUID
     view: str = WORKTREE
+    far_behind: bool = False
 
 
 def first_lines(text: str, count: int) -> list[str]:
@@ -159,8 +165,13 @@ class ChosenChunk:
 
 
 def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChunk]:
-    """The chunks of a file that answer, best first; their scores are shares of the file's own."""
-    strengths = chunk_strengths(file.ranked)
+    """The chunks of a file that answer, best first; their scores are shares of the file's own.
+
+    With 0 as the ``least`` share of the best one's strength these are all chunks.
+    """
+    every = range(file.ranked.candidate.evidence.chunk_count)
+    strengths = dict.fromkeys(every, 0.0) if least == 0 else {}
+    strengths |= chunk_strengths(file.ranked)
     order = sorted(strengths, key=lambda ordinal: (-strengths[ordinal], ordinal))
     best = strengths[order[0]] or 1.0
     return [
@@ -170,31 +181,28 @@ def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChu
     ]
 
 
-def count_chunks(files: Iterable[ScoredFile]) -> int:
-    """The number of chunks that match in all these files; each text counts once."""
-    of_text = {file.ranked.candidate.blob_id: file.ranked for file in files}
-    return sum(map(_count_good, of_text.values()))
+def choose(files: Sequence[ScoredFile], count: int) -> list[ChosenChunk]:
+    """So many chunks to show, by score: one for each file, more where files are fewer.
 
-
-def _count_good(file: RankedFile) -> int:
-    strengths = chunk_strengths(file).values()
-    least = _MATCH_SHARE * (max(strengths) or 1.0)
-    return max(sum(strength >= least for strength in strengths), 1)
-
-
-def choose(files: Sequence[ScoredFile], limit: int) -> list[ChosenChunk]:
-    """The chunks to show, by score: one for each file, more where files are fewer than ``limit``.
-
-    Files with the same text count once; their chunks follow each other.
+    Files that are far behind, and at last any other chunks, come where those are too few. Files
+    with the same text count once; their chunks follow each other.
     """
-    of_file = [good_chunks(file) for file in _of_best_texts(files, limit)]
-    best = [chunks[0] for chunks in of_file]
-    further = [chunk for chunks in of_file for chunk in chunks[1:]]
-    kept: dict[tuple[int, int], list[ChosenChunk]] = {}
-    for chunk in (*_by_score(best), *_by_score(further)):
-        if chunk.key in kept or len(kept) < limit:
-            kept.setdefault(chunk.key, []).append(chunk)
-    return [chunk for first in _by_score(c[0] for c in kept.values()) for chunk in kept[first.key]]
+    kept: dict[tuple[int, int], dict[tuple[int, str], ChosenChunk]] = {}
+    behind = [file for file in files if file.far_behind]
+    leading = [file for file in files if not file.far_behind]
+    for group, least in ((leading, _MATCH_SHARE), (behind, _MATCH_SHARE), (files, 0.0)):
+        if len(kept) >= count:
+            break
+        of_file = [good_chunks(file, least) for file in _of_best_texts(group, count)]
+        best = [chunks[0] for chunks in of_file]
+        further = [chunk for chunks in of_file for chunk in chunks[1:]]
+        for chunk in (*_by_score(best), *_by_score(further)):
+            if chunk.key in kept or len(kept) < count:
+                candidate = chunk.file.ranked.candidate
+                copies = kept.setdefault(chunk.key, {})
+                copies.setdefault((candidate.snapshot_id, candidate.path), chunk)
+    first_copies = _by_score(next(iter(copies.values())) for copies in kept.values())
+    return [chunk for first in first_copies for chunk in kept[first.key].values()]
 
 
 def _of_best_texts(files: Iterable[ScoredFile], most: int) -> Iterator[ScoredFile]:
@@ -284,11 +292,8 @@ def hit_at(
 
 
 def chunk_id_of(content: str) -> UUID:
-    """A chunk's id: the same as long as its text is. A custom UUID (version 8, RFC 9562)."""
-    digest = bytearray(sha256(content.encode()).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x80
-    digest[8] = digest[8] & 0x3F | 0x80
-    return UUID(bytes=bytes(digest))
+    """A chunk's id: the same as long as its text is."""
+    return uuid5(_CHUNKS, content)
 
 
 def _location(copy: ChosenChunk, hit: Hit) -> Location:

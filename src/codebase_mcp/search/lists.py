@@ -21,6 +21,9 @@ MEANING_CHUNKS = 150
 FILES_PER_NAME = 6
 DEFINITIONS = 12
 
+# Matching chunks are counted up to here.
+COUNT_LIMIT = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Lists:
@@ -30,7 +33,8 @@ class Lists:
     best first. ``named_texts``: texts of files whose name holds a word of the query.
     ``definitions``: what the query names, with the ids of the texts. ``holders``: texts that hold
     the query's only word, if that is rare. ``meanings``: for each model blob id, ordinal, distance;
-    nearest first.
+    nearest first. ``holding_count``: how many chunks hold one of `matching_terms`; beyond
+    `COUNT_LIMIT` perhaps more.
     """
 
     words: Sequence[Row]
@@ -38,6 +42,7 @@ class Lists:
     definitions: Sequence[tuple[int, Definition]]
     holders: Sequence[int]
     meanings: Sequence[Sequence[Row]]
+    holding_count: int
 
 
 class ListSource(Protocol):
@@ -58,6 +63,10 @@ class ListSource(Protocol):
     ) -> Iterable[tuple[int, str]]:
         """Names of definitions in these texts, with the text's id: all that hold any of the stems,
         without regard to case and underscores."""
+        ...
+
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        """Which of some terms a chunk holds."""
         ...
 
     async def cosines(

@@ -24,6 +24,7 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.evidence import Definition
 from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
 
 Ints = NDArray[np.int32]
@@ -205,6 +206,26 @@ class MemoryIndex:
             marked[rows] = True
         return np.flatnonzero(marked).astype(np.int32)
 
+    def holding_count(self, terms: Collection[int], filters: FileFilters) -> int:
+        """How many chunks hold any of some terms."""
+        return len(self._passing(self.holding(terms), filters))
+
+    def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> list[int]:
+        """Which of some terms a chunk holds."""
+        number = self._number(chunk)
+        both = np.array([number, number + 1], np.int32)
+        lists = zip(terms, self.words.rows_of(terms), strict=True)
+        return [term for term, rows in lists if np.diff(np.searchsorted(rows, both))]
+
+    def distances(
+        self, vector: Vectors, chunks: Iterable[ChunkKey]
+    ) -> Iterator[tuple[int, int, float]]:
+        """The distances of some chunks to a vector, with the ids of their texts and ordinals."""
+        query = _rounded(vector)
+        for blob_id, ordinal in chunks:
+            product = query @ self.vectors[:, self._number((blob_id, ordinal))]
+            yield blob_id, ordinal, -float(product)
+
     def holders(self, term: int) -> list[int]:
         """The ids of the texts that hold a term."""
         [chunks] = self.words.rows_of([term])
@@ -216,7 +237,7 @@ class MemoryIndex:
         self, vector: Vectors, filters: FileFilters, limit: int
     ) -> list[tuple[int, int, float]]:
         """The chunks nearest to a vector: text's id, ordinal, distance (inner product, negated)."""
-        query = vector.round(VECTOR_DIGITS).astype(np.float16).astype(np.float32)
+        query = _rounded(vector)
         if not filters.narrow:
             products = query @ self.vectors
             best = _highest(products, limit)
@@ -311,6 +332,11 @@ class MemoryIndex:
         ordinals = chunks - self.first_chunks[texts]
         return self.blob_ids[texts].tolist(), ordinals.tolist()
 
+    def _number(self, chunk: ChunkKey) -> int:
+        """The number of a chunk, given its text's id and its ordinal."""
+        blob_id, ordinal = chunk
+        return int(self.first_chunks[np.searchsorted(self.blob_ids, blob_id)]) + ordinal
+
     def _chunk_at(self, text: int, line: int) -> int | None:
         """The ordinal of the chunk of a text that holds a line."""
         chunks = slice(int(self.first_chunks[text]), int(self.first_chunks[text + 1]))
@@ -342,6 +368,11 @@ def _passes(filters: FileFilters, files: Iterable[IndexedFile]) -> Iterator[bool
             and (not filters.kinds or file.kind in filters.kinds)
             and (is_below is None or is_below(file.path))
         )
+
+
+def _rounded(vector: Vectors) -> Floats:
+    """A query's vector as the database compares it."""
+    return vector.round(VECTOR_DIGITS).astype(np.float16).astype(np.float32)
 
 
 def _highest(scores: Floats, most: int) -> NDArray[np.int64]:

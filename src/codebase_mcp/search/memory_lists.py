@@ -21,6 +21,7 @@ from codebase_mcp.search.memory_index import MemoryIndex
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import (
+    matching_terms,
     rare_only_term,
     rarest_expansion_terms,
     rarest_terms,
@@ -46,6 +47,7 @@ class MemoryLists:
             list(chain.from_iterable(defined)),
             self._holders(query),
             [index.nearest(one.vector, filters, MEANING_CHUNKS) for one in vectors],
+            index.holding_count(matching_terms(query), filters),
         )
 
     async def files(self, texts: Collection[int], idf: Mapping[int, float]) -> Sequence[Row]:
@@ -58,11 +60,15 @@ class MemoryLists:
         """Names of definitions in these texts that hold any of the stems."""
         return self._index.defined_names(texts, stems)
 
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        """Which of some terms a chunk holds."""
+        return self._index.held_terms(chunk, terms)
+
     async def cosines(
         self, wanted: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:
-        """Never asked for: a project with a secondary model is searched in the database."""
-        raise AssertionError("a memory index has the vectors of one model alone")
+        """The distances of given chunks; a memory index has the vectors of one model alone."""
+        return [list(self._index.distances(query.vector, chunks)) for query, chunks in wanted]
 
     def _words(self, query: Query, idf: Mapping[int, float]) -> Sequence[Row]:
         index, scope = self._index, self._scope

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.vectors import EXACT_VECTORS
-from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
 from codebase_mcp.search.candidates import FoundCandidates, find_candidates
+from codebase_mcp.search.chance import is_by_chance
 from codebase_mcp.search.changes import (
     ChangeLists,
     Range,
@@ -27,12 +27,14 @@ from codebase_mcp.search.changes import (
     mark_changes,
 )
 from codebase_mcp.search.confidence import (
-    FLOOR,
     FULL_COVERAGE,
+    LEAST_FIRST,
     LEAST_LEAD,
+    Confidence,
     QueryEvidence,
     QueryFacts,
     confidences,
+    is_doubtful,
     query_evidence,
 )
 from codebase_mcp.search.database_lists import DatabaseLists
@@ -46,10 +48,9 @@ from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
     choose,
-    count_chunks,
     make_hits,
 )
-from codebase_mcp.search.lists import ListSource
+from codebase_mcp.search.lists import COUNT_LIMIT, ListSource
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, parse_query
@@ -62,19 +63,14 @@ from codebase_mcp.search.scope import (
     load_frequencies,
     load_scope,
 )
-from codebase_mcp.search.secondary import SecondaryModel
-from codebase_mcp.search.slow import SlowSearches
+from codebase_mcp.search.secondary import SecondaryModel, SecondaryUse
 from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.search.texts import load_definitions, load_texts
-from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
-from codebase_mcp.telemetry.stopwatch import step, stopwatch
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
-
-# total_count is exact up to here, a lower bound beyond.
-COUNT_LIMIT = 1_000
 
 # How many words of a question are checked for typing errors; each takes some 2 ms.
 MAX_DOUBTFUL_WORDS = 3
@@ -105,9 +101,9 @@ class Request:
 class Answer:
     """The hits, best first, and the numbers of all texts and chunks that answer.
 
-    ``secondary_model`` says whether it was used. It is None where the project has no vectors of
-    such a model, or none is configured. ``respelt`` maps words of the question, in lower case, to
-    the spellings that were searched for.
+    ``secondary_model`` says whether it was used: ``away`` if it did not answer in time, ``missing``
+    if it has no vectors here yet. It is None where none is configured. ``respelt`` maps words of
+    the question, in lower case, to the spellings that were searched for.
     """
 
     hits: list[Hit]
@@ -115,27 +111,29 @@ class Answer:
     total_count: int
     total_is_lower_bound: bool
     snapshots: tuple[ScopedSnapshot, ...]
-    secondary_model: Literal["used", "away"] | None = None
+    secondary_model: SecondaryUse | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All candidates, best first, the evidence that the question is about this code, and what the
-    lists found.
+    """All candidates, best first, the evidence that the question is about this code, what the lists
+    found, and how sure each candidate is.
     """
 
     files: list[RankedFile]
     evidence: QueryEvidence
     found: FoundCandidates
+    scores: list[Confidence]
 
 
 @dataclass(frozen=True, slots=True)
 class _SearchContext:
     """A transaction, and what a search needs in it.
 
-    ``topic`` says how much the question is about software, ``background`` how near to it code
-    would be that has what is asked for (0 if that is not known). ``respelt`` are corrected words,
+    ``model`` is that of the first of the ``vectors``, if there are any. ``topic`` says how much the
+    question is about software, ``background`` how near to it code would be that has what is asked
+    for (0 if that is not known). ``respelt`` are corrected words,
     ``touched`` the chunks that are searched alone, if the search is within changes.
     """
 
@@ -143,6 +141,7 @@ class _SearchContext:
     query: Query
     scope: Scope
     vectors: list[QueryVector]
+    model: StaticEmbedder
     topic: float
     background: float
     respelt: dict[str, str]
@@ -159,7 +158,7 @@ class _SearchContext:
 class Searcher:
     """Answers questions about the indexed repositories of a project.
 
-    With ``only_once`` nothing is prepared for a second search, and a slow one is not looked into.
+    With ``only_once`` nothing is prepared for a second search.
     """
 
     def __init__(
@@ -178,15 +177,13 @@ class Searcher:
         self._nearest = nearest
         self._memory = memory
         self._only_once = only_once
-        self._slow = SlowSearches(database)
         self._secondary = SecondaryModel(models)
         self._secondary_profiles: dict[str, Profile | None] = {}
         self._words = WordCounter()
 
     async def close(self) -> None:
-        """Cancel what runs in the background: requests to a model, plans for a warning."""
+        """Cancel the requests to a model that run in the background."""
         await self._secondary.close()
-        await self._slow.close()
 
     async def search(self, project: Project, text: str, request: Request) -> Answer:
         """The best places for a question.
@@ -196,37 +193,44 @@ class Searcher:
             EmbeddingUnavailable: the model that made the index is not available, though this
                 version of the program made it.
         """
-        with stopwatch("search", _count_step, keeps_statements=True) as watch:
-            answer = await self._answer(project, parse_query(text), request)
-        if not self._only_once:
-            self._slow.record(project, watch)
-        return answer
-
-    async def _answer(self, project: Project, query: Query, request: Request) -> Answer:
+        query = parse_query(text)
         async with self._open_context(project, query, request) as context:
             tx, scope = context.tx, context.scope
             ranking = await _rank(context, request.first)
-            scored = _above_floor(ranking, scope.snapshots)
-            files = distinct_files(scored)
+            with step("ranking"):
+                scored = _scored(ranking, scope.snapshots)
+                total = ranking.found.total if scored else 0
+                files = distinct_files([file for file in scored if not file.far_behind])
             if request.by_definition:
                 weights = await self._weights(context)
-                hits = await _definition_hits(tx, files[: request.limit], weights, request)
+                chosen = files[: min(request.limit, total)]
+                hits = await _definition_hits(tx, chosen, weights, request)
             else:
-                hits = await _chunk_hits(tx, scored, request)
+                hits = await _chunk_hits(tx, scored, min(request.limit, total), request)
             if context.touched is not None:
                 hits = mark_changes(hits, context.touched, scope.snapshots)
-        total = count_chunks(scored)
         if not self._only_once:
-            self._maintain_indexes(project, scope, request)
-        return Answer(
+            with no_stopwatch():
+                self._maintain_indexes(project, scope, request)
+        answer = Answer(
             hits=hits,
             file_count=len(files),
             total_count=min(total, COUNT_LIMIT),
-            total_is_lower_bound=ranking.found.is_cut or total > COUNT_LIMIT,
+            total_is_lower_bound=total > COUNT_LIMIT,
             snapshots=scope.snapshots,
-            secondary_model=_secondary_use(scope, context.vectors),
+            secondary_model=self._secondary_use(scope, context.vectors),
             respelt=context.respelt,
         )
+        if hits and request.filters.narrow and is_doubtful(ranking.evidence):
+            unfiltered = replace(request, filters=FileFilters())
+            if not await self._is_about_code(project, query, unfiltered):
+                return replace(answer, hits=[], file_count=0, total_count=0)
+        return answer
+
+    async def _is_about_code(self, project: Project, query: Query, request: Request) -> bool:
+        """Whether a question has anything to do with what is searched."""
+        async with self._open_context(project, query, request) as context:
+            return (await _rank(context, frozenset())).evidence.is_about_code
 
     async def _weights(self, context: _SearchContext) -> Weights:
         """What the lines of a file are compared with."""
@@ -272,7 +276,8 @@ class Searcher:
         begins. The secondary model of the last search is called before the first transaction.
         """
         vectors: dict[str, Vectors | None] = {}
-        expansion = self._expansion(query)
+        with step("query"):
+            expansion = self._expansion(query)
         with_secondary = self._models.has_secondary
         chosen = request.snapshot_ids
         in_database = with_secondary or request.ranges
@@ -302,24 +307,40 @@ class Searcher:
                     if profile.fingerprint not in vectors and not self._models.is_local(profile)
                 ]
                 if not not_loaded and secondary is None:
-                    embedder = await self._embedder(scope, vectors)
-                    query, scope, respelt = await self._respell(tx, query, scope, embedder)
-                    for profile in scope.profiles:
-                        if profile.fingerprint not in vectors:
-                            vectors[profile.fingerprint] = await self._embed(profile, query)
-                    topic = embedder.software_log_odds(query.plain)
-                    by_model = _query_vectors(scope, vectors)
-                    thesaurus = self._thesaurus(query)
-                    background = thesaurus.background(query.plain) if thesaurus else 0.0
-                    touched = await load_touched(tx, request.ranges) if request.ranges else None
-                    yield _SearchContext(
-                        tx, query, scope, by_model, topic, background, respelt, touched
-                    )
+                    yield await self._context(tx, query, scope, vectors, request)
                     return
             for profile in not_loaded:
                 vectors[profile.fingerprint] = await self._embed(profile, query)
             if secondary is not None:
                 vectors[secondary.fingerprint] = await self._embed_by_secondary(secondary, query)
+
+    async def _context(
+        self,
+        tx: Transaction,
+        query: Query,
+        scope: Scope,
+        vectors: dict[str, Vectors | None],
+        request: Request,
+    ) -> _SearchContext:
+        """What a search needs, once its models are loaded; missing vectors are added."""
+        with step("query"):
+            embedder = await self._embedder(scope, vectors)
+            query, scope, respelt = await self._respell(tx, query, scope, embedder)
+        for profile in scope.profiles:
+            if profile.fingerprint not in vectors:
+                vectors[profile.fingerprint] = await self._embed(profile, query)
+        by_model = _query_vectors(scope, vectors)
+        with step("query"):
+            topic = embedder.software_log_odds(query.plain)
+            thesaurus = self._thesaurus(query)
+            background = thesaurus.background(query.plain) if thesaurus else 0.0
+        touched = None
+        if request.ranges:
+            with step("changes"):
+                touched = await load_touched(tx, request.ranges)
+        return _SearchContext(
+            tx, query, scope, by_model, embedder, topic, background, respelt, touched
+        )
 
     async def _embedder(
         self, scope: Scope, vectors: Mapping[str, Vectors | None]
@@ -358,8 +379,9 @@ class Searcher:
         thesaurus = self._thesaurus(query)
         return {} if thesaurus is None else thesaurus.expansion_terms(query.plain)
 
-    def _secondary_input(self, query: Query) -> str:
+    def _secondary_input(self, question: str) -> str:
         """The secondary model's input text: the query, and names that code may use for it."""
+        query = parse_query(question)
         thesaurus = self._thesaurus(query)
         names = "" if thesaurus is None else thesaurus.code_words(query.plain)
         return f"{query.plain} {names}" if names else query.plain
@@ -373,24 +395,32 @@ class Searcher:
                 if self._models.is_outdated(profile, self._version):
                     return None
                 raise
-            return await embedder.embed_query(query.plain)
+            question = parse_query(await as_sent(embedder, query.text))
+            return await embedder.embed_query(question.plain)
 
     async def _embed_by_secondary(self, profile: Profile, query: Query) -> Vectors | None:
         with step("embed"):
-            return await self._secondary.vector(profile, self._secondary_input(query))
+            return await self._secondary.vector(profile, query.text, self._secondary_input)
+
+    def _secondary_use(self, scope: Scope, vectors: Sequence[QueryVector]) -> SecondaryUse | None:
+        if scope.secondary is None:
+            return "missing" if self._models.has_secondary else None
+        return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
 
     def _check(self, scope: Scope) -> None:
         if not scope.snapshots and scope.is_default and scope.filters.repository_id is None:
             raise ProjectNotFound(
                 "Project has not been indexed or does not exist",
-                hint="Call index_repository with the same project_id first.",
+                hint="Call index_repository first, with the path of a repository and the same"
+                " project_id.",
             )
 
 
 async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
     query, scope = context.query, context.scope
+    source = context.lists()
     with step("candidates"):
-        found = await find_candidates(context.lists(), query, context.vectors, scope)
+        found = await find_candidates(source, query, context.vectors, scope)
     depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
     with step("ranking"):
         files = rank_files(query, found.candidates, depths, found.frequency)
@@ -404,7 +434,17 @@ async def _rank(context: _SearchContext, first: frozenset[int]) -> Ranking:
             chunks=scope.frequencies.get(ALL_CHUNKS, 0),
         )
         evidence = query_evidence(query, files, facts)
-    return Ranking(files, evidence, found)
+        scores = confidences(files, evidence)
+    if scores and scores[0].similarity > LEAST_FIRST:
+        by_chance = await is_by_chance(
+            *(source, query, files[0], context.vectors),
+            model=context.model,
+            frequency=found.frequency,
+            expansion_weight=sum(scope.expansion_weights().values()),
+        )
+        if by_chance:
+            scores = confidences(files, evidence, by_chance=True)
+    return Ranking(files, evidence, found, scores)
 
 
 def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
@@ -414,39 +454,33 @@ def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[
     return [QueryVector(profile, vector) for profile, vector in known if vector is not None]
 
 
-def _secondary_use(scope: Scope, vectors: Sequence[QueryVector]) -> Literal["used", "away"] | None:
-    if scope.secondary is None:
-        return None
-    return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
-
-
-def _count_step(name: str, seconds: float) -> None:
-    SEARCH_STEP_DURATION.observe(seconds, name)
-
-
-def _above_floor(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    if ranking.evidence.odds < FLOOR:
+def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
+    """The files with their scores; none where the question has nothing to do with the code."""
+    if not ranking.evidence.is_about_code:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
-    found = confidences(ranking.files, ranking.evidence)
     return [
         ScoredFile(
             file,
             confidence.similarity,
             by_id[file.candidate.snapshot_id].repository_id,
             by_id[file.candidate.snapshot_id].view,
+            far_behind=confidence.lead < LEAST_LEAD and file.coverage < FULL_COVERAGE,
         )
-        for file, confidence in zip(ranking.files, found, strict=True)
+        for file, confidence in zip(ranking.files, ranking.scores, strict=True)
         if file.candidate.evidence.chunk_count
-        and (confidence.lead >= LEAST_LEAD or file.coverage >= FULL_COVERAGE)
     ]
 
 
-async def _chunk_hits(tx: Transaction, files: Sequence[ScoredFile], request: Request) -> list[Hit]:
-    chosen = choose(files, request.limit)
+async def _chunk_hits(
+    tx: Transaction, files: Sequence[ScoredFile], count: int, request: Request
+) -> list[Hit]:
+    chosen = choose(files, count)
     with step("texts"):
         texts = await load_texts(tx, chosen, request.context_lines)
-    return make_hits(chosen, texts, context_lines=request.context_lines, explain=request.explain)
+    lines = request.context_lines
+    with step("hits"):
+        return make_hits(chosen, texts, context_lines=lines, explain=request.explain)
 
 
 async def _definition_hits(
@@ -454,6 +488,7 @@ async def _definition_hits(
 ) -> list[Hit]:
     with step("texts"):
         texts = await load_definitions(tx, [files[0] for files in copies])
-    return make_definition_hits(
-        copies, texts, weights, context_lines=request.context_lines, explain=request.explain
-    )
+    with step("hits"):
+        return make_definition_hits(
+            copies, texts, weights, context_lines=request.context_lines, explain=request.explain
+        )

@@ -10,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from codebase_mcp.embedding.embedder import Vectors
+from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import EmbeddingUnavailable
 
 _log = logging.getLogger(__name__)
+
+SecondaryUse = Literal["used", "away", "missing"]
 
 # A service in the same network needs 10 to 50 ms for a query, a remote one 100 to 200. A longer
 # wait is noticed, and the answer of the built-in model is more useful then.
@@ -45,12 +49,17 @@ class SecondaryModel:
         self._states: dict[str, _ModelState] = {}
         self._tasks: set[asyncio.Task[Vectors | None]] = set()
 
-    async def vector(self, profile: Profile, text: str) -> Vectors | None:
-        """The vector of a query's input text; None if it is not available in time, or is zero."""
+    async def vector(
+        self, profile: Profile, question: str, input_of: Callable[[str], str]
+    ) -> Vectors | None:
+        """The vector of a question; None if it is not available in time, or is zero.
+
+        ``input_of`` makes the model's input text of the question, once its secrets are masked.
+        """
         state = self._states.setdefault(profile.fingerprint, _ModelState())
         if state.overdue or time.monotonic() < state.not_before:
             return None
-        task = asyncio.create_task(self._embed(state, profile, text))
+        task = asyncio.create_task(self._embed(state, profile, question, input_of))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         done, _ = await asyncio.wait([task], timeout=WAIT_S)
@@ -67,10 +76,13 @@ class SecondaryModel:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _embed(self, state: _ModelState, profile: Profile, text: str) -> Vectors | None:
+    async def _embed(
+        self, state: _ModelState, profile: Profile, question: str, input_of: Callable[[str], str]
+    ) -> Vectors | None:
         try:
             model = await self._models.of_profile(profile)
-            vector = await model.embedder.embed_query(text)
+            text = await as_sent(model.embedder, question)
+            vector = await model.embedder.embed_query(input_of(text))
         except EmbeddingUnavailable as error:
             state.not_before = time.monotonic() + PAUSE_S
             _log.info("searching without the secondary model %s: %s", profile.model, error.message)

@@ -244,8 +244,9 @@ def _shares(values: Sequence[float], scale: float = 1.0) -> list[float]:
 
 
 def _is_one_phrase(query: Query) -> bool:
-    """Whether the query is more than a word, and not several sentences."""
-    return len(query.text.split()) > 1 and query.positions.count(0) == 1
+    """Whether the query is more than a word, and not several sentences; names are no sentence."""
+    is_one_sentence = query.positions.count(0) == 1 or bool(query.expected)
+    return len(query.text.split()) > 1 and is_one_sentence
 
 
 def _deviations(values: Sequence[float], scale: float) -> list[float]:

@@ -19,7 +19,14 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.telemetry.metrics import SLOW_SEARCHES
-from codebase_mcp.telemetry.stopwatch import RoundTrip, Statement, Statements, Stopwatch, duration
+from codebase_mcp.telemetry.stopwatch import (
+    RoundTrip,
+    Statement,
+    Statements,
+    Stopwatch,
+    duration,
+    steps_in_words,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +34,9 @@ SLOW_S = 0.5
 WARNINGS_EVERY_S = 1.0
 PLANS_EVERY_S = 60.0
 PLAN_TIMEOUT_S = 5.0
+
+# The time of no step: mostly waiting for the event loop while other calls compute.
+OTHER = "other"
 
 _RUN: LiteralString = "EXPLAIN (ANALYZE, BUFFERS) "
 _ESTIMATE: LiteralString = "EXPLAIN "
@@ -143,13 +153,14 @@ def _reads_data(statement: Statement) -> bool:
 
 
 def _warn(watch: Stopwatch, seconds: float, not_logged: int, plan: str = "") -> None:
-    steps = {name: round(spent * 1000, 1) for name, spent in watch.seconds.items()}
+    spent = {**watch.seconds, OTHER: max(seconds - sum(watch.seconds.values()), 0.0)}
+    steps = {name: round(of_step * 1000, 1) for name, of_step in spent.items()}
     explained = {"plan": plan} if plan else {}
     with bound(duration_ms=round(seconds * 1000, 1), steps_ms=steps, **explained):
         _log.warning(
             "a search took %s (%s)%s%s",
             duration(seconds),
-            watch.in_words(),
+            steps_in_words(spent),
             f"; {not_logged} slow searches before it were not logged" if not_logged else "",
             f"; plan of its slowest statement:\n{plan}" if plan else "",
         )

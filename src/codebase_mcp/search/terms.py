@@ -25,6 +25,13 @@ def inverse_frequencies(terms: Iterable[int], frequencies: Mapping[int, int]) ->
     return {term: math.log1p((total - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
 
 
+def matching_terms(query: Query) -> list[int]:
+    """The terms of which a chunk must hold one to count as a match: for a symbol, that symbol."""
+    if query.is_symbol and query.whole is not None:
+        return [query.whole]
+    return [term.id for term in query.terms]
+
+
 def rare_only_term(query: Query, frequencies: Mapping[int, int]) -> int | None:
     """The term of the query's only word, if it is rare enough to be in one text alone."""
     term = query.whole

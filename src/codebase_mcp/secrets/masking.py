@@ -34,6 +34,13 @@ def mask(text: str) -> Masked:
     return Masked("".join(parts), tuple(kind for _, _, kind in spans))
 
 
+def is_name_of_secret(name: str) -> bool:
+    """Whether a field with this name holds a secret."""
+    from codebase_mcp.secrets.naming import sort_of  # noqa: PLC0415 - seldom at the start
+
+    return sort_of(name.encode("utf-8", "surrogatepass")) is not None
+
+
 def is_masked(text: str) -> bool:
     """Whether secrets may have been masked in a text: it has stars in a row."""
     return _STARS.search(text) is not None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from codebase_mcp.secrets.masking import mask
+
 _NAMES = frozenset(
     ".git-credentials .netrc _netrc .pypirc .htpasswd .pgpass .my.cnf .s3cfg .boto .dockercfg"
     " .vault-token .terraformrc kubeconfig .env .envrc secrets.yaml secrets.yml secrets.toml"
@@ -38,6 +40,7 @@ _KEY_BLOCK = re.compile(
 )
 _SERVICE_ACCOUNT = re.compile(r'"type"\s*:\s*"service_account"')
 _NPM_TOKEN = re.compile(r"(?m)^[^#;\n]*_(?:authToken|auth|password)\s*=\s*(?!\$\{)\S")
+_SHORTEST_TOKEN = 20
 # What a file may hold beside its private keys, in characters of each hundred.
 _MOST_BESIDE = 50
 
@@ -54,6 +57,11 @@ def is_secret_name(path: str) -> bool:
         or _PATTERNS.fullmatch(name) is not None
         or f"/{lower}".endswith(tuple(f"/{ending}" for ending in _FOLDERS_AND_NAMES))
     )
+
+
+def has_secret_in_name(path: str) -> bool:
+    """Whether a path holds a token or the like itself, so that it cannot be shown."""
+    return len(path) >= _SHORTEST_TOKEN and mask(path).kinds != ()
 
 
 def is_secret_text(path: str, text: str) -> bool:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from codebase_mcp.secrets.masking import mask
+from codebase_mcp.secrets.masking import is_name_of_secret, mask
 
 
 def mask_values(value: Any, name: str = "") -> tuple[Any, tuple[str, ...]]:
     """The value with the secrets in its texts masked, and their kinds.
 
-    ``name`` is the field that holds it. Ids and cursors are left as they are.
+    ``name`` is the field that holds it. Ids and cursors are left as they are, unless the name says
+    that they sign in: ``secret_id``, ``api_key_id``.
     """
     kinds: tuple[str, ...] = ()
     if isinstance(value, Mapping):
         members = {}
         for key, member in value.items():
-            members[key], found = mask_values(member, key)
-            kinds += found
+            shown = mask(key)
+            members[shown.text], found = mask_values(member, key)
+            kinds += shown.kinds + found
         return members, kinds
     if isinstance(value, list):
         parts = []
@@ -27,7 +29,7 @@ def mask_values(value: Any, name: str = "") -> tuple[Any, tuple[str, ...]]:
             parts.append(part)
             kinds += found
         return parts, kinds
-    if not isinstance(value, str) or name in ("id", "cursor") or name.endswith(("_id", "_cursor")):
+    if not isinstance(value, str) or (_is_reference(name) and not is_name_of_secret(name)):
         return value, ()
     if not name or '"' in value or len(value.split()) != 1:
         masked = mask(value)
@@ -35,3 +37,7 @@ def mask_values(value: Any, name: str = "") -> tuple[Any, tuple[str, ...]]:
     lead = f'{name}="'
     masked = mask(f'{lead}{value}"')
     return masked.text[len(lead) : -1], masked.kinds
+
+
+def _is_reference(name: str) -> bool:
+    return name in ("id", "cursor") or name.endswith(("_id", "_cursor"))

@@ -16,7 +16,8 @@ from typing import Any
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import HTTP_URL
 from codebase_mcp.settings.setting import Setting
-from codebase_mcp.settings.table import DEFAULT_TOOLSETS, PRESETS, SETTINGS, TOOLSETS
+from codebase_mcp.settings.table import SETTINGS
+from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
 
 __all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 

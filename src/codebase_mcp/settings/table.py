@@ -31,22 +31,7 @@ from codebase_mcp.settings.rules import (
     whole_number,
 )
 from codebase_mcp.settings.setting import Setting
-
-DEFAULT_TOOLSETS = ("code",)
-# What a coding agent is given: an agent does not use what it does not see.
-PRESETS = {"agent": ("code", "symbols")}
-TOOLSETS = (
-    "code",
-    "index",
-    "projects",
-    "tasks",
-    "memory",
-    "vcs",
-    "symbols",
-    "agents",
-    "entities",
-    "work_items",
-)
+from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
 
 DEFAULT_REPLY_CHARS = 2_000
 MAX_REPLY_CHARS = 4_000

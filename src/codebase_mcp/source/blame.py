@@ -169,7 +169,7 @@ def _commits(output: bytes) -> Iterator[tuple[int, Blamed]]:
 def _blamed(commit: str, facts: dict[bytes, bytes]) -> Blamed:
     return Blamed(
         commit,
-        escape_path(facts.get(b"author", b"")),
+        mask(escape_path(facts.get(b"author", b""))).text,
         min(int(facts.get(b"author-time", b"0")), _YEAR_9999),
         mask(escape_path(facts[b"summary"])).text,
     )

@@ -89,7 +89,7 @@ def resolve_commit(repository: GitRepository, ref: str, *, field: str = "ref") -
     Raises:
         InvalidInput: it means no commit.
     """
-    raw = _ESCAPE.sub(lambda code: bytes([int(code[1], 16)]), ref.encode("utf-8", "replace"))
+    raw = _unescaped(ref)
     parts = _REVISION.fullmatch(raw) if len(raw) <= MAX_NAME_BYTES else None
     if parts is None:
         _refuse_syntax(ref, field)
@@ -99,10 +99,32 @@ def resolve_commit(repository: GitRepository, ref: str, *, field: str = "ref") -
     return commit
 
 
+def branch_commits(repository: GitRepository, names: Sequence[str]) -> dict[str, str]:
+    """The commits of those names that are branches, here or of a remote, in their order.
+
+    Raises:
+        IndexingFailed: git failed.
+    """
+    meant: dict[bytes, str] = {}
+    for name in names:
+        raw = _unescaped(name)
+        full = [b"refs/" + raw] if raw.startswith((b"heads/", b"remotes/")) else []
+        meant |= dict.fromkeys([b"refs/heads/" + raw, b"refs/remotes/" + raw, *full], name)
+    if not meant:
+        return {}
+    found = {meant[ref]: target for ref, target, _ in _refs(repository, *meant) if ref in meant}
+    commits = _commits(repository, found.values())
+    return {name: commits[found[name]] for name in names if found.get(name) in commits}
+
+
 def merge_base(repository: GitRepository, a: str, b: str) -> str | None:
     """The best common ancestor of two commits, by full hashes; None if none is present."""
     answer = ask_git(repository, "merge-base", a, b)
     return None if answer is None else answer.decode("ascii").strip() or None
+
+
+def _unescaped(name: str) -> bytes:
+    return _ESCAPE.sub(lambda code: bytes([int(code[1], 16)]), name.encode("utf-8", "replace"))
 
 
 def _verified(repository: GitRepository, raw: bytes) -> str | None:
@@ -111,8 +133,10 @@ def _verified(repository: GitRepository, raw: bytes) -> str | None:
     return None if answer is None else answer.decode("ascii").strip() or None
 
 
-def _refs(repository: GitRepository) -> list[tuple[bytes, str, bool]]:
+def _refs(repository: GitRepository, *patterns: bytes) -> list[tuple[bytes, str, bool]]:
     """The full name of each ref, the object that it names, and whether it is HEAD's branch.
+
+    ``patterns`` are full names, or the folders of refs that are wanted; without them all are.
 
     Objects are not asked for here, as git would fail at the first that is missing.
     """
@@ -120,7 +144,11 @@ def _refs(repository: GitRepository) -> list[tuple[bytes, str, bool]]:
         stream_git(
             repository,
             *("for-each-ref", "--format=%(HEAD)%00%(symref)%00%(objectname)%00%(refname)"),
-            *("refs/heads/", "refs/remotes/", "refs/tags/"),
+            *(
+                map(os.fsdecode, patterns)
+                if patterns
+                else (os.fsdecode(lead) for lead, _ in _KINDS)
+            ),
         )
     )
     refs = []

@@ -1,9 +1,9 @@
 """Reads the commit history of a directory.
 
-The commits reachable from HEAD, newest first: author, time, message, and the paths with the lines
-added and removed. For a subdirectory only the commits that touch it are listed, and paths are
-relative to it. Listing hashes is cheap, so only commits that are not stored yet are read. Messages
-and paths are untrusted input.
+The commits reachable from HEAD and from some branches, newest first: author, time, message, and the
+paths with the lines added and removed. For a subdirectory only the commits that touch it are
+listed, and paths are relative to it. Listing hashes is cheap, so only commits that are not stored
+yet are read. Messages and paths are untrusted input.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from codebase_mcp.source.git import (
     stream_git,
 )
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
+from codebase_mcp.source.git_refs import branch_commits
 from codebase_mcp.source.listing_builder import escape_path
 
 # Limits for one commit. A commit with thousands of paths says little about a single file.
 MAX_PATHS = 500
 MAX_MESSAGE_CHARS = 20_000
 MAX_AUTHOR_CHARS = 500
+
+# Whose history is read beside HEAD's; each takes a call of git whenever one of them has moved.
+MAX_BRANCHES = 50
 
 # An index of PostgreSQL holds keys of up to some 2,700 bytes, which `\xNN` may stretch fourfold.
 _MAX_PATH_BYTES = 2_000
@@ -51,19 +55,24 @@ _YEAR_9999 = 253_370_764_800
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """The newest commit of a directory, and the commits at which a shallow clone ends."""
+    """The commit that is checked out at a directory, and the commits at which a shallow clone ends.
+
+    ``branches`` are names of branches with their commits, whose history is meant too.
+    """
 
     repository: GitRepository
     commit: str
     edge: frozenset[str]
+    branches: tuple[tuple[str, str], ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """A text that changes when the readable history changes."""
-        if not self.edge:
+        others = ["".join(sorted(self.edge)), *map(" ".join, self.branches)]
+        if not any(others):
             return self.commit
-        edge = hashlib.blake2b("".join(sorted(self.edge)).encode(), digest_size=16)
-        return f"{self.commit} {edge.hexdigest()}"
+        digest = hashlib.blake2b("\n".join(others).encode(), digest_size=16)
+        return f"{self.commit} {digest.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +120,24 @@ _Changes = Iterator[tuple[PathChange, bool]]
 _ReadChanges = Callable[[Iterator[bytes]], _Changes]
 
 
-def find_tip(root: Path) -> Tip | None:
-    """The commit that is checked out at a directory; None if there is none."""
+def find_tip(root: Path, names: Sequence[str] = ()) -> Tip | None:
+    """The commit that is checked out at a directory; None if there is none.
+
+    The first ``MAX_BRANCHES`` of the ``names`` that are branches belong to it.
+
+    Raises:
+        IndexingFailed: git cannot list its branches.
+    """
     repository = git_repository_at(root)
     commit = commit_at_head(repository) if repository is not None else None
     if repository is None or commit is None:
         return None
-    return Tip(repository, commit, shallow_commits(repository))
+    branches = list(branch_commits(repository, names).items())[:MAX_BRANCHES]
+    return Tip(repository, commit, shallow_commits(repository), tuple(sorted(branches)))
 
 
 def list_commits(tip: Tip, depth: int) -> list[str]:
-    """The hashes of the newest ``depth`` commits, newest first.
+    """The hashes of the newest ``depth`` commits of HEAD and the branches, newest first.
 
     For a subdirectory of the work tree only the commits that changed it. Merges and the ends of a
     shallow clone are left out, as their changes are unknown. If git takes too long, the list holds
@@ -130,17 +146,35 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
     Raises:
         IndexingFailed: git cannot read them.
     """
+    return _listed(tip, depth, tip.commit, *(commit for _, commit in tip.branches))
+
+
+def branches_by_commit(tip: Tip, depth: int) -> dict[str, list[str]]:
+    """Which branches reach a commit that HEAD does not reach; of each branch the newest ``depth``.
+
+    Raises:
+        IndexingFailed: git cannot read them.
+    """
+    found: dict[str, list[str]] = {}
+    for name, commit in tip.branches:
+        for reached in _listed(tip, depth, commit, f"^{tip.commit}"):
+            found.setdefault(reached, []).append(name)
+    return found
+
+
+def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:
+    """What git lists of some revisions, as ``list_commits``."""
     if depth <= 0:
         return []
     if not tip.repository.prefix:
-        pieces = _asked(tip, "rev-list", f"--max-count={depth}", tip.commit, "--")
+        pieces = _asked(tip, "rev-list", f"--max-count={depth}", *revisions, "--")
         return b"".join(pieces).decode().split()
     # --full-history: with git's default simplification a merge that takes one side's version would
     # hide the other side's commits, even those that are stored already.
-    places = ("--full-history", "--no-merges", tip.commit, "--", ".")
+    rules = ("--full-history", "--no-merges")
     found = bytearray()
     try:
-        for piece in _asked(tip, "rev-list", f"--max-count={depth}", *places):
+        for piece in _asked(tip, "rev-list", f"--max-count={depth}", *rules, *revisions, "--", "."):
             found += piece
     except GitTimeout:
         del found[found.rfind(b"\n") + 1 :]
@@ -211,7 +245,7 @@ def _parsed(
         has_lines = is_known and not is_edge
         yield Commit(
             hash=commit.decode(),
-            author_name=escape_path(name)[:MAX_AUTHOR_CHARS],
+            author_name=mask(escape_path(name)[:MAX_AUTHOR_CHARS]).text,
             author_email=escape_path(email)[:MAX_AUTHOR_CHARS],
             authored_at=min(int(at[:20]), _YEAR_9999) if at.isdigit() else 0,
             message=mask(escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS]).text,

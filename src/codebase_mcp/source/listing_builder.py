@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
-from codebase_mcp.secrets.names import is_secret_name
+from codebase_mcp.secrets.names import has_secret_in_name, is_secret_name
 from codebase_mcp.source.attributes import FILE_NAME, UNSET, Attributes
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.ignore import (
@@ -84,7 +84,9 @@ class ListingBuilder:
 
     def is_secret(self, path: bytes) -> bool:
         """Whether the path names a secret that is not wanted."""
-        return is_secret_name(escape_path(path)) and not self._shows_secrets(path)
+        name = escape_path(path)
+        is_secret = is_secret_name(name) or has_secret_in_name(name)
+        return is_secret and not self._shows_secrets(path)
 
     def _shows_secrets(self, path: bytes) -> bool:
         """Whether a pattern matches the path or a directory above it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from codebase_mcp.database.connection import Transaction
@@ -51,8 +51,8 @@ class SymbolQuestion:
 class SymbolFacts:
     """What is known; which fields are set depends on the operation.
 
-    ``used`` are the names that the line of a place uses, and what they mean. ``texts`` are those
-    that are shown, by their lines.
+    ``used`` are the names that the line of a place uses, and what they mean. ``unresolved`` counts
+    what may belong to the answer as well. ``texts`` are those that are shown, by their lines.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -61,6 +61,7 @@ class SymbolFacts:
     calls: CallTree | None = None
     implementations: tuple[Implementation, ...] = ()
     outline: TreeOutline | None = None
+    unresolved: int = 0
     texts: Mapping[int, Sequence[str]] | None = None
 
     def signature(self, one: Definition) -> str:
@@ -96,7 +97,7 @@ async def answer(
     if question.operation == "references" and question.place is None:
         assert question.name is not None
         references = await references_to(tx, question.name, snapshot_ids)
-        return await _with_texts(tx, question, SymbolFacts(references.definitions, (), references))
+        return await _with_texts(tx, question, _facts_of(references))
     targets, used = await _targets(tx, question, snapshot_ids)
     return await _with_texts(tx, question, await _facts(tx, question, snapshot_ids, targets, used))
 
@@ -114,12 +115,19 @@ async def _facts(
         return SymbolFacts(definitions, used)
     if question.operation == "references":
         references = await references_to(tx, targets[0].name, snapshot_ids, only=targets)
-        return SymbolFacts(references.definitions, references=references)
+        return _facts_of(references)
     if question.operation == "implementations":
-        found = await implementations_of(tx, few, snapshot_ids, question.depth)
-        return SymbolFacts(definitions, implementations=tuple(found))
+        found, unresolved = await implementations_of(tx, few, snapshot_ids, question.depth)
+        return SymbolFacts(definitions, implementations=tuple(found), unresolved=unresolved)
     find = callers_of if question.operation == "callers" else callees_of
-    return SymbolFacts(definitions, calls=await find(tx, few, snapshot_ids, question.depth))
+    calls = await find(tx, few, snapshot_ids, question.depth)
+    return SymbolFacts(definitions, calls=calls, unresolved=calls.unresolved)
+
+
+def _facts_of(references: References) -> SymbolFacts:
+    return SymbolFacts(
+        references.definitions, references=references, unresolved=references.unresolved
+    )
 
 
 async def _targets(
@@ -160,12 +168,4 @@ async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFa
         for one in facts.implementations[: question.limit]
         if one.definition is not None
     }
-    return SymbolFacts(
-        facts.definitions,
-        facts.used,
-        facts.references,
-        facts.calls,
-        facts.implementations,
-        facts.outline,
-        await load_texts(tx, blobs),
-    )
+    return replace(facts, texts=await load_texts(tx, blobs))

@@ -47,11 +47,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """The calls of some definitions; ``unknown`` ones of the first level are not defined here."""
+    """The calls of some definitions.
+
+    ``unresolved`` counts on the first level: what else may call them, or the names that they call
+    and that are not defined here.
+    """
 
     definitions: tuple[Definition, ...]
     calls: Mapping[DefinitionKey, list[Call]]
-    unknown: int = 0
+    unresolved: int = 0
     not_followed: int = 0
 
 
@@ -63,12 +67,14 @@ async def callers_of(
     parents = tree
     seen = set(tree)
     level = list(targets)
-    not_followed = 0
+    unresolved = not_followed = 0
     for step in range(depth):
         most_uses = _MAX_USES if step else None
-        found = await uses_of(tx, level, snapshot_ids, CALLS, most_uses=most_uses)
+        found = await uses_of(tx, level, snapshot_ids, CALLS, least=LEAST, most_uses=most_uses)
+        if step == 0:
+            unresolved = found.unresolved
         nodes = []
-        callers = await aside(sum(map(len, found.values())), _callers_of_each, found)
+        callers = await aside(sum(map(len, found.of.values())), _callers_of_each, found.of)
         for key, calls in callers.items():
             parents[key] += calls
             nodes += parents[key]
@@ -79,7 +85,7 @@ async def callers_of(
         parents = _expanded(nodes, level)
         if not level:
             break
-    return CallTree(tuple(targets), tree, not_followed=not_followed)
+    return CallTree(tuple(targets), tree, unresolved, not_followed)
 
 
 def _expanded(
@@ -116,10 +122,7 @@ def _next_level(
 def _callers_of_each(
     found: Mapping[DefinitionKey, Sequence[FoundUse]],
 ) -> dict[DefinitionKey, list[Call]]:
-    return {
-        key: _callers([one for one in calls if one.confidence >= LEAST])
-        for key, calls in found.items()
-    }
+    return {key: _callers(calls) for key, calls in found.items()}
 
 
 def _callers(calls: Sequence[FoundUse]) -> list[Call]:
@@ -157,7 +160,7 @@ async def callees_of(
     parents = tree
     seen = set(tree)
     level = list(targets)
-    unknown = not_followed = 0
+    unresolved = not_followed = 0
     for step in range(depth):
         calls = await _calls_in(tx, level)
         resolved = await resolve_uses(
@@ -175,7 +178,7 @@ async def callees_of(
                 one.candidates[0].confidence, one.candidates[0].reason,
             ))  # fmt: skip
         if step == 0:
-            unknown = len(missing)
+            unresolved = len(missing)
         for key, callees in found.items():
             parents[key] += callees.values()
             nodes += callees.values()
@@ -183,7 +186,7 @@ async def callees_of(
         parents = _expanded(nodes, level)
         if not level:
             break
-    return CallTree(tuple(targets), tree, unknown, not_followed)
+    return CallTree(tuple(targets), tree, unresolved, not_followed)
 
 
 def _add_callee(callees: dict[DefinitionKey, Call], one: FoundUse) -> None:

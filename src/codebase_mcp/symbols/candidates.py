@@ -85,16 +85,17 @@ class Candidates(tuple[Definition, ...]):
         """Those at the top, by the last part of their module's name."""
         return _grouped(self.top, lambda one: parts_of(one.path, language_of(one.language))[-1:])
 
-    def near(self, module: str, language: str) -> Sequence[Definition]:
+    def near(self, module: str, language: str, named: frozenset[str]) -> Sequence[Definition]:
         """Those whose path has a word of a module's name; all where that name has none.
 
-        No import of the module means another file.
+        No import of the module means another file. The words of ``named`` directories need not be
+        in a path.
         """
         if len(self) <= _FEW:
             return self
         key = module, language
         if key not in self._near:
-            words = words_of_module(module, language_of(language))
+            words = words_of_module(module, language_of(language)) - named
             numbers = {n for word in words for n in self._by_word.get(word, ())}
             self._near[key] = [self[n] for n in sorted(numbers)] if words else self
         return self._near[key]

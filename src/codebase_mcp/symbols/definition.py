@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from codebase_mcp.model import ReferenceKind, Symbol
+from codebase_mcp.model import Reference, ReferenceKind, Symbol
 
 # Kinds of definitions that other files do not use by name.
 PROSE_KINDS = frozenset({"section", "key", "selector"})
@@ -34,6 +37,27 @@ class Use:
     receiver: str
     module: str
     alias: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a text imports and inherits from."""
+
+    imports: tuple[Reference, ...] = ()
+    inherits: tuple[Reference, ...] = ()
+
+    @cached_property
+    def local(self) -> Mapping[str, Sequence[Reference]]:
+        """The imports that each name in the text may stand for."""
+        found: defaultdict[str, list[Reference]] = defaultdict(list)
+        for one in self.imports:
+            found[one.alias or one.name].append(one)
+        return found
+
+    @cached_property
+    def modules(self) -> frozenset[str]:
+        """The modules that are imported, or something of them."""
+        return frozenset(one.module for one in self.imports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +111,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedUse:
-    """A use, the definitions around it, the outermost first, and what it may mean, best first."""
+    """A use, the definitions around it, the outermost first, and what it may mean, best first.
+
+    ``is_open`` if no rule finds a definition, and none says that it is of something else.
+    """
 
     use: Use
     around: tuple[Symbol, ...]
     candidates: tuple[Candidate, ...]
+    is_open: bool = False
 
     @property
     def enclosing(self) -> Symbol | None:

@@ -1,7 +1,8 @@
 """Does an import, as it is written in one file, mean another file? Pure: paths and names in.
 
-No search path is read, and of build files only what Go's call their module: a module means a file
-if the ends of their paths agree, and what is left of the file's path may be a source root.
+No search path is read: a module means a file if the ends of their paths agree, and what is left of
+the file's path may be a source root. A path with a slash in front begins with the name of its
+package (`packages.py`): only the module of that very name means it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ _CACHED = 20_000
 # The tests of a package are in another directory than the package.
 _JVM_ROOT = re.compile(r"^(?:.*/)?src/\w+/(?:java|kotlin|scala|groovy)/")
 _SEPARATORS = re.compile(r"[./\\]+|::")
+_SEPARATOR: Mapping[Modules | None, str] = {
+    Modules.DOTTED: ".",
+    Modules.CRATE: "::",
+    Modules.QUALIFIED: "\\",
+}
 # How a path of Rust begins that is not outside of the crate.
 _OWN_CRATE = frozenset({"self", "super", "crate"})
 
@@ -43,6 +49,8 @@ def module_fits(language: str, importer: str, module: str, target: str) -> Fit:
     rules = language_of(language)
     if rules.modules is None:
         return Fit.NONE
+    if target.startswith("/"):
+        return _below_name(module, target[1:], rules)
     return _FITS[rules.modules](importer, module, target, rules)
 
 
@@ -58,7 +66,7 @@ def parts_of(path: str, rules: Language) -> Parts:
 def words_of_path(path: str) -> frozenset[str]:
     """The words that the name of a module has if it means this file; see `words_of_module`."""
     *directories, file = path.split("/")
-    return _words("/".join([*directories, file.partition(".")[0] or file]))
+    return words_of_name("/".join([*directories, file.partition(".")[0] or file]))
 
 
 def words_of_module(module: str, rules: Language) -> frozenset[str]:
@@ -66,13 +74,13 @@ def words_of_module(module: str, rules: Language) -> frozenset[str]:
 
     Neither the ending of a file nor what stands for a directory is always in a path.
     """
-    words = _words(module)
+    words = words_of_name(module)
     if ".." in module.lstrip("./") or words & rules.index_files:
         return frozenset()
     return words - _OWN_CRATE
 
 
-def _words(name: str) -> frozenset[str]:
+def words_of_name(name: str) -> frozenset[str]:
     """What separators leave; a package can have a hyphen where its module has an underscore."""
     return frozenset(_SEPARATORS.split(name.lower().replace("-", "_"))) - {""}
 
@@ -82,6 +90,12 @@ def last_part(module: str) -> str:
     """What the path of the file that a module is ends in; empty where the module does not say."""
     last = _SEPARATORS.split(module.removesuffix(".js").removesuffix("/index"))[-1]
     return "" if last in _OWN_CRATE else last
+
+
+def is_standard(module: str, language: str) -> bool:
+    """Whether a module is known to be of the language itself."""
+    is_python = language_of(language).modules is Modules.DOTTED
+    return is_python and module.partition(".")[0] in sys.stdlib_module_names
 
 
 def joined(module: str, name: str, language: str) -> str:
@@ -95,6 +109,20 @@ def joined(module: str, name: str, language: str) -> str:
         separator = "\\" if "\\" in module else "."
         return f"{module}{separator}{name}" if module else name
     return f"{module}/{name}" if module else name
+
+
+def _below_name(module: str, path: str, rules: Language) -> Fit:
+    """The same of a path that begins with the name of its package."""
+    separator = _SEPARATOR.get(rules.modules, "/")
+    wanted = tuple(module.strip("\\/").split(separator))
+    target = parts_of(path, rules)
+    if rules.modules is Modules.DIRECTORY:
+        return Fit.FILE if wanted == target[:-1] else Fit.NONE
+    if rules.modules is Modules.QUALIFIED:
+        return Fit.FILE if wanted in (target, target[:-1]) else Fit.NONE
+    stem = wanted[-1].partition(".")[0]  # but the name of a package may have a dot
+    short = wanted[:-1] if stem in rules.index_files else (*wanted[:-1], stem)
+    return max(_within(wanted, target), _within(short, target))
 
 
 def _dotted(importer: str, module: str, path: str, rules: Language) -> Fit:
@@ -163,24 +191,7 @@ def directory_of(path: str, language: str) -> str:
     return path.rpartition("/")[0]
 
 
-def path_in_modules(path: str, modules: Mapping[str, str]) -> str:
-    """A file's path below the name of the module that it is in, marked by a slash in front.
-
-    ``modules`` are the names of directories. The path itself, if no directory around it has one.
-    """
-    directory = path
-    while directory:
-        directory = directory.rpartition("/")[0]
-        if directory in modules:
-            inside = path[len(directory) :].lstrip("/")
-            _, vendor, copied = f"/{inside}".rpartition("/vendor/")
-            return f"/{copied}" if vendor else f"/{modules[directory]}/{inside}"
-    return path
-
-
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
-    if path.startswith("/"):
-        return Fit.FILE if path[1:].rpartition("/")[0] == module else Fit.NONE
     target = tuple(path.split("/")[:-1])
     wanted = tuple(module.split("/"))
     if wanted == target:

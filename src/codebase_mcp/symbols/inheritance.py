@@ -36,13 +36,16 @@ class Implementation:
 
 async def implementations_of(
     tx: Transaction, targets: Sequence[Definition], snapshot_ids: Sequence[int], depth: int
-) -> list[Implementation]:
-    """The classes below some classes, or the methods there that override some methods."""
+) -> tuple[list[Implementation], int]:
+    """The classes below some classes, or the methods there that override some methods.
+
+    And how many more may inherit from those classes.
+    """
     types = [one for one in targets if one.kind in TYPE_KINDS]
-    found = await _subclasses(tx, types, snapshot_ids, depth) if types else []
+    found, unresolved = await _subclasses(tx, types, snapshot_ids, depth)
     members = [one for one in targets if one.kind not in TYPE_KINDS and one.container]
     if not members:
-        return found
+        return found, unresolved
     holders = await load_definitions(tx, {one.holder for one in members}, snapshot_ids)
     holding = [
         one
@@ -50,7 +53,7 @@ async def implementations_of(
         if one.kind in TYPE_KINDS
         and any(m.container == one.qualified and m.blob_id == one.blob_id for m in members)
     ]
-    below = await _subclasses(tx, holding, snapshot_ids, depth)
+    below, more = await _subclasses(tx, holding, snapshot_ids, depth)
     same = await load_definitions(tx, {one.name for one in members}, snapshot_ids)
     for subclass in below:
         own = subclass.definition
@@ -65,20 +68,25 @@ async def implementations_of(
                 and one.snapshot_id == own.snapshot_id and one.path == own.path
                 and any(one.name == member.name for member in members)
             ]  # fmt: skip
-    return found
+    return found, unresolved + more
 
 
 async def _subclasses(
     tx: Transaction, types: Sequence[Definition], snapshot_ids: Sequence[int], depth: int
-) -> list[Implementation]:
+) -> tuple[list[Implementation], int]:
     found: list[Implementation] = []
+    unresolved = 0
     level = list(types)
     seen = {one.key for one in types}
     sure = {one.key: 1.0 for one in types}
     for step in range(1, depth + 1):
+        if not level:
+            break
         inherits = await uses_of(tx, level, snapshot_ids, {ReferenceKind.INHERIT})
+        if step == 1:
+            unresolved = inherits.unresolved
         level = []
-        for one in (one for uses in inherits.values() for one in uses):
+        for one in (one for uses in inherits.of.values() for one in uses):
             use = one.resolved.use
             assert one.definition is not None
             confidence = round(min(one.confidence, SCOPE) * sure[one.definition.key], 2)
@@ -98,6 +106,5 @@ async def _subclasses(
                 )
             )
         level = level[:_MAX_FOLLOWED]
-        if not level:
-            break
-    return sorted(found, key=lambda one: (one.level, -one.confidence, one.path, one.line))
+    found.sort(key=lambda one: (one.level, -one.confidence, one.path, one.line))
+    return found, unresolved

@@ -40,7 +40,8 @@ class Language:
     Names of one ``family`` can be used by each other's files. ``index_files`` stand for their
     directory. With ``has_implicit_self`` a method is called by its name alone within its class, and
     with ``has_types_apart`` a value and a type may have one name, and an interface is no value.
-    A bare name that is handed on means no definition of the kinds ``never_handed_on``.
+    A bare name that is handed on means no definition of the kinds ``never_handed_on``. Its
+    ``build_files`` name the packages of their directories.
     """
 
     family: str
@@ -50,6 +51,7 @@ class Language:
     has_types_apart: bool = False
     never_handed_on: frozenset[str] = frozenset()
     index_files: frozenset[str] = field(default_factory=frozenset)
+    build_files: tuple[str, ...] = ()
 
     @property
     def imports_files(self) -> bool:
@@ -58,7 +60,11 @@ class Language:
 
 
 _PYTHON = Language(
-    "python", Modules.DOTTED, Reach.FILE, index_files=frozenset({"__init__", "__main__"})
+    "python",
+    Modules.DOTTED,
+    Reach.FILE,
+    index_files=frozenset({"__init__", "__main__"}),
+    build_files=("pyproject.toml", "setup.cfg"),
 )
 _SCRIPT = Language(
     "javascript",
@@ -66,6 +72,7 @@ _SCRIPT = Language(
     Reach.FILE,
     has_types_apart=True,
     index_files=frozenset({"index"}),
+    build_files=("package.json",),
 )
 _JVM = Language("jvm", Modules.QUALIFIED, Reach.DIRECTORY, has_implicit_self=True)
 _C = Language("c", Modules.INCLUDE, Reach.PROJECT, has_implicit_self=True)
@@ -73,13 +80,23 @@ _C = Language("c", Modules.INCLUDE, Reach.PROJECT, has_implicit_self=True)
 LANGUAGES: Mapping[str, Language] = {
     "python": _PYTHON,
     **dict.fromkeys(("javascript", "typescript", "tsx", "jsx", "vue", "svelte"), _SCRIPT),
-    "go": Language("go", Modules.DIRECTORY, Reach.DIRECTORY, never_handed_on=TYPE_KINDS),
+    "go": Language(
+        "go",
+        Modules.DIRECTORY,
+        Reach.DIRECTORY,
+        never_handed_on=TYPE_KINDS,
+        build_files=("go.mod",),
+    ),
     **dict.fromkeys(("kotlin", "scala", "groovy"), _JVM),
     "java": replace(_JVM, never_handed_on=frozenset({"method"})),
     "csharp": Language("csharp", Modules.QUALIFIED, Reach.PROJECT, has_implicit_self=True),
-    "php": Language("php", Modules.QUALIFIED, Reach.PROJECT),
+    "php": Language("php", Modules.QUALIFIED, Reach.PROJECT, build_files=("composer.json",)),
     "rust": Language(
-        "rust", Modules.CRATE, Reach.FILE, index_files=frozenset({"mod", "lib", "main"})
+        "rust",
+        Modules.CRATE,
+        Reach.FILE,
+        index_files=frozenset({"mod", "lib", "main"}),
+        build_files=("Cargo.toml",),
     ),
     **dict.fromkeys(("c", "cpp", "objc", "cuda"), _C),
     "ruby": Language("ruby", Modules.REQUIRE, Reach.PROJECT, has_implicit_self=True),

@@ -6,24 +6,25 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
 from codebase_mcp.search.spelling import edit_distance
 from codebase_mcp.symbols.aside import aside
-from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Use
-from codebase_mcp.symbols.languages import Modules, language_of
-from codebase_mcp.symbols.resolve import Resolver, Surroundings
+from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Surroundings, Use
+from codebase_mcp.symbols.languages import language_of
+from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import (
     File,
     Line,
     NamedUse,
     load_definitions,
     load_files,
-    load_modules,
     load_names,
     load_outlines,
+    load_packages,
     load_surroundings,
     load_uses,
     nearest_names,
@@ -306,11 +307,16 @@ async def _resolved(
     imports = []
     if handed_on:
         imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
-    go = [one.path for one in definitions if language_of(one.language).modules is Modules.DIRECTORY]
-    modules = await load_modules(tx, go, snapshot_ids) if go else {}
+    files = {(one.language, one.path) for one in definitions}
+    files |= {
+        (use.language, use.path)
+        for _, use in chain(uses, imports)
+        if use.kind is ReferenceKind.IMPORT
+    }
+    packages = await load_packages(tx, files, snapshot_ids)
 
     def resolved() -> list[tuple[str, ResolvedUse]]:
-        resolver = Resolver(definitions, [*uses, *imports], surroundings, around, modules)
+        resolver = Resolver(definitions, [*uses, *imports], surroundings, around, packages)
         return [
             (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
             for name, use in uses

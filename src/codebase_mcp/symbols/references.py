@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from codebase_mcp.model import ReferenceKind
 from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.candidates import BY_NAME, LEAST
 from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
+from codebase_mcp.symbols.languages import language_of
 from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
 
 _UNDEFINED = "not defined here, by its name alone"
@@ -47,13 +48,14 @@ class FoundUse:
 class References:
     """The uses of some definitions: those of code before those of tests, grouped by file.
 
-    ``unlikely`` uses of the name are of something else, or of any of many definitions. ``kinds``
-    counts the others.
+    ``unlikely`` uses of the name are of something else, and ``unresolved`` ones may be: what they
+    import, or the object that they are of, is not known here. ``kinds`` counts the others.
     """
 
     definitions: tuple[Definition, ...]
     uses: tuple[FoundUse, ...]
     unlikely: int
+    unresolved: int
     kinds: Mapping[ReferenceKind, int]
 
 
@@ -88,41 +90,66 @@ def _references(
     else:
         found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
     likely = in_order([one for one in found if one.confidence >= LEAST])
+    unresolved = _count_unresolved(targets, uses, len(found) - len(likely))
     return References(
         tuple(targets),
         tuple(likely),
-        len(uses) - len(likely),
+        len(uses) - len(likely) - unresolved,
+        unresolved,
         Counter(one.kind for one in likely),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The uses of each of some definitions, and how many more of their names are unresolved."""
+
+    of: Mapping[DefinitionKey, Sequence[FoundUse]]
+    unresolved: int
 
 
 async def uses_of(
     tx: Transaction,
     targets: Sequence[Definition],
     snapshot_ids: Sequence[int],
-    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
+    kinds: Collection[ReferenceKind],
     *,
+    least: float = LEAST,
     most_uses: int | None = None,
-) -> dict[DefinitionKey, list[FoundUse]]:
+) -> Uses:
     """The uses of several definitions at once, in some ways; for each its own, by its key.
 
-    With ``most_uses`` those of a name that has more uses are left out.
+    Those that are less sure than ``least`` are unresolved. With ``most_uses`` those of a name that
+    has more uses are left out.
     """
     names = list(dict.fromkeys(one.name for one in targets))
     _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
-    return await aside(len(uses), _of_each, targets, uses, kinds)
+    return await aside(len(uses), _of_each, targets, uses, least)
 
 
 def _of_each(
     targets: Sequence[Definition],
     uses: Sequence[tuple[str, ResolvedUse]],
-    kinds: Collection[ReferenceKind],
-) -> dict[DefinitionKey, list[FoundUse]]:
+    least: float,
+) -> Uses:
     found: dict[DefinitionKey, list[FoundUse]] = {one.key: [] for one in targets}
+    unsure = 0
     for one in meaning(found, uses):
-        if one.definition is not None and one.kind in kinds and one.confidence >= LEAST:
+        if one.definition is not None and one.confidence >= least:
             found[one.definition.key].append(one)
-    return found
+        else:
+            unsure += 1
+    return Uses(found, _count_unresolved(targets, uses, unsure))
+
+
+def _count_unresolved(
+    targets: Collection[Definition], uses: Iterable[tuple[str, ResolvedUse]], unsure: int
+) -> int:
+    """How many uses may mean some definitions and are not shown: the unsure, and the open."""
+    families = {language_of(one.language).family for one in targets}
+    return unsure + sum(
+        one.is_open and language_of(one.use.language).family in families for _, one in uses
+    )
 
 
 def meaning(

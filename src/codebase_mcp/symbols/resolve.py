@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
@@ -29,19 +28,20 @@ from codebase_mcp.symbols.definition import (
     Candidate,
     Definition,
     ResolvedUse,
+    Surroundings,
     Use,
 )
 from codebase_mcp.symbols.imports import (
     Fit,
     directory_of,
+    is_standard,
     joined,
     last_part,
-    module_fits,
     package_of,
     parts_of,
-    path_in_modules,
 )
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
+from codebase_mcp.symbols.packages import PackageNames
 from codebase_mcp.text.tokens import fold
 
 # How sure each rule is; from SURE on a use counts as resolved.
@@ -63,28 +63,8 @@ _IMPORT = ReferenceKind.IMPORT
 _NOTHING = Candidates()
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What a text imports and inherits from."""
-
-    imports: tuple[Reference, ...] = ()
-    inherits: tuple[Reference, ...] = ()
-
-    @cached_property
-    def local(self) -> Mapping[str, Sequence[Reference]]:
-        """The imports that each name in the text may stand for."""
-        found: defaultdict[str, list[Reference]] = defaultdict(list)
-        for one in self.imports:
-            found[one.alias or one.name].append(one)
-        return found
-
-    @cached_property
-    def modules(self) -> frozenset[str]:
-        """The modules that are imported, or something of them."""
-        return frozenset(one.module for one in self.imports)
-
-
 _NO_SURROUNDINGS = Surroundings()
+_NO_NAMES = PackageNames()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +76,13 @@ class _Place:
     here: Surroundings
     rules: Language
     imported: tuple[Reference, ...]
+    packages: PackageNames
+
+    def near(self, module: str, candidates: Candidates) -> list[tuple[Fit, Definition]]:
+        """The candidates that a module may mean, with how well each fits."""
+        language, path, fit = self.use.language, self.use.path, self.packages.fit
+        near = candidates.near(module, language, self.packages.words)
+        return [(fit(language, path, module, one.path), one) for one in near]
 
     @property
     def directory(self) -> str:
@@ -125,24 +112,33 @@ class Resolver:
         uses: Iterable[tuple[str, Use]],
         surroundings: Mapping[int, Surroundings],
         around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
-        modules: Mapping[int, Mapping[str, str]] | None = None,
+        packages: Mapping[int, PackageNames] | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for one in definitions:
             if one.kind not in PROSE_KINDS:
                 self._named[one.snapshot_id, one.name].append(one)
-        # By the last part of the file's path too: a module that is a file ends in it.
+        self._names = {name for _, name in self._named}
+        self._packages = packages or {}
+        # By the last part of the file's paths too: a module that is a file ends in it.
         self._imports: dict[tuple[int, str, str], list[Use]] = defaultdict(list)
         for name, use in uses:
             if use.kind is _IMPORT:
-                last = parts_of(use.path, language_of(use.language))[-1:]
-                for end in ("", *last):
+                for end in self._ends(use):
                     self._imports[use.snapshot_id, use.alias or name, end].append(use)
         self._surroundings = surroundings
-        self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
+        self._known: dict[tuple[object, ...], tuple[tuple[Candidate, ...], bool]] = {}
         self._around = around or {}
-        self._modules = modules or {}
         self._groups: dict[tuple[object, ...], Candidates] = {}
+
+    def _ends(self, use: Use) -> set[str]:
+        """What modules that are the file of a use may end in; nothing is always among it."""
+        rules = language_of(use.language)
+        paths = self._names_of(use).paths(use.path, use.language)
+        return {"", *(part for path in paths for part in parts_of(path, rules)[-1:])}
+
+    def _names_of(self, use: Use) -> PackageNames:
+        return self._packages.get(use.snapshot_id, _NO_NAMES)
 
     def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
         """What a use of a name may mean, best first."""
@@ -150,9 +146,12 @@ class Resolver:
         key = use.snapshot_id, use.path, name, use.kind, use.receiver, use.module, scope
         if key not in self._known:
             self._known[key] = self._candidates(name, use, around)
-        return ResolvedUse(use, around, self._known[key])
+        return ResolvedUse(use, around, *self._known[key])
 
-    def _candidates(self, name: str, use: Use, around: tuple[Symbol, ...]) -> tuple[Candidate, ...]:
+    def _candidates(
+        self, name: str, use: Use, around: tuple[Symbol, ...]
+    ) -> tuple[tuple[Candidate, ...], bool]:
+        """What it may mean, and whether that is open."""
         here = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
@@ -160,10 +159,12 @@ class Resolver:
             for one in here.local.get(name, ())
             if self._is_seen(one, use, around)
         )  # fmt: skip
-        place = _Place(use, around, here, rules, imported)
+        place = _Place(use, around, here, rules, imported, self._names_of(use))
         meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
-        found = self._ranked(place, self._group(use, meant, rules))
-        return found if isinstance(found, tuple) else in_order(found)
+        group = self._group(use, meant, rules)
+        found = self._ranked(place, group)
+        is_open = not found and not self._names.isdisjoint(meant) and _is_open(place, group)
+        return (found if isinstance(found, tuple) else in_order(found)), is_open
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
@@ -189,9 +190,8 @@ class Resolver:
         if not candidates:
             return ()
         if place.use.kind is _IMPORT:
-            return self._by_import(
-                place.use, place.use.module, candidates, place.rules
-            ) or _included(place, candidates)
+            found = self._by_import(place, place.use.module, candidates)
+            return found or _included(place, candidates)
         if place.use.receiver:
             return self._of_receiver(place, candidates)
         return self._bare(place, candidates)
@@ -206,7 +206,7 @@ class Resolver:
             return [
                 one
                 for reference in place.imported
-                for one in self._by_import(place.use, reference.module, candidates, place.rules)
+                for one in self._by_import(place, reference.module, candidates)
             ] or inside
         top = candidates.bare
         if top:
@@ -217,7 +217,7 @@ class Resolver:
         """Those that an import of everything in a module brings."""
         for reference in place.here.imports:
             if reference.name == "*" and not reference.alias:
-                found = self._by_import(place.use, reference.module, candidates, place.rules)
+                found = self._by_import(place, reference.module, candidates)
                 if found:
                     return [
                         Candidate(one.definition, min(one.confidence, SURE), f"{one.reason} (*)")
@@ -240,13 +240,13 @@ class Resolver:
 
     def _of_named(self, place: _Place, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""
-        receiver, use = place.use.receiver, place.use
+        receiver = place.use.receiver
         found = []
         imports = place.local(receiver)
         for reference in imports:
             found += self._of_module(place, reference, candidates)
             members = candidates.held.get(reference.name, _NOTHING)
-            for one in self._by_import(use, reference.module, members, place.rules, reference.name):
+            for one in self._by_import(place, reference.module, members, reference.name):
                 reason = f"method of {reference.name}, {one.reason}"
                 found.append(Candidate(one.definition, one.confidence, reason))
         if found or imports:
@@ -274,7 +274,7 @@ class Resolver:
             return []
         if receiver not in place.here.modules:
             return []
-        found = self._by_import(place.use, receiver, candidates.top, place.rules)
+        found = self._by_import(place, receiver, candidates.top)
         reason = f"perhaps of the package {receiver}"
         return [Candidate(one.definition, min(one.confidence, PACKAGE), reason) for one in found]
 
@@ -286,44 +286,32 @@ class Resolver:
             module = reference.module
         else:
             module = joined(reference.module, reference.name, place.use.language)
-        found = self._by_import(place.use, module, candidates.top, place.rules)
+        found = self._by_import(place, module, candidates.top)
         if not found and reference.module and place.rules.modules is Modules.RELATIVE:
-            found = self._by_import(place.use, reference.module, candidates.top, place.rules)
+            found = self._by_import(place, reference.module, candidates.top)
         return found
 
     def _by_import(
-        self,
-        use: Use,
-        module: str,
-        candidates: Candidates,
-        rules: Language,
-        name: str = "",
+        self, place: _Place, module: str, candidates: Candidates, name: str = ""
     ) -> list[Candidate]:
         """Those that are in the module, or that the module imports itself, under a name."""
         if not module or not candidates:
             return []
-        if rules.modules is Modules.QUALIFIED:
-            return _by_package(use, module, candidates)
-        near = candidates.near(module, use.language)
-        targets = [one.path for one in near]
-        if rules.modules is Modules.DIRECTORY:
-            near, named = candidates, self._modules.get(use.snapshot_id, {})
-            targets = [path_in_modules(one.path, named) for one in near]
-        fits = [
-            (module_fits(use.language, use.path, module, target), one)
-            for target, one in zip(targets, near, strict=True)
-        ]
+        if place.rules.modules is Modules.QUALIFIED:
+            return _by_package(place, module, candidates)
+        fits = place.near(module, candidates)
         if exact := [one for fit, one in fits if fit is Fit.FILE]:
             return shared(exact, IMPORTED, f"imported from {module}")
-        if handed := self._handed_on(use, module, candidates, name):
+        if handed := self._handed_on(place, module, candidates, name):
             return shared(handed, HANDED_ON, f"imported from {module}, which hands it on")
         below = [one for fit, one in fits if fit is Fit.PACKAGE]
         return shared(below, PACKAGE, f"perhaps imported from {module}")
 
     def _handed_on(
-        self, use: Use, module: str, candidates: Candidates, name: str
+        self, place: _Place, module: str, candidates: Candidates, name: str
     ) -> list[Definition]:
         """The candidates that the module itself imports, in up to some steps."""
+        use, packages = place.use, place.packages
         wanted = {name} if name else candidates.names
         steps = [(use.language, use.path, module)]
         seen = set(steps)
@@ -332,19 +320,35 @@ class Resolver:
                 (other.language, other.path, other.module)
                 for each, step in product(wanted, steps)
                 for other in self._imports.get((use.snapshot_id, each, last_part(step[2])), ())
-                if module_fits(*step, other.path) is Fit.FILE
+                if packages.fit(*step, other.path) is Fit.FILE
             ]
             steps = [step for step in dict.fromkeys(following) if step not in seen]
             seen.update(steps)
             found = {
                 one.key
                 for step in steps
-                for one in candidates.near(step[2], step[0])
-                if module_fits(*step, one.path) is Fit.FILE
+                for one in candidates.near(step[2], step[0], packages.words)
+                if packages.fit(*step, one.path) is Fit.FILE
             }
             if found or not steps:
                 return [one for one in candidates if one.key in found] if found else []
         return []
+
+
+def _is_open(place: _Place, candidates: Candidates) -> bool:
+    """Whether a use that no rule resolves may mean a definition of its name all the same."""
+    if place.use.kind is _IMPORT:
+        modules = [place.use.module or place.use.receiver]
+    elif place.use.receiver or place.imported:
+        imports = place.imported or place.local(place.use.receiver)
+        if not imports:  # an object of a type that is not known
+            return True
+        modules = [one.module or one.name for one in imports]
+    elif candidates and (place.rules.has_implicit_self or place.rules.reach is Reach.PROJECT):
+        return True
+    else:
+        modules = [one.module for one in place.here.imports if one.name == "*" and candidates]
+    return not all(is_standard(module, place.use.language) for module in modules)
 
 
 def _in_scope(place: _Place, candidates: Candidates) -> list[Candidate]:
@@ -442,28 +446,19 @@ def _included(place: _Place, candidates: Candidates) -> list[Candidate]:
         return []
     for reference in place.here.imports:
         module = joined(reference.module, reference.name, place.use.language)
-        found = [
-            one
-            for one in candidates.near(module, place.use.language)
-            if module_fits(place.use.language, place.use.path, module, one.path) is Fit.FILE
-        ]
+        found = [one for fit, one in place.near(module, candidates) if fit is Fit.FILE]
         if found:
             return shared(found, IMPORTED, f"{module} is included")
     return []
 
 
-def _by_package(use: Use, module: str, candidates: Candidates) -> list[Candidate]:
+def _by_package(place: _Place, module: str, candidates: Candidates) -> list[Candidate]:
     """Those whose directories agree best with the names of a package."""
-    for wanted in (Fit.FILE, Fit.PACKAGE):
-        found = [
-            one
-            for one in candidates.near(module, use.language)
-            if module_fits(use.language, use.path, module, one.path) is wanted
-        ]
-        if found:
-            sure = IMPORTED if wanted is Fit.FILE else NAMED_TYPE
+    fits = place.near(module, candidates)
+    for wanted, sure in ((Fit.FILE, IMPORTED), (Fit.PACKAGE, NAMED_TYPE)):
+        if found := [one for fit, one in fits if fit is wanted]:
             return shared(found, sure, f"imported from {module}")
-    if len(candidates) == 1 and language_of(use.language).reach is Reach.PROJECT:
+    if len(candidates) == 1 and place.rules.reach is Reach.PROJECT:
         return [Candidate(candidates[0], NAMED_TYPE, f"only definition, imported from {module}")]
     return []
 

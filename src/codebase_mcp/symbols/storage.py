@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
@@ -16,8 +15,8 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.aside import aside
-from codebase_mcp.symbols.definition import Definition, Use
-from codebase_mcp.symbols.resolve import Surroundings
+from codebase_mcp.symbols.definition import Definition, Surroundings, Use
+from codebase_mcp.symbols.packages import PackageNames, build_files_for
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
 
@@ -241,19 +240,23 @@ async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
     return [File(*row) for row in rows]
 
 
-async def load_modules(
-    tx: Transaction, paths: Iterable[str], snapshot_ids: Sequence[int]
-) -> dict[int, dict[str, str]]:
-    """What the build files of the directories around some files call these: by snapshot, Go's."""
-    directories = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents}
-    files = [f"{directory}/go.mod".removeprefix("./") for directory in directories]
-    found: dict[int, dict[str, str]] = defaultdict(dict)
-    for snapshot_id, path, name in await tx.fetch_all(
-        _SQL["modules"], snapshots=list(snapshot_ids), paths=files
-    ):
-        if name:
-            found[snapshot_id][path.rpartition("/")[0]] = name
-    return found
+async def load_packages(
+    tx: Transaction, files: Iterable[tuple[str, str]], snapshot_ids: Sequence[int]
+) -> dict[int, PackageNames]:
+    """What imports call the directories around some files (language, path): by snapshot."""
+    build_files, roots = await tx.fetch_many(
+        [
+            (_SQL["build_files"], {
+                "snapshots": list(snapshot_ids), "paths": list(build_files_for(files)),
+            }),
+            (_SQL["snapshots"], {"ids": list(snapshot_ids)}),
+        ]
+    )  # fmt: skip
+    texts: dict[int, dict[str, str]] = defaultdict(dict)
+    for snapshot_id, path, text in build_files:
+        texts[snapshot_id][path] = text
+    states = (RepositoryState(*row) for row in roots)
+    return {one.snapshot_id: PackageNames(one.root, texts[one.snapshot_id]) for one in states}
 
 
 async def load_outlines(

@@ -90,9 +90,9 @@ WHERE snapshot_id = ANY(%(snapshots)s::bigint[])
 ORDER BY path, snapshot_id
 LIMIT %(most)s;
 
--- name: modules
--- What build files at some paths call their directories: Go's.
-SELECT f.snapshot_id, f.path, substring(b.text FROM '(?n)^module[ \t]+"?([^ \t\r"]+)')
+-- name: build_files
+-- The texts of files at some paths.
+SELECT f.snapshot_id, f.path, b.text
 FROM view_file AS f
 JOIN blob AS b ON b.id = f.blob_id
 WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.path = ANY(%(paths)s::text[]);

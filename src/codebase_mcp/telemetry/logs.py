@@ -24,6 +24,9 @@ HIDDEN = "***"
 # Libraries that install their own handlers when they are imported.
 _LIBRARIES = ("fastmcp", "mcp", "uvicorn", "uvicorn.access", "uvicorn.error")
 
+# Address, method, target, version of HTTP, status.
+_ACCESS_ARGUMENTS = 5
+
 # What looks like a credential: in a URL, a header, a connection string.
 _CREDENTIALS = (
     (re.compile(r"(?<=://)[^\s\"'<>]*@"), f"{HIDDEN}@"),
@@ -125,6 +128,16 @@ class OncePerSecond(logging.Filter):
         return True
 
 
+class WithoutQuery(logging.Filter):
+    """Leaves the query out of uvicorn's lines about requests: it is what somebody searched for."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple) and len(record.args) == _ACCESS_ARGUMENTS:
+            client, method, target, *others = record.args
+            record.args = (client, method, str(target).partition("?")[0], *others)
+        return True
+
+
 class TextFormatter(logging.Formatter):
     """Formats a line for people."""
 
@@ -179,6 +192,9 @@ def configure(
 
 def adopt_libraries() -> None:
     """Use our handler for libraries; called again after importing one that configures itself."""
+    access = logging.getLogger("uvicorn.access")
+    if not any(isinstance(present, WithoutQuery) for present in access.filters):
+        access.addFilter(WithoutQuery())
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
         for handler in logger.handlers[:]:

@@ -51,8 +51,7 @@ class Stopwatch:
 
     def in_words(self) -> str:
         """The steps, the longest first: ``candidates 480 ms, embed 12 ms``."""
-        steps = sorted(self.seconds.items(), key=lambda step: -step[1])
-        return ", ".join(f"{name} {duration(seconds)}" for name, seconds in steps)
+        return steps_in_words(self.seconds)
 
 
 _current: ContextVar[Stopwatch | None] = ContextVar("watch", default=None)
@@ -133,6 +132,17 @@ def step(name: str) -> Step:
 
 
 @contextmanager
+def no_stopwatch() -> Iterator[None]:
+    """Time no steps in the block: a task that is started there goes on after the search."""
+    watch, outer = _current.set(None), _step.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(watch)
+        _step.reset(outer)
+
+
+@contextmanager
 def round_trip(statements: Statements) -> Iterator[None]:
     """Time a round trip to PostgreSQL."""
     started = time.perf_counter()
@@ -152,6 +162,12 @@ def round_trip(statements: Statements) -> Iterator[None]:
         watch = _current.get()
         if watch is not None and watch.keeps_statements:
             watch.round_trips.append(RoundTrip(statements, seconds))
+
+
+def steps_in_words(seconds_by_step: Mapping[str, float]) -> str:
+    """The steps with their times, the longest first."""
+    steps = sorted(seconds_by_step.items(), key=lambda step: -step[1])
+    return ", ".join(f"{name} {duration(seconds)}" for name, seconds in steps)
 
 
 def duration(seconds: float) -> str:

@@ -54,7 +54,7 @@ class Agent(Arguments):
     ] = None
     duration_ms: Annotated[
         float | None,
-        Field(ge=0, description="track_execution."),
+        Field(ge=0, le=10**12, description="track_execution."),
     ] = None
     summary: Annotated[
         str | None,

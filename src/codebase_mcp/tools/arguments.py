@@ -43,7 +43,7 @@ def check_arguments(
     problems += problems_in("", _only_names(schema), given)
     checked: dict[str, Any] = {}
     for name in [name for name in given if name in properties]:
-        rule, value = rules.get(name), coerced(properties[name], given[name])
+        rule, value = rules.get(name), _unquoted(properties[name], given[name])
         wrong = problems_in(name, type_of(properties[name]) if rule else properties[name], value)
         try:
             checked[name] = value if wrong else _checked_value(name, value, rule)
@@ -85,15 +85,24 @@ def _canonical(
     return given
 
 
-def coerced(schema: Mapping[str, Any], value: Any) -> Any:
-    """Numbers, booleans, lists and objects that a client wrote as text, as what they are."""
+def parsed(schema: Mapping[str, Any], value: Any) -> Any:
+    """What a text is as JSON, where the schema does not ask for a text."""
     if not isinstance(value, str) or "string" in types_in(schema):
         return value
     try:
-        parsed = json.loads(value)
+        content = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return value if isinstance(parsed, str) else parsed
+    return value if isinstance(content, str) else content
+
+
+def _unquoted(schema: Mapping[str, Any], value: Any) -> Any:
+    """A list or an object that a client wrote as text, as what it is.
+
+    Claude Code does so at times (anthropics/claude-code#93179), never with numbers and booleans.
+    """
+    content = parsed(schema, value)
+    return content if isinstance(content, list | dict) else value
 
 
 def _only_names(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebase_mcp.background.audit import AuditedCall
@@ -92,7 +93,7 @@ async def reply_of(
             return reply
         except CodebaseError as error:
             _use_own_name(spec, error)
-            raise
+            raise _as_documented(spec, error) from error
         except Exception as error:  # logged here, where the log still knows the tool
             raise unexpected(error) from error
 
@@ -102,6 +103,16 @@ def _use_own_name(spec: ToolSpec, error: CodebaseError) -> None:
     field, properties = error.details.get("field"), spec.input_schema()["properties"]
     if isinstance(field, str) and field not in properties:
         error.details["field"] = aliases_in(properties).get(field, field)
+
+
+def _as_documented(spec: ToolSpec, error: CodebaseError) -> CodebaseError:
+    """The error in the words that a document has for it; its own message becomes the reason."""
+    if error.code not in spec.failures:
+        return error
+    documented = copy(error)
+    documented.message = spec.failures[error.code]
+    documented.details = {**error.details, "reason": error.message}
+    return documented
 
 
 async def no_progress(done: float, total: float, message: str) -> None:

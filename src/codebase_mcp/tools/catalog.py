@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-from codebase_mcp.errors import NotFound
+from codebase_mcp.errors import UnknownTool
 from codebase_mcp.tools.agents import AGENTS
 from codebase_mcp.tools.code import CODE
 from codebase_mcp.tools.entities import ENTITIES
@@ -44,14 +44,14 @@ def all_tools() -> tuple[ToolSpec, ...]:
     return tuple(tool for toolset in TOOLSETS for tool in toolset.tools)
 
 
-def unknown_tool(name: str, here: Collection[str]) -> NotFound:
+def unknown_tool(name: str, here: Collection[str]) -> UnknownTool:
     """Why a server that shows some tools has none of this name, and which one may be meant."""
     toolset_of = {tool.name: toolset.name for toolset in TOOLSETS for tool in toolset.tools}
     message, details = f"Unknown tool: {error_value(name)}", {"tool": error_value(name)}
     near = [name] if name in toolset_of else get_close_matches(name[:100], toolset_of, n=1)
     if not near:
         hint = f"Tools here: {', '.join(here)}. --toolsets all shows all there are."
-        return NotFound(message, hint=hint, details=details)
+        return UnknownTool(message, hint=hint, details=details)
     [nearest] = near
     toolset = toolset_of[nearest]
     hint = "" if nearest == name else f"Did you mean {nearest}? "
@@ -62,4 +62,4 @@ def unknown_tool(name: str, here: Collection[str]) -> NotFound:
             f"with --toolsets {','.join(toolsets)}."
         )
     details |= {"nearest": nearest, "toolset": toolset}
-    return NotFound(message, hint=hint.strip(), details=details)
+    return UnknownTool(message, hint=hint.strip(), details=details)

@@ -12,7 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
-from codebase_mcp.tools.fields import Names, ProjectId, RepositoryChoice, named_repository
+from codebase_mcp.tools.fields import (
+    Names,
+    ProjectId,
+    ReplyBudget,
+    RepositoryChoice,
+    named_repository,
+)
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
@@ -84,8 +90,8 @@ class IndexReply(Reply):
     )
     notice: str = Field(
         default="",
-        description="Present when the index has another model than is configured, or the history "
-        "could not be read.",
+        description="Present when the index has another model than is configured, no vectors of "
+        "that yet, or the history could not be read.",
     )
 
     def text_lines(self) -> Iterator[str]:
@@ -145,6 +151,11 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
             identity=caller.identity,
         ),
     )
+    return index_reply(report)
+
+
+def index_reply(report: IndexReport) -> IndexReply:
+    """What an index run did."""
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,
@@ -212,13 +223,7 @@ class SearchCode(Arguments):
         REF,
         Field(description="A branch, tag or commit instead of the files on disk."),
     ] = None
-    max_chars: Annotated[
-        int | None,
-        Field(
-            ge=200,
-            description="Budget of the whole reply.",
-        ),
-    ] = None
+    max_chars: ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
     with_notes: Annotated[
@@ -312,6 +317,10 @@ CODE = Toolset(
             reply=IndexReply,
             annotations=Hints(repeats=True),
             is_index_run=True,
+            failures={
+                "DATABASE_ERROR": "Failed to index repository: Database connection failed",
+                "EMBEDDING_ERROR": "Failed to index repository: Embedding generation failed",
+            },
         ),
         ToolSpec(
             name="search_code",
@@ -322,6 +331,7 @@ CODE = Toolset(
             reply=SearchReply,
             annotations=Hints(reads=True, repeats=True),
             collection_maxima={"limit": 100},
+            failures={"EMBEDDING_ERROR": "Cannot generate query embedding for semantic search"},
         ),
     ),
 )

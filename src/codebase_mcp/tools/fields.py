@@ -15,6 +15,7 @@ from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
     MAX_TAG_CHARS,
+    NOT_BLANK,
     PROJECT_ID,
     REPOSITORY,
     REPOSITORY_ID,
@@ -79,6 +80,12 @@ def scope_reply(scope: CallScope) -> ScopeReply:
     return ScopeReply(kind=scope.kind, repositories=list(scope.repository_ids))
 
 
+# No reply has as many characters; a number of any size would not fit where it is used.
+MAX_BUDGET = 10_000_000
+ReplyBudget = Annotated[
+    int | None, Field(ge=200, le=MAX_BUDGET, description="Budget of the whole reply.")
+]
+
 Offset = Annotated[int, Field(ge=0, le=2**31 - 1, description="Prefer cursor.")]
 
 PageCursor = Annotated[
@@ -87,7 +94,7 @@ PageCursor = Annotated[
 ]
 
 Names = Annotated[list[str], Field(max_length=100)]
-Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS, pattern=NOT_BLANK)]
 Tags = Annotated[list[Tag] | None, TAGS]
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
+from codebase_mcp.index.progress import Phase
 from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry, second_tier_entry
 from codebase_mcp.tools.reply import ErrorShape, Reply
 from codebase_mcp.tools.rules import PROJECT_ID, REPO_PATH
@@ -137,6 +138,7 @@ class RepositoryStatus(BaseModel):
     files_processed: int
     files_total: int
     current_file: str
+    current_phase: Phase
     estimated_time_remaining: int | None
     last_run: LastRunEntry | None
 
@@ -156,8 +158,14 @@ class IndexingStatusReply(Reply):
     files_processed: int = 0
     files_total: int = Field(default=0, description="0 until the files are listed.")
     current_file: str = Field(default="", description="Stored last; empty when no run goes on.")
+    current_phase: Phase = Field(
+        default="idle",
+        description="waiting for a worker; listing files; indexing them; finishing: they can be "
+        "searched, but statistics, branches or history remain; idle.",
+    )
     estimated_time_remaining: int | None = Field(
-        default=0, description="Seconds, by the run's own speed; null while that is not known yet."
+        default=0,
+        description="Seconds, 1 or more while indexing; null in the phases waiting and listing.",
     )
     last_run: LastRunEntry | None = Field(default=None, description="The run that ended last.")
     repositories: list[RepositoryStatus] = Field(default=[], description="Each by itself.")
@@ -184,7 +192,9 @@ def _progress_text(now: RepositoryStatus | IndexingStatusReply) -> str:
         return f"not indexing, {now.files_processed} of {now.files_total} files"
     left = now.estimated_time_remaining
     done = f"{now.progress_percent:g} %, {now.files_processed} of {now.files_total} files"
-    state = "waits for a worker" if now.queued else "indexing"
+    state = {"waiting": "waits for a worker", "listing": "listing files"}.get(
+        now.current_phase, now.current_phase
+    )
     return f"{state}, {done}" + ("" if left is None else f", {left} s left")
 
 
@@ -212,6 +222,7 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
         files_processed=now.files_done,
         files_total=now.files_total,
         current_file=now.current_file or "",
+        current_phase=now.phase,
         estimated_time_remaining=now.seconds_left,
         last_run=_last_run(now),
         repositories=[_repository(one) for one in state.repositories],
@@ -240,6 +251,7 @@ def _repository(one: RepositoryProgress) -> RepositoryStatus:
         files_processed=now.files_done,
         files_total=now.files_total,
         current_file=now.current_file or "",
+        current_phase=now.phase,
         estimated_time_remaining=now.seconds_left,
         last_run=_last_run(now),
     )

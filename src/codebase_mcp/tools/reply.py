@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# The numbers that the first version of this server used, for clients that still look at them.
-_JSONRPC_CODES = {"VALIDATION_ERROR": -32602, "NOT_FOUND": -32000, "PROJECT_NOT_FOUND": -32000}
-
 
 class ErrorShape(BaseModel):
     """Why a call failed, and the way out."""
@@ -80,11 +77,9 @@ def success(reply: Reply, replies: Replies) -> ToolResult:
 
 def failure(error: CodebaseError, replies: Replies) -> ToolResult:
     """An error: as structured content and as text, or as a text to read alone."""
-    shape = error.as_dict()
+    shape = error.as_reply()
     if replies == "text":
         return _result(error_text(shape), is_error=True)
-    number = _JSONRPC_CODES.get(error.code, -32603)
-    shape["details"] = {**shape.get("details", {}), "jsonrpc_code": number}
     content = {"error": shape}
     return _result(as_text(content), content, is_error=True)
 

@@ -16,6 +16,7 @@ from codebase_mcp.values import require_storable
 
 PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
 FILE_TYPE_PATTERN = "^[a-zA-Z0-9]+$"
+NOT_BLANK = r"\S"
 ALL_REPOSITORIES: Literal["all"] = "all"
 """Named instead of a repository: all of the project."""
 MAX_QUERY_CHARS = 500
@@ -33,7 +34,8 @@ def text(longest: int, *, shortest: int = 1) -> Limits:
     def check(value: str, field: str) -> str:
         return check_text(value, field, shortest, longest)
 
-    return Limits(check, minLength=shortest, maxLength=longest)
+    not_blank = {"pattern": NOT_BLANK} if shortest else {}
+    return Limits(check, minLength=shortest, maxLength=longest, **not_blank)
 
 
 def check_text(value: str, field: str, shortest: int, longest: int) -> str:
@@ -247,12 +249,12 @@ def _of_field(field: str, error: CodebaseError) -> CodebaseError:
 
 
 PROJECT_ID = Limits(check_project_id, pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50)
-QUERY = Limits(check_query, minLength=1, maxLength=MAX_QUERY_CHARS)
-REPO_PATH = Limits(check_repo_path, minLength=1, maxLength=4096)
-NAME = Limits(check_name, minLength=1, maxLength=MAX_NAME_CHARS)
+QUERY = Limits(check_query, pattern=NOT_BLANK, minLength=1, maxLength=MAX_QUERY_CHARS)
+REPO_PATH = Limits(check_repo_path, pattern=NOT_BLANK, minLength=1, maxLength=4096)
+NAME = Limits(check_name, pattern=NOT_BLANK, minLength=1, maxLength=MAX_NAME_CHARS)
 REPOSITORY_ID = Limits(check_repository_id)
 REPOSITORY = Limits(check_repository)
 FILE_TYPE = Limits(check_file_type, pattern=FILE_TYPE_PATTERN)
 DIRECTORY = Limits(check_directory, maxLength=MAX_DIRECTORY_CHARS)
-REF = Limits(check_ref, minLength=1, maxLength=MAX_REF_CHARS)
+REF = Limits(check_ref, pattern=NOT_BLANK, minLength=1, maxLength=MAX_REF_CHARS)
 TAGS = Limits(check_tags, maxItems=MAX_TAGS)

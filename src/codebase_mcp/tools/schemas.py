@@ -28,10 +28,9 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def listed_form(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
-    """A schema of parameters with what a model needs to fill them in.
+    """A schema of parameters with what a client needs to fill them in.
 
-    What is left out is still checked: patterns and lengths, which errors name, and null where it
-    says the same as leaving the parameter out.
+    What is left out is still accepted: null where it says the same as leaving the parameter out.
     """
     properties = {
         name: _short(part, keep_null=keep_null and name != "project_id")
@@ -40,13 +39,25 @@ def listed_form(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str,
     return {**schema, "properties": properties}
 
 
-# What only a check needs; errors say it.
-_CHECKED = ("pattern", "minLength", "maxLength", "minItems", "maxItems", "format")
+# A model pays for each of them and hardly ever breaks them; errors name them.
+_NOT_FOR_MODELS = ("pattern", "minLength", "maxLength", "minItems", "maxItems", "format")
 _NULL = {"type": "null"}
 
 
+def for_models(schema: dict[str, Any]) -> dict[str, Any]:
+    """A listed schema without patterns and lengths, which are still checked."""
+    short = {key: value for key, value in schema.items() if key not in _NOT_FOR_MODELS}
+    if "properties" in short:
+        short["properties"] = {n: for_models(part) for n, part in short["properties"].items()}
+    if "items" in short:
+        short["items"] = for_models(short["items"])
+    if "anyOf" in short:
+        short["anyOf"] = [for_models(option) for option in short["anyOf"]]
+    return short
+
+
 def _short(part: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
-    short = {key: value for key, value in part.items() if key not in _CHECKED}
+    short = dict(part)
     if short.get("default", 0) is None:
         del short["default"]
     options = [_short(option) for option in short.pop("anyOf", ()) if keep_null or option != _NULL]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, PrivateAttr
 
+from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.fields import NoteReply, ScopeReply, note_replies, scope_reply
 from codebase_mcp.tools.reply import Reply, as_text
@@ -134,8 +135,9 @@ class IndexState(BaseModel):
     indexed_at: str | None
     checked_at: str | None = Field(description="When it was last compared with the files.")
     progress_percent: float | None = Field(default=None, description="While indexing: files done.")
+    current_phase: RunPhase | None = Field(default=None, description="With progress_percent.")
     estimated_time_remaining: int | None = Field(
-        default=None, description="While indexing: seconds, as far as is known."
+        default=None, description="While indexing: seconds, 1 or more; null while listing files."
     )
 
 
@@ -152,9 +154,11 @@ class SearchReply(Reply):
     refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
     index: IndexState | None = None
     truncated: bool = Field(default=False, description="Cut to max_chars.")
-    second_tier: Literal["used", "away"] | None = Field(
+    second_tier: Literal["used", "away", "missing"] | None = Field(
         default=None,
-        description="Where a stronger embedding model is configured: whether it took part.",
+        description="Where a stronger embedding model is configured: used; away, it did not "
+        "answer in time; missing, it has no vectors here yet. Without it the built-in model and "
+        "words answer.",
     )
     help: HelpReply | None = Field(
         default=None, description="Present when nothing is found, or nothing better than poor."
@@ -207,8 +211,6 @@ def full_reply(report: SearchReport) -> SearchReply:
         reply.refs = dict(report.refs)
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
-    if answer.secondary_model is not None:
-        reply.second_tier = answer.secondary_model
     if report.usage is not None and isinstance(first := results[0], CodeResult):
         first.usage = _usage(report.usage)
     return _with_more(reply, report)
@@ -235,7 +237,9 @@ def brief_results(report: SearchReport) -> list[BriefResult]:
 
 
 def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
-    """With help, notes and commits, where they were asked for."""
+    """With help, notes and commits, where they were asked for, and the secondary model's part."""
+    if report.answer.secondary_model is not None:
+        reply.second_tier = report.answer.secondary_model
     if report.help is not None:
         reply.help = help_reply(report.help)
     for result, notes in zip(reply.results, report.notes, strict=False):
@@ -365,5 +369,6 @@ def _index_state(truth: IndexFreshness) -> IndexState:
     )
     if truth.percent is not None:
         state.progress_percent = truth.percent
+        state.current_phase = truth.phase
         state.estimated_time_remaining = truth.seconds_left
     return state

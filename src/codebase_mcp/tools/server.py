@@ -38,7 +38,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.errors import CodebaseError, forget_locals
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.settings.table import DEFAULT_CALLS
@@ -310,6 +310,7 @@ class ContractTool(Tool):
                 result.meta = await self._holder.result_meta(context, self.name, reply)
             return result
         except CodebaseError as error:
+            forget_locals(error)
             return failure(error, replies)
         except Exception as error:  # the edge: logged with its traceback, shown by its id
             return failure(unexpected(error), replies)
@@ -347,7 +348,14 @@ class Listing(Middleware):
         ]
         if self._replies(context) == "json":
             return tools
-        return [tool.model_copy(update={"output_schema": None}) for tool in tools]
+        return [self._for_models(tool) for tool in tools]
+
+    def _for_models(self, tool: Tool) -> Tool:
+        """A tool as an agent's model reads it, which pays for each word."""
+        changes: dict[str, Any] = {"output_schema": None}
+        if (spec := self._here.get(tool.name)) is not None:
+            changes["parameters"] = spec.model_schema()
+        return tool.model_copy(update=changes)
 
     async def on_call_tool(
         self,

@@ -101,7 +101,9 @@ class SymbolReply(ProjectReply):
     total: int = Field(default=0, description="Before limit and max_chars.")
     left_out: int = Field(default=0, description="Beyond limit or max_chars.")
     unlikely: int = Field(default=0, description="Uses of the name that mean something else.")
-    unresolved: int = Field(default=0, description="Names called there and not found here.")
+    unresolved: int = Field(
+        default=0, description="More uses of the name that may mean it; callees: names not found."
+    )
     not_followed: int = Field(default=0, description="Definitions of a tree not expanded.")
     latency_ms: float = 0.0
     scope: ScopeReply | None = Field(default=None, description="What was asked about.")
@@ -160,17 +162,21 @@ def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
         beside: dict[str, Any] = {
             "definitions": _definitions(report, facts.definitions[: report.question.limit]),
             "unlikely": facts.references.unlikely,
+            "unresolved": facts.unresolved,
         }
         uses = facts.references.uses
         beside["total"] = len(uses)
         return "references", _references(report, uses[: report.question.limit]), beside
     if facts.calls is not None:
-        beside = {"unresolved": facts.calls.unknown, "not_followed": facts.calls.not_followed}
+        beside = {"unresolved": facts.unresolved, "not_followed": facts.calls.not_followed}
         nodes = [entry for one in facts.calls.definitions
                  for entry in _tree(one, facts.calls.calls.get(one.key, ()))]  # fmt: skip
         return "calls", nodes, beside
     if report.question.operation == "implementations":
-        beside = {"definitions": _definitions(report, facts.definitions[: report.question.limit])}
+        beside = {
+            "definitions": _definitions(report, facts.definitions[: report.question.limit]),
+            "unresolved": facts.unresolved,
+        }
         return "implementations", _implementations(report), beside
     if facts.outline is not None:
         return "files", _files(report), {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.fields import ProjectId, RepositoryChoice, named_repository
+from codebase_mcp.tools.fields import ProjectId, ReplyBudget, RepositoryChoice, named_repository
 from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import REF, text
 from codebase_mcp.tools.symbol_reply import SymbolReply, symbol_reply
@@ -56,7 +56,7 @@ class SymbolArguments(Arguments):
     ] = None
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels of a tree.")] = 1
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50
-    max_chars: Annotated[int | None, Field(ge=200, description="Budget of the whole reply.")] = None
+    max_chars: ReplyBudget = None
     project_id: ProjectId = None
     repository_id: RepositoryChoice = None
 

@@ -14,7 +14,7 @@ from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.limits import Rule, rules_of
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.schemas import listed_form, without_references
+from codebase_mcp.tools.schemas import for_models, listed_form, without_references
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -91,6 +91,8 @@ class ToolSpec:
     """What a caller needs, where it is not to read for a tool that reads, else to write."""
     operation_scopes: Mapping[str, Scope] = field(default_factory=dict)
     """Operations that need another scope than the tool."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """What the documents say in place of an error's own message, by its code."""
 
     def scope_of(self, operation: str | None) -> Scope:
         """The scope that a caller needs for an operation of the tool, or for the tool."""
@@ -108,6 +110,13 @@ class ToolSpec:
         return rules_of(self.arguments)
 
     @property
+    def takes_documents(self) -> bool:
+        """Whether a parameter is an object of the caller's own making, which may be large."""
+        parts = self.input_schema()["properties"].values()
+        options = [option for part in parts for option in part.get("anyOf", [part])]
+        return any(o.get("type") == "object" and "properties" not in o for o in options)
+
+    @property
     def description(self) -> str:
         return self.text or cleandoc(self.run.__doc__ or "")
 
@@ -116,8 +125,12 @@ class ToolSpec:
         return _input_schema(self.arguments)
 
     def listed_schema(self) -> dict[str, Any]:
-        """The JSON Schema that clients are shown: the same without what no model needs."""
+        """The JSON Schema that programs are shown: the same in short."""
         return _listed_schema(self.arguments)
+
+    def model_schema(self) -> dict[str, Any]:
+        """The JSON Schema that coding agents are shown: without what no model needs."""
+        return _model_schema(self.arguments)
 
     def accepted_schema(self, given: Collection[str]) -> dict[str, Any]:
         """The schema that a caller who wrote these parameter names is held against."""
@@ -150,3 +163,8 @@ def _listed_schema(arguments: type[Arguments]) -> dict[str, Any]:
     # Where defaults are not published, null is another thing than leaving a parameter out.
     has_defaults = "json_schema_extra" not in arguments.model_config
     return listed_form(_input_schema(arguments), keep_null=not has_defaults)
+
+
+@cache
+def _model_schema(arguments: type[Arguments]) -> dict[str, Any]:
+    return for_models(_listed_schema(arguments))

@@ -111,7 +111,11 @@ class Vcs(Arguments):
     ] = False
     limit: Annotated[
         int | None,
-        Field(ge=1, le=1000, description="Files (100) or results (10, up to 50) at most."),
+        Field(
+            ge=1,
+            le=1000,
+            description="Files (100) or results (10; up to 50, with collection 100) at most.",
+        ),
     ] = None
 
 

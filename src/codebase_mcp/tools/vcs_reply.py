@@ -100,6 +100,7 @@ class CommitEntry(BaseModel):
     lines_added: int | None
     lines_removed: int | None
     relevance_score: float | None = Field(description="null without a query.")
+    branches: list[str] = Field(default=[], description="That have it, where HEAD does not.")
 
 
 class VcsReply(ProjectReply):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebase_mcp.tools.code import index_with_progress
+from codebase_mcp.tools.arguments import combined
+from codebase_mcp.tools.code import index_reply, index_with_progress
 from codebase_mcp.tools.fields import named_repository, scope_reply
+from codebase_mcp.tools.names import tool_named
+from codebase_mcp.tools.problems import problems_in
 from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
@@ -19,34 +22,41 @@ if TYPE_CHECKING:
 # How many paths of a commit are listed.
 MAX_PATHS = 50
 
+# How many results a search has, unless the caller says otherwise.
+DEFAULT_RESULTS = 10
+
 
 async def index(caller: Caller, arguments: Vcs) -> VcsReply:
     """Index a repository and some of its branches."""
     assert arguments.repository_path is not None
-    app = caller.app
     report = await index_with_progress(
         caller,
         partial(
-            app.index,
+            caller.app.index,
             arguments.repository_path,
             arguments.collection,
             history_depth=arguments.depth,
             ignore_patterns=arguments.ignore_patterns,
+            branches=arguments.branches or (),
             identity=caller.identity,
         ),
     )
-    run = report.run
-    names = list(dict.fromkeys(arguments.branches or ()))
-    runs = await app.views.index(report.project, run.repository_id, run.root, names)
+    run, runs = report.run, report.branches
+    if caller.replies == "text":
+        lines = [
+            f"{name} {one.commit}: {one.chunks_created} new chunks" for name, one in runs.items()
+        ]
+        return VcsReply.of_text("\n".join([index_reply(report).as_text(), *lines]))
     return VcsReply(
         status=run.status,
         files_processed=run.files_indexed + run.files_unchanged,
-        chunks_created=run.chunks_created + sum(one.chunks_created for one in runs),
+        chunks_created=run.chunks_created + sum(one.chunks_created for one in runs.values()),
         branches=[
             IndexedRef(name=name, commit=one.commit, chunks_created=one.chunks_created)
-            for name, one in zip(names, runs, strict=True)
+            for name, one in runs.items()
         ],
-        errors=[*run.errors, *(error for one in runs for error in one.errors)],
+        errors=[*run.errors, *(error for one in runs.values() for error in one.errors)],
+        notices=[run.notice] if run.notice else [],
         repository_id=str(run.repository_id),
         project_id=report.project.project_id,
         project_source=report.project_source,
@@ -55,11 +65,12 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
 
 async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search another state of the code."""
+    from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     assert arguments.query is not None
     request = Request(
-        limit=min(arguments.limit or 10, 50),
+        limit=_limit(caller, arguments),
         by_definition=caller.replies == "text",
     )
     report = await caller.app.search(
@@ -82,6 +93,7 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
         results=brief_results(report),
         count=len(report.answer.hits),
         query_time_ms=round(report.latency_ms),
+        notices=[*filter(None, [secondary_note(report.answer.secondary_model)])],
     )
 
 
@@ -99,7 +111,7 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
         arguments.query or "",
         arguments.collection,
         filters,
-        limit=min(arguments.limit or 10, 50),
+        limit=_limit(caller, arguments),
         identity=caller.identity,
         repository=named_repository(arguments.repository_id),
     )
@@ -118,6 +130,21 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     )
 
 
+def _limit(caller: Caller, arguments: Vcs) -> int:
+    """How many results are wanted: as many as search_code gives a caller who names a collection.
+
+    Raises:
+        InvalidInput: it gives fewer.
+    """
+    if arguments.limit is None:
+        return DEFAULT_RESULTS
+    schema = tool_named("search_code").accepted_schema(caller.given)
+    problems = problems_in("limit", schema["properties"]["limit"], arguments.limit)
+    if problems:
+        raise combined(problems)
+    return arguments.limit
+
+
 def _commit_entry(commit: FoundCommit) -> CommitEntry:
     return CommitEntry(
         commit=commit.hash,
@@ -128,4 +155,5 @@ def _commit_entry(commit: FoundCommit) -> CommitEntry:
         lines_added=commit.added,
         lines_removed=commit.removed,
         relevance_score=commit.score,
+        branches=list(commit.branches),
     )

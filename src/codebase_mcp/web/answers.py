@@ -46,7 +46,7 @@ def error_answer(error: CodebaseError, status: int | None = None) -> Json:
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status == UNAVAILABLE else {}
     if isinstance(error, Overloaded):
         headers["Retry-After"] = str(error.retry_after_s)
-    return Json({"error": error.as_dict()}, status, headers)
+    return Json({"error": error.as_reply()}, status, headers)
 
 
 async def refuse(request: Request, error: Exception) -> Json:

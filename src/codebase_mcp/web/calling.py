@@ -10,20 +10,24 @@ from typing import Any, Never
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
 from codebase_mcp.projects.identity import Access
 from codebase_mcp.telemetry import tracing
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.disconnects import until_hang_up
+from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
+from codebase_mcp.web.bodies import MAX_BODY_BYTES
 
-# The limit of the MCP endpoint.
-MAX_BODY_BYTES = 4 << 20
+# The longest field without a document, a task of 50,000 characters, has 600,000 bytes as escapes.
+MAX_FIELDS_BYTES = 1 << 20
+IN_QUERY = "project_id"
+"""The parameter that the multi-project contract has in the query too."""
 
 
 class Refused(InvalidInput):
@@ -46,13 +50,15 @@ class ToolEndpoint:
         caller = identity_in(request)
         try:
             spec = self._spec(request.path_params["name"], caller.access)
-            arguments = await read_object(request)
+            body = await read_object(request, _most_bytes(spec))
+            arguments = _with_project(request, body)
             with tracing.continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
                 return Json(await until_hang_up(request, call))
         except Refused as error:
             return error_answer(error, error.status)
         except CodebaseError as error:
+            forget_locals(error)
             return error_answer(error)
         except ClientDisconnect:
             return Response(status_code=499)  # never sent, as the client is gone
@@ -66,7 +72,31 @@ class ToolEndpoint:
         return self._tools[name]
 
 
-async def read_object(request: Request) -> dict[str, Any]:
+def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments in the body, and the project in the query; nothing else belongs there.
+
+    Raises:
+        InvalidInput: naming the parameter.
+    """
+    for name, value in request.query_params.multi_items():
+        if name != IN_QUERY:
+            message = f"Parameters belong in the body, not in the query: {error_value(name)}"
+            rule = f"the query takes {IN_QUERY} alone"
+            hint = "Send a JSON object with all parameters."
+            raise InvalidInput.of(
+                error_value(name), error_value(value), message, rule=rule, hint=hint
+            )
+        if arguments.setdefault(IN_QUERY, value) != value:
+            message = f"{IN_QUERY} is given twice, with different values"
+            raise InvalidInput.of(IN_QUERY, error_value(value), message, rule="one value")
+    return arguments
+
+
+def _most_bytes(spec: ToolSpec) -> int:
+    return MAX_BODY_BYTES if spec.takes_documents else MAX_FIELDS_BYTES
+
+
+async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The JSON object in the body of a request.
 
     Raises:
@@ -77,12 +107,12 @@ async def read_object(request: Request) -> dict[str, Any]:
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")
     body = bytearray()
     announced = request.headers.get("content-length", "0")  # a number, which the protocol checked
-    if int(announced) > MAX_BODY_BYTES:
-        raise _too_large()
+    if int(announced) > most:
+        raise _too_large(most)
     async for piece in request.stream():
         body += piece
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_large()
+        if len(body) > most:
+            raise _too_large(most)
     try:
         parsed = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -95,8 +125,8 @@ async def read_object(request: Request) -> dict[str, Any]:
     return parsed
 
 
-def _too_large() -> Refused:
-    return Refused(413, f"The body must have at most {MAX_BODY_BYTES} bytes")
+def _too_large(most: int) -> Refused:
+    return Refused(413, f"The body must have at most {most} bytes")
 
 
 def _finite(text: str) -> float:

@@ -39,6 +39,7 @@ from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer, refuse
+from codebase_mcp.web.bodies import RequestBodies
 from codebase_mcp.web.calling import ToolEndpoint
 from codebase_mcp.web.door import door_of
 from codebase_mcp.web.guard import guard_of
@@ -109,6 +110,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     return Starlette(
         routes=routes,
         middleware=[
+            Middleware(RequestBodies),
             guard_of(settings),
             Middleware(LoadShedding, holder.queue),
             door_of(settings, tokens, database),

@@ -9,8 +9,10 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from codebase_mcp.tools.reply import ErrorShape
+from codebase_mcp.tools.rules import PROJECT_ID_PATTERN
 from codebase_mcp.tools.server import NAME
 from codebase_mcp.tools.toolset import ToolSpec
+from codebase_mcp.web.calling import IN_QUERY
 
 Schema = dict[str, Any]
 
@@ -38,6 +40,7 @@ def describe(tools: Iterable[ToolSpec]) -> Schema:
     calls = {spec.name: _tool(spec, replies[spec.name]) for spec in shown}
     components: Schema = {
         "schemas": schemas | _HEALTH,
+        "parameters": {"ProjectId": _project_id()},
         "responses": {status: _failure(status) for status in _FAILURES},
         "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
     }
@@ -81,11 +84,23 @@ def _tool(spec: ToolSpec, reply: Schema) -> Schema:
         "tags": ["tools"],
         "summary": spec.title,
         "description": spec.description,
+        "parameters": [{"$ref": "#/components/parameters/ProjectId"}],
         "requestBody": {"required": True, "content": _json(spec.input_schema())},
         "responses": {
             "200": {"description": "The tool's reply", "content": _json(reply)},
             **_refer(_FAILURES),
         },
+    }
+
+
+def _project_id() -> Schema:
+    pattern = {"pattern": PROJECT_ID_PATTERN, "minLength": 1, "maxLength": 50}
+    return {
+        "name": IN_QUERY,
+        "in": "query",
+        "required": False,
+        "schema": {"type": "string", **pattern},
+        "description": "As in the body.",
     }
 
 

@@ -100,7 +100,7 @@ class RateLimit:
             if not limit:
                 await app(scope, receive, send)
                 return
-            allowance = self._buckets.take(identity.owner or _caller_at(scope), limit)
+            allowance = self._buckets.take(caller_of(scope), limit)
 
             async def send_with_headers(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -122,8 +122,11 @@ class RateLimit:
         return 0 if identity.access.reads_as_server else DEFAULT_PER_MINUTE
 
 
-def _caller_at(scope: Scope) -> str:
-    """The address of a client; of IPv6, the network that one customer of a provider has."""
+def caller_of(scope: Scope) -> str:
+    """The owner of a key, or else the client's address; of IPv6, the network of one customer."""
+    owner = identity_of(scope).owner
+    if owner is not None:
+        return owner
     host = scope["client"][0] if scope.get("client") else ""
     address = address_of(host) or host
     if isinstance(address, IPv6Address):

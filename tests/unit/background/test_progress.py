@@ -51,12 +51,35 @@ def test_the_remaining_time_of_a_run_is_estimated_from_its_speed() -> None:
     assert (now.is_indexing, now.queued, now.percent) == (True, False, 50)
     assert now.current_file == "a.py"
     assert now.seconds_left == 25  # fifty files, and twenty took ten seconds
+    assert now.phase == "indexing"
     assert now.last_run is None
 
 
 @pytest.mark.parametrize("changes", [{"files_indexed": 0}, {"updated_at": START}])
-def test_without_any_speed_the_time_is_not_known(changes: dict[str, Any]) -> None:
-    assert progress([run("running", **changes)], []).seconds_left is None
+def test_before_the_first_batch_a_typical_speed_is_assumed(changes: dict[str, Any]) -> None:
+    now = progress([run("running", files_total=20_050, **changes)], [])
+    assert (now.phase, now.seconds_left) == ("indexing", 100)
+
+
+@pytest.mark.parametrize(
+    ("runs", "jobs", "phase", "seconds_left"),
+    [
+        ([run("running", files_total=0, files_done=0)], [], "listing", None),
+        ([run("running", files_done=99)], [], "indexing", 1),
+        ([run("running", files_done=100)], [], "finishing", 1),
+        ([run(files_done=100)], [job("running")], "finishing", 1),
+        ([run(files_done=100)], [job("running", operation=11)], "listing", None),
+        ([run("interrupted")], [job("running")], "listing", None),
+        ([run("interrupted")], [job()], "waiting", None),
+        ([], [job("running")], "listing", None),
+        ([run(files_done=100)], [], "idle", 0),
+    ],
+)
+def test_as_long_as_something_remains_there_is_a_time_or_the_files_are_not_listed_yet(
+    runs: list[RunState], jobs: list[IndexJob], phase: str, seconds_left: int | None
+) -> None:
+    for now in (progress(runs, jobs), combined(by_repository([], runs, jobs))):
+        assert (now.phase, now.seconds_left) == (phase, seconds_left)
 
 
 def test_a_waiting_job_of_an_indexed_repository_is_at_its_beginning() -> None:
@@ -110,6 +133,7 @@ def test_the_time_is_not_known_while_another_job_waits() -> None:
     waiting = job(operation=11, repository_id=TWO, root="/two")
     whole = combined(by_repository([], [run("running")], [waiting]))
     assert (whole.is_indexing, whole.queued, whole.seconds_left) == (True, True, None)
+    assert whole.phase == "waiting"
 
 
 def test_nothing_at_all_is_at_zero() -> None:

@@ -245,3 +245,27 @@ def test_long_lists_and_deep_nests_take_linear_time(language: str, text: str, mo
 def test_uses_that_do_not_differ_are_stored_once_a_line() -> None:
     call = Reference(3, "f", ReferenceKind.CALL, "self")
     assert pack([call, call, call._replace(line=12)]) == {"f": "c\tself\t3,12"}
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", "def go():\n    # It is sent.\n    send(1)\n"),
+        ("javascript", "function go() {\n  // It is sent.\n  send(1)\n}\n"),
+        ("go", "package a\n\nfunc Go() {\n\t// It is sent.\n\tsend(1)\n}\n"),
+        ("rust", "fn go() {\n    // It is sent.\n    send(1);\n}\n"),
+        ("java", "class A {\n  void go() {\n    // It is sent.\n    send(1);\n  }\n}\n"),
+        ("c", "void go(void) {\n  // It is sent.\n  send(1);\n}\n"),
+        ("ruby", "def go\n  # It is sent.\n  send_it(1)\nend\n"),
+        ("php", "<?php\nfunction go() {\n  // It is sent.\n  send(1);\n}\n"),
+    ],
+)
+def test_the_full_stop_of_a_comment_above_a_call_is_no_receiver(language: str, text: str) -> None:
+    [call] = [use for use in split(text, language).references if use.kind is ReferenceKind.CALL]
+    assert (call.name.removesuffix("_it"), call.receiver) == ("send", "")
+
+
+def test_a_receiver_may_stand_on_the_line_above() -> None:
+    text = "function go(it) {\n  it.\n    send(1)\n}\n"
+    [call] = [use for use in split(text, "javascript").references if use.name == "send"]
+    assert call.receiver == "it"

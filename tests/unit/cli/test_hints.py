@@ -21,6 +21,10 @@ from codebase_mcp.errors import NotFound
             "create_project.",
         ),
         (
+            'Call index_repository(repo_path="/srv/a, b", project_id="shop") first.',
+            'Call codebase-mcp index "/srv/a, b" --project "shop" first.',
+        ),
+        (
             'Start it first: session(operation="start").',
             'Start it first: codebase-mcp session --operation "start".',
         ),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_man_formats_the_page_without_a_warning() -> None:
         [groff, "-man", "-Kutf8", "-Tutf8", "-ww", PAGE], capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    assert "log-search" in done.stdout
+    assert "log-search" in re.sub(".\b", "", done.stdout)  # a letter twice is a bold letter
 
 
 if __name__ == "__main__":

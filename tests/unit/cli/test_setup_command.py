@@ -376,7 +376,7 @@ def test_the_list_reports_invalid_files(home: Path, capsys: pytest.CaptureFixtur
         ),
         (["codex", "--key-env", "KEY"], "--key-env: only with --http"),
         (["codex", "--http", "http://x/mcp", "--key-env", "cbm_aB3_x"], "not the key itself"),
-        (["codex", "--toolsets", "cod"], "must be 'all' or some of"),
+        (["codex", "--toolsets", "cod"], "must be 'all', 'agent' or some of"),
         (["windsurf", "--scope", "project"], "no project configuration"),
         (["codex", "--scope", "project", "--project-dir", "/no/such"], "is not a directory"),
     ],

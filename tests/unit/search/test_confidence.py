@@ -20,6 +20,7 @@ from codebase_mcp.search.confidence import (
     QueryFacts,
     confidences,
     first_evidence,
+    is_doubtful,
     query_evidence,
 )
 from codebase_mcp.search.evidence import Candidate, TextEvidence
@@ -61,7 +62,7 @@ def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, flo
 
 def test_the_weights_are_of_the_facts() -> None:
     facts = {field.name for field in fields(QueryEvidence)} | {"intercept"}
-    assert facts - {"missing"} == RELATED_WEIGHTS.keys() | HERE_WEIGHTS.keys()
+    assert facts - {"missing", "literal", "small"} == RELATED_WEIGHTS.keys() | HERE_WEIGHTS.keys()
     assert set(FIRST_WEIGHTS) == {field.name for field in fields(FirstEvidence)} | {"intercept"}
 
 
@@ -77,7 +78,8 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.6, "mean_meaning": 0.6,
             "spread": 0.4, "unknown": 0.5, "words": 1.0986, "known_coverage": 0.75, "topic": 1.5,
-            "background": 0.4, "expansion_coverage": 0.3, "size": 4.6151, "missing": False,
+            "background": 0.4, "expansion_coverage": 0.3, "size": 5.7071, "missing": False,
+            "literal": False, "small": 1.0,
         },
         abs=1e-4,
     )  # fmt: skip
@@ -113,6 +115,51 @@ def test_without_a_model_no_question_seems_to_belong_elsewhere() -> None:
     )  # fmt: skip
     query = parse_query("try again when the connection drops")
     assert query_evidence(query, [make_ranked(3.0)], facts).here >= LEAST_HERE
+
+
+@pytest.mark.parametrize(("asked", "unknown", "coverage", "chunks", "literal"), [
+    ("apricot", 0.0, 0.4, 9_000, True),  # a word of the code
+    ("apricot", 1.0, 0.0, 9_000, False),
+    ("peel the apricot first", 0.0, 0.9, 100, True),  # a sentence of small code
+    ("peel the apricot first", 0.0, 0.9, 9_000, False),
+    ("peel the apricot first", 0.3, 0.9, 100, False),
+])  # fmt: skip
+def test_what_stands_in_the_code_as_it_is_has_to_do_with_it(
+    asked: str, unknown: float, coverage: float, chunks: int, *, literal: bool
+) -> None:
+    facts = QueryFacts(
+        least_meaning=0.1, unknown=unknown, topic=-9.0, background=0.4, expansion_coverage=0.0,
+        chunks=chunks,
+    )  # fmt: skip
+    found = query_evidence(parse_query(asked), [make_ranked(3.0, coverage)], facts)
+    assert (found.literal, found.is_about_code) == (literal, literal)
+    assert found.odds < FLOOR
+
+
+def test_a_filter_is_doubted_where_it_may_have_added_the_evidence() -> None:
+    assert is_doubtful(replace(NOTHING, spread=0.4, meaning=0.5, mean_meaning=0.5, unknown=0.0))
+    assert not is_doubtful(replace(NOTHING, topic=4.0))  # the question alone is about software
+    near = {"meaning": 0.8, "mean_meaning": 0.7, "spread": 0.4, "topic": 0.0, "unknown": 0.0}
+    assert not is_doubtful(replace(NOTHING, **near))
+
+
+def test_in_small_code_the_first_file_is_held_against_the_question() -> None:
+    small = replace(NOTHING, small=1.0, background=0.3, unknown=0.0)
+    weak, strong = make_ranked(4.0, 0.1, meaning=0.2), make_ranked(4.0, 1.0, meaning=0.2)
+    for others in ([], [make_ranked(-1.0)], [make_ranked(0.0) for _ in range(20)]):
+        found = [first_evidence([best, *others], [1.0] + [0.0] * len(others), small)
+                 for best in (weak, strong)]  # fmt: skip
+        assert [round(one.apart, 3) for one in found] == [0.1, 1.0]
+        assert [round(one.ahead, 3) for one in found] == [0.1, 1.0]
+
+
+def test_what_answers_by_chance_is_never_surer_than_even() -> None:
+    sure = replace(NOTHING, background=0.0, unknown=0.0)
+    ranked = [make_ranked(9.0, 1.0, meaning=0.8), make_ranked(1.0)]
+    assert confidences(ranked, sure)[0].similarity > LEAST_FIRST
+    scores = [one.similarity for one in confidences(ranked, sure, by_chance=True)]
+    assert scores[0] == LEAST_FIRST
+    assert scores == sorted(scores, reverse=True)
 
 
 def first_of(ranked: list[RankedFile]) -> FirstEvidence:

@@ -10,9 +10,9 @@ import pytest
 from codebase_mcp.secrets.names import is_secret_name, is_secret_text
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from planted_secrets import plant
+from masking import CORPUS, read_forms
 
-PEM = next(p.text for p in plant() if p.kind == "private key in code" and p.text[0] == "-")
+PEM = next(form.text for form in read_forms(CORPUS / "forms.jsonl") if form.id == "pem-rsa")
 
 SECRETS = (
     ".env .env.local app/.env.production prod.env .envrc id_rsa deploy/id_ed25519 id_rsa_work"

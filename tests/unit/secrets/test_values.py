@@ -24,3 +24,15 @@ def test_texts_are_masked_by_what_they_say_and_by_their_names() -> None:
 def test_ids_and_cursors_stay() -> None:
     value = {"token_id": uuid4().hex, "cursor": "c2VjcmV0MTIzNDU2Nzg5MGFiY2RlZg", "id": "x"}
     assert mask_values(value) == (value, ())
+
+
+def test_the_names_of_fields_are_masked_too() -> None:
+    token = "ghp_" + "wMsw4ytmgMQ98o6pUaoXZM8NXNIbXU14NGHO"
+    assert mask_values({"data": {token: 1}})[0] == {"data": {"*" * len(token): 1}}
+
+
+def test_an_id_that_signs_in_is_no_reference() -> None:
+    value = {"secret_id": str(uuid4()), "api_key_id": uuid4().hex, "task_id": str(uuid4())}
+    masked, _ = mask_values(value)
+    assert masked["task_id"] == value["task_id"]
+    assert {*masked["secret_id"], *masked["api_key_id"]} == {"*"}

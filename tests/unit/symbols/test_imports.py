@@ -9,7 +9,6 @@ from codebase_mcp.symbols.imports import (
     joined,
     last_part,
     module_fits,
-    path_in_modules,
     words_of_module,
     words_of_path,
 )
@@ -69,6 +68,22 @@ FILE, PACKAGE, NONE = Fit.FILE, Fit.PACKAGE, Fit.NONE
         ("cpp", "src/cart.cpp", "pay.h", "src/card.cpp", NONE),
         ("ruby", "lib/cart.rb", "shop/pay", "lib/shop/pay.rb", FILE),
         ("ruby", "lib/cart.rb", "../pay", "pay.rb", FILE),
+        # a path that begins with the name of its package: only by that name
+        ("python", "cart.py", "shop.pay", "/shop/pay.py", FILE),
+        ("python", "cart.py", "shop", "/shop/__init__.py", FILE),
+        ("python", "cart.py", "shop", "/shop/pay.py", PACKAGE),
+        ("python", "cart.py", "pay", "/shop/pay.py", NONE),
+        ("python", "cart.py", ".pay", "/shop/pay.py", NONE),
+        ("typescript", "cart.ts", "@shop/pay", "/@shop/pay/index.ts", FILE),
+        ("typescript", "cart.ts", "@shop/pay/card.js", "/@shop/pay/card.ts", FILE),
+        ("typescript", "cart.ts", "pay.io", "/pay.io/index.ts", FILE),
+        ("typescript", "cart.ts", "@other/pay", "/@shop/pay/index.ts", NONE),
+        ("rust", "src/main.rs", "shop_pay::card", "/shop_pay/card.rs", FILE),
+        ("rust", "src/main.rs", "shop_pay", "/shop_pay/lib.rs", FILE),
+        ("php", "a.php", "App\\Models", "/App/Models/User.php", FILE),
+        ("php", "a.php", "\\App\\Models\\User", "/App/Models/User.php", FILE),
+        ("php", "a.php", "Models", "/App/Models/User.php", NONE),
+        ("ruby", "a.rb", "shop/pay", "/shop/pay.rb", FILE),
         # no rules, no fit
         ("swift", "a.swift", "Shop", "Shop.swift", NONE),
         ("lua", "a.lua", "shop", "shop.lua", NONE),
@@ -125,18 +140,3 @@ def test_an_imported_name_may_be_a_module(
 )
 def test_a_module_tells_how_its_path_ends(module: str, last: str) -> None:
     assert last_part(module) == last
-
-
-def test_a_file_is_named_by_the_nearest_module_around_it() -> None:
-    modules = {"": "ex.org/shop", "tools": "ex.org/tools"}
-    found = [
-        path_in_modules(path, modules)
-        for path in ("a.go", "pay/a.go", "tools/x/a.go", "vendor/ex.org/log/a.go")
-    ]
-    assert found == [
-        "/ex.org/shop/a.go",
-        "/ex.org/shop/pay/a.go",
-        "/ex.org/tools/x/a.go",
-        "/ex.org/log/a.go",
-    ]
-    assert path_in_modules("pay/a.go", {"tools": "ex.org/tools"}) == "pay/a.go"

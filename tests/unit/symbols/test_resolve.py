@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.definition import Definition, Use
-from codebase_mcp.symbols.resolve import SURE, Resolver, Surroundings
+from codebase_mcp.symbols.definition import Definition, Surroundings, Use
+from codebase_mcp.symbols.resolve import SURE, Resolver
 
 CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
 LANGUAGES = {

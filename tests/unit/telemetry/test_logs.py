@@ -193,3 +193,11 @@ def test_logging_twice_writes_once(capsys: Stderr) -> None:
     logs.configure("INFO", "json")
     logging.getLogger("codebase_mcp.test").warning("once")
     assert len(lines(capsys)) == 1
+
+
+def test_the_line_about_a_request_does_not_say_what_was_searched_for(capsys: Stderr) -> None:
+    logs.configure("DEBUG", "json")
+    request = ("127.0.0.1:1", "GET", "/search?q=maple.anchor.1", "1.1", 200)
+    logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', *request)
+    [line] = lines(capsys)
+    assert line["message"] == '127.0.0.1:1 - "GET /search HTTP/1.1" 200'

@@ -55,7 +55,7 @@ def refusal(tool: str, arguments: dict[str, Any]) -> InvalidInput:
             {"max_chars": 10},
             "max_chars",
             10,
-            "Max chars must be at least 200, got 10",
+            "Max chars must be between 200 and 10000000, got 10",
         ),
         (
             "create_task",

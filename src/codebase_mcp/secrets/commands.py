@@ -1,0 +1,188 @@
+"""Where do commands and calls take a secret without naming it?"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from codebase_mcp.secrets.judging import Evidence, evidence
+from codebase_mcp.secrets.text import Span, Text
+
+_VALUE = (
+    rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
+    rb"""|(?P<bare>[^\s"'|;<>`]{4,200}))"""
+)
+_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
+
+# What stands before the secret, the programs whose option it is, and where the secret is.
+_OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
+    (
+        b" -p",
+        rb"mysql|mysqldump|mysqladmin|mysqlimport|mysqlshow|mariadb|mycli|7z|7za|rar|unrar",
+        rb" -p" + _VALUE,
+    ),
+    (
+        b" -p",
+        rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo|mongosh|mongodump|mongorestore|cqlsh|psexec|rdesktop|useradd"
+        rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|pscp|plink|openssl|influx|clickhouse-client",
+        rb" -pw?[ ]" + _VALUE,
+    ),
+    (b" -a ", rb"redis-cli|valkey-cli", rb" -a " + _VALUE),
+    (
+        b" -P",
+        rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_pub|mosquitto_sub|tsql|ssh-keygen",
+        rb" -P ?" + _VALUE,
+    ),
+    (b" -N ", rb"ssh-keygen", rb" -N " + _VALUE),
+    (
+        b" -w ",
+        rb"ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd",
+        rb" -w " + _VALUE,
+    ),
+    (b" -u", rb"curl|wget|lftp|jfrog|http|https|xh", rb" -u" + _USER),
+    (b" -a ", rb"http|https|xh", rb" -a" + _USER),
+    (b"user", rb"curl|wget|svn", rb"user" + _USER),
+    (b" -U ", rb"smbclient|rpcclient|curl|net", rb" -U" + _USER),
+    (b"creds", rb"skopeo|buildah|crane|podman", rb"creds" + _USER),
+    (b" -b", rb"htpasswd", rb" -b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+" + _VALUE),
+    (b"/user:", rb"net|cmdkey", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
+    (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
+    (b"pass:", rb"openssl|cmdkey|runas", rb"pass:" + _VALUE),
+    (b" -k ", rb"openssl|dotnet|nuget", rb" -k " + _VALUE),
+    (b"alias set ", rb"mc", rb"alias set \S+\s+\S+\s+\S+\s+" + _VALUE),
+    (b"http-basic.", rb"composer", rb"http-basic\.\S+\s+\S+\s+" + _VALUE),
+    (b"authtoken ", rb"ngrok", rb"authtoken " + _VALUE),
+    (b"add_user ", rb"rabbitmqctl", rb"add_user \S+\s+" + _VALUE),
+    (b"change_password ", rb"rabbitmqctl", rb"change_password \S+\s+" + _VALUE),
+    (b" login ", rb"vault|cargo|wandb|heroku|fly", rb" login (?:-\S+\s+)*" + _VALUE),
+    (b" --auth", rb"netlify|firebase|vercel|surge", rb" --auth[ =]" + _VALUE),
+    (b"community ", rb"snmp-server", rb"community " + _VALUE),
+    (b" -c ", rb"snmpwalk|snmpget|snmpset|snmpbulkwalk", rb" -c " + _VALUE),
+    (b"wpa_passphrase", rb"wpa_passphrase", rb"wpa_passphrase \S+\s+" + _VALUE),
+    (b"sqlplus ", rb"sqlplus", rb"sqlplus (?:-\w+\s+)*\w+/(?P<bare>[^\s@/\"']{4,100})"),
+    (b" auth ", rb"stats", rb" auth \w+:(?P<bare>\S{4,100})"),
+)
+_Option = tuple[frozenset[bytes], re.Pattern[bytes], re.Pattern[bytes]]
+
+
+def _words_of(programs: bytes) -> frozenset[bytes]:
+    """The first words of programs' names, to tell quickly that a text has none."""
+    return frozenset(re.split(rb"[^a-z0-9]", name)[0] for name in programs.split(b"|"))
+
+
+_SHORT: dict[bytes, list[_Option]] = defaultdict(list)
+_LONG: list[tuple[bytes, _Option]] = []
+for _lead, _programs, _value in _OPTIONS:
+    _called = rb"(?:^|[\s;|&\"'`(@/\\$])(?:%s)(?:\.exe)?(?:\s|$)" % _programs
+    _option = (_words_of(_programs), re.compile(_called), re.compile(_value))
+    if _lead.startswith(b" -") and not _lead.startswith(b" --"):
+        _SHORT[_lead[2:3]].append(_option)
+    else:
+        _LONG.append((_lead, _option))
+_SHORT_LEAD = re.compile(rb" -[%s]" % b"".join(_SHORT))
+_SHORT_WORDS = frozenset(
+    word for options in _SHORT.values() for words, *_ in options for word in words
+)
+# echo … | docker login --password-stdin     echo "user:…" | chpasswd
+_PIPED = re.compile(
+    rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
+    rb"""\|\s*[^\n|]{0,200}(?:chpasswd|-stdin|--with-token)"""
+)
+_LONGEST_COMMAND = 500
+_END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
+_PIPED_WORDS = frozenset((b"stdin", b"with", b"chpasswd"))
+_SEND = frozenset((b"send", b"sendline"))
+_PIPED_LEADS = (b"-stdin", b"--with-token", b"chpasswd")
+# send "…\r" after expect "password:"
+_SENT = re.compile(
+    rb"""send(?:line)?[ (]+(?:-- )?["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']"""
+)
+_ASKED = re.compile(rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{\s*)?$""", re.IGNORECASE)
+
+# Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
+_OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_PAIRS = (b"credential", b"auth", b"connect", b"login")
+_CALLS = tuple(
+    (name, re.compile(name + _OPENED))
+    for name in (*_PAIRS, *b"client sign hmac crypt environment algoliasearch".split())
+)
+_CHOSEN = re.compile(rb"(?:[A-Z][a-z]+)+\d")
+_ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
+_TEXT = re.compile(
+    rb"""(?:^|[\s,(])(?:\w{1,12}\()?["'](?P<value>[^"'\r\n]{4,200})["'](?!\s*[:=])"""
+)
+
+
+def find(text: Text) -> Iterator[Span]:
+    """The secrets that commands and calls take in a text."""
+    data, words = text.data, text.words
+    yield from _of_options(text)
+    if not _PIPED_WORDS.isdisjoint(words):
+        yield from _piped(data)
+    if b"expect" in words and not _SEND.isdisjoint(words):
+        for match in _SENT.finditer(data):
+            before = data[max(0, match.start() - 60) : match.start()]
+            if _ASKED.search(before) and evidence(match["value"]) >= Evidence.MIXED:
+                yield *match.span("value"), "password that is sent"
+    for name, opened in _CALLS:
+        if name in text.vocabulary:
+            for match in opened.finditer(text.lower):
+                yield from _of_call(data, match.end() - 1, takes_pair=name in _PAIRS)
+
+
+def _of_options(text: Text) -> Iterator[Span]:
+    data, words = text.data, text.words
+    if not _SHORT_WORDS.isdisjoint(words):
+        for match in _SHORT_LEAD.finditer(data):
+            for programs, called, value in _SHORT[match[0][2:]]:
+                if not programs.isdisjoint(words):
+                    yield from _of_option(data, match.start(), called, value)
+    for lead, (programs, called, value) in _LONG:
+        if not programs.isdisjoint(words):
+            for place in _places(data, lead):
+                yield from _of_option(data, place, called, value)
+
+
+def _piped(data: bytes) -> Iterator[Span]:
+    for lead in _PIPED_LEADS:
+        for place in _places(data, lead):
+            start = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST_COMMAND)
+            for match in _PIPED.finditer(data, start, place + len(lead)):
+                if evidence(match["value"]) >= (Evidence.WORD if match["user"] else Evidence.MIXED):
+                    yield *match.span("value"), "password of a command"
+
+
+def _places(data: bytes, literal: bytes) -> Iterator[int]:
+    place = data.find(literal)
+    while place >= 0:
+        yield place
+        place = data.find(literal, place + len(literal))
+
+
+def _of_option(
+    data: bytes, place: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
+) -> Iterator[Span]:
+    match = value.match(data, place)
+    if match is None:
+        return
+    before = data[max(0, place - _LONGEST_COMMAND) : place + 1]
+    command = _END_OF_COMMAND.split(before)[-1]
+    if not programs.search(command) and not programs.match(data, place):
+        return
+    group = match.lastgroup or "bare"
+    if evidence(match[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", match[group]):
+        yield *match.span(group), "password of a command"
+
+
+def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
+    arguments = _ARGUMENTS.match(data, start + 1)
+    if arguments is None:
+        return
+    for number, text in enumerate(_TEXT.finditer(data, start, arguments.end())):
+        if data[start : text.start("value") - 1].rstrip().endswith((b":", b"=", b">")):
+            continue  # it has a name
+        had = evidence(text["value"])
+        is_chosen = had is Evidence.MIXED or _CHOSEN.fullmatch(text["value"])
+        if had is Evidence.RANDOM or (takes_pair and number > 0 and is_chosen):
+            yield *text.span("value"), "secret given to a call"

@@ -1,0 +1,262 @@
+"""Which secrets are told by their own form, or by what stands directly around them?
+
+One table: a literal that is searched first, as that is fast, the pattern around it, and what the
+value must look like. Formats of further providers are Kingfisher's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
+from codebase_mcp.secrets.text import Span, Text
+
+
+def _any(value: bytes) -> bool:
+    return not is_placeholder(value)
+
+
+def _mixed(value: bytes) -> bool:
+    return evidence(value) >= Evidence.MIXED
+
+
+def _random(value: bytes) -> bool:
+    return evidence(value) is Evidence.RANDOM
+
+
+def _password(value: bytes) -> bool:
+    """Whether a value is at most a weak password, but no label."""
+    return (
+        evidence(value) >= Evidence.WORD
+        and re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=]", value) is not None
+    )
+
+
+def _key_text(value: bytes) -> bool:
+    """Whether this is the text of a key: long runs of base64 or of hexadecimal digits."""
+    if re.search(rb"(.)\1{20}", value):
+        return False
+    runs = re.findall(rb"[A-Za-z0-9+/=]{16,}", value)
+    return sum(map(len, runs)) * 2 >= len(value)
+
+
+Check = Callable[[bytes], bool]
+
+# Formats of providers that Kingfisher lacks, or finds only beside certain words. They are compared
+# with the long words of a text.
+_TOKENS = re.compile(
+    rb"(?P<AWS_access_key>A[KS]IA[A-Z0-9]{16}(?!\w))"
+    rb"|(?P<Alibaba_access_key>LTAI[A-Za-z0-9]{12,26}(?!\w))"
+    rb"|(?P<Tencent_secret_id>AKID[A-Za-z0-9]{28,36}(?!\w))"
+    rb"|(?P<Twilio_account>AC[0-9a-f]{32}(?!\w))"
+    rb"|(?P<Google_API_key>AIza[\w-]{35}(?![\w-]))"
+    rb"|(?P<Google_OAuth_secret>GOCSPX-[\w-]{28}(?![\w-]))"
+    rb"|(?P<Facebook_token>EAA[A-Za-z0-9]{60,400}(?!\w))"
+    rb"|(?P<Dropbox_token>(?<=\bsl\.)[\w-]{60,300})"
+    rb"|(?P<Artifactory_key>AKCp[A-Za-z0-9]{50,90}(?!\w))"
+    rb"|(?P<Telegram_bot_token>(?<=\d{8}:)A[\w-]{34}(?![\w-]))"
+    rb"|(?P<Discord_bot_token>[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}(?![\w-]))"
+    rb"|(?P<Sonar_token>sq[uap]_[0-9a-f]{40}(?!\w))"
+    rb"|(?P<Stripe_secret>whsec_[\w+/=]{24,})"
+    rb"|(?P<age_key>AGE-SECRET-KEY-1[A-Z0-9]{40,})"
+    rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
+    rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
+)
+_BASE64_SIGNS = (b"+", b"/", b"=")
+# The digits before a token that belong to it.
+_NUMBERED = re.compile(rb"\d{8,10}:$")
+# Ids are no secrets, but tell that the text beside them is.
+_IDS_ALONE = frozenset(("Twilio_account",))
+_BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
+
+_QUOTED = rb"""\\*["'](?P<value>[^"'`\r\n\\]{4,500})\\*["']"""
+
+_FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
+    # Headers
+    ("token in a header", b"earer ", rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
+    (
+        "password in a header",
+        b"asic ",
+        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])",
+        _mixed,
+    ),
+    (
+        "session in a cookie",
+        b"ookie: ",
+        rb"ookie: [^\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="
+        rb"(?P<value>[\w.~+/%-]{16,500})",
+        _random,
+    ),
+    (
+        "session in a cookie",
+        b'ookie"',
+        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="""
+        rb"""(?P<value>[\w.~+/%-]{16,500})""",
+        _random,
+    ),
+    # In addresses and connection strings
+    (
+        "password in a URL",
+        b"://",
+        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:])[^\s@"'<>?]{6,200}?)@[\w\[]""",
+        _password,
+    ),
+    (
+        "key in a URL",
+        b"https://",
+        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""",
+        _random,
+    ),
+    (
+        "password in a connection string",
+        b"@tcp(",
+        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""",
+        _mixed,
+    ),
+    (
+        "signature in a URL",
+        b"sig=",
+        rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})",
+        _random,
+    ),
+    (
+        "signature in a URL",
+        b"ignature=",
+        rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
+        _random,
+    ),
+    ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
+    (
+        "password in a URL",
+        b"&p=",
+        rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
+        _password,
+    ),
+    (
+        "webhook",
+        b"hooks.slack.com/",
+        rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})",
+        _any,
+    ),
+    # Statements and files of accounts
+    (
+        "password in SQL",
+        b"IDENTIFIED",
+        rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED,
+        _password,
+    ),
+    (
+        "password in SQL",
+        b"identified",
+        rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
+        _mixed,
+    ),
+    ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
+    ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
+    (
+        "hash of a password",
+        b"$",
+        rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}",
+        _any,
+    ),
+    *(
+        (
+            "password of an account",
+            lead,
+            rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$",
+            _mixed,
+        )
+        for lead in (b":5432:", b":*:")
+    ),
+    # Keys
+    (
+        "private key",
+        b"-----BEGIN",
+        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----"
+        rb"(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
+        _key_text,
+    ),
+    (
+        "private key",
+        b"Private-Lines:",
+        rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})",
+        _any,
+    ),
+    (
+        "private key",
+        b"BEGIN",
+        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
+        rb"(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)",
+        _key_text,
+    ),
+    (
+        "private key",
+        b"RSAKeyValue",
+        rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<",
+        _any,
+    ),
+    ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
+)
+
+
+# The words of literals that begin in the middle of a word, as its first letter may be large.
+_WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
+
+
+def _word_of(lead: bytes) -> bytes:
+    """The word that a text has if it has this literal; empty if there is none."""
+    parts: list[bytes] = re.findall(rb"[a-z0-9]+", lead.lower())
+    word = max(parts, key=len, default=b"")
+    return _WORDS.get(word, word)
+
+
+_COMPILED = tuple(
+    (kind, lead, _word_of(lead), re.compile(pattern), check)
+    for kind, lead, pattern, check in _FORMS
+)
+# Patterns that begin with their literal are searched as they are, and these too, where a text has
+# the literal; others in the lines that have it.
+_ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
+
+
+def find(text: Text) -> Iterator[Span]:
+    """The secrets in a text that have a form of their own."""
+    for kind, lead, word, pattern, is_secret in _COMPILED:
+        if word and word not in text.words:
+            continue
+        for match in _matches(text.data, lead, pattern):
+            group = "value" if "value" in pattern.groupindex else 0
+            if is_secret(match[group]):
+                yield *match.span(group), kind
+
+
+def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]:
+    """The tokens among the long ``words`` of a text, each given by its place."""
+    for start, _ in words:
+        match = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
+        if match is None or match.lastgroup is None or is_placeholder(match[0]):
+            continue
+        kind = match.lastgroup.replace("_", " ")
+        if match.lastgroup not in _IDS_ALONE:
+            numbered = _NUMBERED.search(data[max(0, start - 11) : start])
+            yield start - (len(numbered[0]) if numbered else 0), match.end(), kind
+        beside = _BESIDE.match(data, match.end())
+        if beside and _random(beside["value"]):
+            yield *beside.span("value"), "secret beside its id"
+
+
+def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    if lead in _ANYWHERE:
+        yield from pattern.finditer(data) if lead in data else ()
+        return
+    if pattern.pattern.startswith((lead, rb"\$")):
+        yield from pattern.finditer(data)  # which looks for its beginning first
+        return
+    place = data.find(lead)
+    while place >= 0:
+        start = max(data.rfind(b"\n", 0, place) + 1, place - 400)
+        end = data.find(b"\n", place)
+        end = min(len(data) if end < 0 else end + 1, place + 3000)
+        yield from pattern.finditer(data, start, end)
+        place = data.find(lead, end)

@@ -1,0 +1,211 @@
+"""Which names say that their value is a secret?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codebase_mcp.secrets.judging import Evidence
+from codebase_mcp.secrets.text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort of names, and how much evidence their values need.
+
+    ``stated`` is for a place where a value must follow, ``near`` for where one only may.
+    """
+
+    kind: str
+    stated: Evidence
+    near: Evidence
+    shortest: int = 6
+
+
+PASSWORD = Sort("password", Evidence.WORD, Evidence.MIXED)
+PASSPHRASE = Sort("passphrase", Evidence.WORD, Evidence.MIXED)
+CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
+SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
+KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
+
+_FOREIGN = (
+    (
+        "kennwort wachtwoord contraseña contrasena haslo hasło senha heslo parola lösenord losenord"
+        " adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre motdepasse"
+        " пароль 密码 パスワード 비밀번호"
+    )
+    .encode()
+    .split()
+)
+
+# The last words of names, by what they say. A word may end with them: ``dbpassword``.
+_ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
+    (
+        PASSWORD,
+        (
+            *b"password passwd passwort passw passcode passord pwd mdp passe psk".split(),
+            *b"bindpw rootpw userpw dbpw adminpw userpass".split(),
+            *_FOREIGN,
+        ),
+    ),
+    (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
+    (
+        SECRET,
+        tuple(b"secret token salt pepper credentials accesskey secretkey authkey jwt".split()),
+    ),
+    (
+        KEY,
+        (
+            *b"authorization apikey appkey privatekey signingkey encryptionkey accountkey".split(),
+            b"licensekey",
+        ),
+    ),
+)
+# What may stand before "pass" in one word.
+_BEFORE_PASS = (
+    b"db admin user root my keystore truststore store ftp smtp mail ssh login http proxy ldap redis"
+    b" mysql pg sql become ssl cert wifi wlan vpn bind auth sudo default web app host email imap"
+    b" mqtt rabbit mongo postgres vault"
+).split()
+_EXACT: dict[bytes, Sort] = {
+    **dict.fromkeys((b"pass", b"pw", *(word + b"pass" for word in _BEFORE_PASS)), PASSWORD),
+    **dict.fromkeys((b"pin",), CODE),
+    **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
+}
+# Which keys and codes are secret; others are of caches, tables, countries and the public.
+_SECRET_KEYS = frozenset(
+    b"api secret access private auth account client master service shared app application storage"
+    b" webhook deploy admin jwt hmac aes des consumer encrypt encryption decryption signing sign"
+    b" license unseal validation crypt crypto cipher cookie session subscription server rest"
+    b" management ssh pgp gpg rsa ecdsa wallet mac security fernet functions function host write"
+    b" logged nonce authentication authtoken machine integration ingest".split()
+)
+_SECRET_CODES = frozenset(
+    b"unlock access security pairing pin pass door alarm backup recovery".split()
+)
+# What may follow the word that counts, and changes nothing.
+_NEUTRAL = frozenset(
+    b"value val plain plaintext str confirmation confirm prod production dev live staging base"
+    b" default b64 base64 hex raw data old new s key1 key2 api".split()
+)
+# What is no secret although it ends like one: places in a list, tokens of texts, questions.
+_HARMLESS = frozenset(
+    b"next prev previous page lock request idempotency continuation sync change public cancel"
+    b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
+    b" special stop start end begin max min num total prompt completion input output marker"
+    b" fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
+)
+_WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
+
+# Where names can be found fast: each has a literal beginning.
+_ANCHORS = tuple(
+    (stem.encode(), re.compile(stem.encode() + end))
+    for stem, end in (
+        ("pass", rb"(?:w|o|e\b|phr|cod|s?\b|[^a-z])"),
+        *((stem, b"") for stem in ("pwd", "secret", "token", "creden", "mnemonic")),
+        *((stem, rb"\b") for stem in ("pw", "psk", "pepper", "mdp")),
+        *((stem, rb"(?![a-z])") for stem in ("salt", "pin")),
+        # Most codes and keys are refused at once, by the letter before them.
+        ("code", rb"(?:(?<=[ksygrmp]code)|(?<=[ksygnrmp][_-]code))(?![a-z])"),
+        ("key", rb"""(?<=[a-z_."'-]key)s?(?![a-z])"""),
+        ("auth", rb"(?:orization)?(?![a-z])"),
+        *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
+    )
+)
+_FOREIGN_WORDS = frozenset(_FOREIGN)
+_FOREIGN_ANCHORS = tuple((word, re.compile(word)) for word in _FOREIGN)
+_NAME_BYTES = bytes(
+    byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
+)
+_NAME_END = re.compile(rb"[\w\x80-\xff-]*")
+_LONGEST_NAME = 100
+_PARENT = re.compile(rb"""\w+["']?\s*(?:=>|[:=])\s*[\[{(]\s*["']?$""")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name in a text: its first byte, the first after it, and what it says of its value."""
+
+    start: int
+    end: int
+    sort: Sort
+
+
+def names_in(text: Text) -> Iterator[Name]:
+    """The names in a text that say that their value is a secret."""
+    data, seen = text.data, set()
+    anchors = _ANCHORS
+    if not _FOREIGN_WORDS.isdisjoint(text.words):
+        anchors += _FOREIGN_ANCHORS
+    for stem, anchor in anchors:
+        if stem not in text.vocabulary:
+            continue
+        for place in anchor.finditer(text.lower):
+            anchored = place.start()
+            end = _NAME_END.match(data, anchored).end()  # type: ignore[union-attr]
+            if end in seen:
+                continue
+            seen.add(end)
+            before = data[max(0, anchored - _LONGEST_NAME) : anchored]
+            start = anchored - len(before) + len(before.rstrip(_NAME_BYTES))
+            end -= len(data[start:end]) - len(data[start:end].rstrip(b"-."))
+            if anchored == start and stem == b"key":
+                start = _start_of_parent(data, start)
+            if sort := sort_of(data[start:end]):
+                yield Name(start, end, sort)
+
+
+def _start_of_parent(data: bytes, start: int) -> int:
+    """Where the name of the object begins in which a member's name begins: crypt = {key: …}."""
+    before = data[max(0, start - 40) : start]
+    parent = _PARENT.search(before) if before[-2:].strip(b"\"' ")[-1:] in b"[{(" else None
+    return start - len(before) + parent.start() if parent else start
+
+
+@lru_cache(maxsize=4096)
+def sort_of(name: bytes) -> Sort | None:
+    """What a name says of its value."""
+    words = [word.lower() for word in _WORDS.findall(name[-_LONGEST_NAME:])]
+    while words and (words[-1].isdigit() or words[-1] in _NEUTRAL):
+        words.pop()
+    if not words or not _HARMLESS.isdisjoint(words[-3:-1]):
+        return None
+    *before, last = words
+    if decide := _BY_WHAT_IS_BEFORE.get(last):
+        return decide(before)
+    if sort := _EXACT.get(last):
+        return sort
+    singular = last.removesuffix(b"s")
+    return next(
+        (sort for sort, ends in _ENDINGS if last.endswith(ends) or singular.endswith(ends)), None
+    )
+
+
+def _sort_of_key(before: list[bytes]) -> Sort | None:
+    is_header = before[:1] == [b"x"] and len(before) > 1
+    return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
+
+
+def _sort_of_code(before: list[bytes]) -> Sort | None:
+    return None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE
+
+
+def _sort_of_session(before: list[bytes]) -> Sort | None:
+    return KEY if before else None
+
+
+def _sort_of_id(before: list[bytes]) -> Sort | None:
+    """What the name of an id says: some are half of what signs in."""
+    is_key = before[-1:] == [b"key"] and before[-2:-1] in ([b"api"], [b"private"], [b"access"])
+    is_half = before[-1:] == [b"secret"] or before[-2:] == [b"vault", b"role"]
+    return KEY if is_key or is_half else None
+
+
+_BY_WHAT_IS_BEFORE = {
+    **dict.fromkeys((b"key", b"keys"), _sort_of_key),
+    **dict.fromkeys((b"code", b"codes"), _sort_of_code),
+    b"session": _sort_of_session,
+    b"id": _sort_of_id,
+}

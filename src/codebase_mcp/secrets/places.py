@@ -1,0 +1,314 @@
+"""Where does the value of a name stand?
+
+One table for all languages: each place begins where the name ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
+from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name
+from codebase_mcp.secrets.text import Span, Text
+
+# What the places are made of, as <<name>>.
+_PARTS = {
+    # What closes a name: quotes (also escaped), brackets, a mark.
+    b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
+    b"space": rb"[ \t]*",
+    b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
+    b"type": rb"""(?:[ \t]*::?[ \t]*"""
+    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
+    b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
+    b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
+    # What may stand between "=" and a value: a type's constructor, YAML's anchor.
+    b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\()?",
+    b"call": rb"(?:\w+(?:\.|::))*\w{1,30}\(",
+    # What may stand in a value before its secret part.
+    b"scheme": (
+        rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
+    ),
+    b"quoted": (
+        rb"""(?:[bBrRfFuULs@$]{0,2})(?P<quote>\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
+        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[^:=]|=>))"""
+    ),
+    b"percent": rb"%[qQwW]?(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})",
+    # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
+    b"bare": (
+        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}?)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
+    ),
+    b"line": (
+        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,2000}?)"""
+        rb"""(?=[ \t]{0,8}(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place that may hold the value of a name.
+
+    It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
+    it says, and not the name of a variable; a ``setting`` has its line for itself.
+    """
+
+    begins: bytes
+    pattern: re.Pattern[bytes]
+    is_stated: bool = True
+    is_literal: bool = False
+    only_setting: bool = False
+    is_mixed: bool = False
+
+
+def _expanded(pattern: bytes) -> bytes:
+    while b"<<" in pattern:
+        pattern = re.sub(rb"<<(\w+)>>", lambda part: _PARTS[part[1]], pattern)
+    return pattern
+
+
+def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
+    return _Place(
+        begins,
+        re.compile(_expanded(pattern), re.MULTILINE),
+        "near" not in marks,
+        "literal" in marks,
+        "setting" in marks,
+        "mixed" in marks,
+    )
+
+
+# What a place may begin with, after what closes the name and after spaces.
+_SIGNS = b":=<-?!|+"
+_TEXTS = b"bBrRfFuULs@$\"'`\\&%0123456789"
+
+# After a sign or a bracket.
+_PLACES = (
+    # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
+    _place(
+        _SIGNS,
+        rb"<<closed>>(?:<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
+    ),
+    # A setting has the rest of its line.
+    _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
+    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
+    # ?password=…&   ;Password=…;
+    _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    # ${PASSWORD:-…}
+    _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
+    # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
+    _place(
+        b",?|o:\r\n",
+        rb"<<closed>>(?:<<space>>,<<space>>|<<break>><<or>><<break>>)<<lead>><<quoted>>",
+        "near",
+    ),
+    # getenv(…) ?: "…"
+    _place(
+        b":=",
+        rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
+        rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
+        rb"""(?:,|<<or>>)<<space>><<quoted>>""",
+        "near",
+    ),
+    # = b64decode("…")
+    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
+    # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
+    _place(
+        b".(", rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"
+    ),
+    _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
+    # On the next line: after ":", "= (" or "|"
+    _place(
+        _SIGNS,
+        rb"<<closed>><<type>>?<<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
+        rb"\r?\n[ \t]+(?:- )?<<quoted>>",
+    ),
+    _place(
+        b":",
+        rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
+        rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]{0,8}\r?$""",
+        "literal",
+    ),
+    # A list: keys = ["…", "…"]
+    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
+)
+# After spaces alone.
+_SPACED = (
+    # enable secret 0 …
+    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>"),
+    # #define PASSWORD "…"   (def password "…")   --password …
+    _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
+    _place(b"", rb"<<closed>>[ \t]+(?!\w+=)<<bare>>", "near"),
+)
+# <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
+_ELEMENT = _place(
+    b"",
+    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
+    rb"""(?P<element>[^<\r\n]{4,2000}?)\s{0,8}</""",
+    "literal",
+)
+# name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
+# The value begins at one of these words; up to four lines without the end of a block may be before.
+_VALUE_WORDS = (b"value", b"content", b"default", b"example")
+_LONGEST_WITHIN = 300
+_GAP = re.compile(
+    _expanded(
+        rb"<<closed>>,?(?:[^\n{}<>]{0,80}|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)"
+    )
+)
+_WITHIN = (
+    _place(b"", rb"\w{5,7}\b<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
+    _place(b"", rb"\w{5,7}:[ ]*<<bare>>", "mixed"),
+)
+_DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
+_LONG_NUMBER = 8
+_SHORT_NAME = 8
+_VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
+# A further part of a value, and a further value of a list.
+_PART = _place(
+    b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
+).pattern
+_NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
+# A value before its name: {"value": "…", "key": "PASSWORD"}
+_BEFORE = re.compile(
+    rb"""(?i:\bvalue["']?)\s*[:=]\s*["'](?P<quoted>[^"'\r\n]{6,500})["'],?\s*"""
+    rb"""["']?(?i:name|key)["']?\s*[:=]\s*["']?$"""
+)
+_HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
+# What stands on a line before the name of a setting.
+_SETTING = re.compile(
+    rb"""[ \t]*(?:[-*#;$]?[ \t]*(?:(?:export|set|env|setx|declare|arg)[ \t]+(?:-\w+[ \t]+)?)?"""
+    rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
+    re.IGNORECASE,
+)
+# Names that are words of the language too: "pass `x` to it".
+_WORDS = frozenset((b"pass", b"passes", b"auth"))
+# A variable of a shell or of an environment file: what follows is a text.
+_VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
+_QUERY = re.compile(rb"[?&;][\w.-]*$")
+
+
+def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
+    """The secrets in a text that follow a name, by place."""
+    for name in names:
+        yield from _values_of(text, name)
+
+
+def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[_Place, int]]:
+    """The places that may follow a name, by the first sign after it, and where they begin."""
+    data = text.data
+    end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
+    sign = data[end : end + 1]
+    for place in _PLACES:
+        if sign in place.begins:
+            yield place, name.end
+    if data[end - 1 : end] in (b" ", b"\t"):
+        is_word = not is_option and data[name.start : name.end].lower() in _WORDS
+        for place in () if is_word else _SPACED:
+            if not place.begins or sign in place.begins:
+                yield place, name.end
+    closed = data.find(b">", name.end, name.end + 90)
+    if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
+        yield _ELEMENT, name.end
+    for word in _VALUE_WORDS:
+        match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
+        if match >= 0 and _GAP.fullmatch(data, name.end, match):
+            yield from ((place, match) for place in _WITHIN)
+
+
+def _values_of(text: Text, name: Name) -> Iterator[Span]:
+    data = text.data
+    line = data.rfind(b"\n", 0, name.start) + 1
+    lead = data[max(line, name.start - 200) : name.start]
+    if b"arn:" in lead[-80:]:  # names of things at Amazon
+        return
+    follows = data[name.end : name.end + 1]
+    is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
+    is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
+    is_setting = _SETTING.fullmatch(lead) is not None
+    for place, start in _places_after(text, name, is_option=is_option):
+        if place.only_setting and not is_setting:
+            continue
+        match = place.pattern.match(data, start)
+        if match is None:
+            continue
+        group = next(group for group in _VALUE_GROUPS if match.groupdict().get(group) is not None)
+        value = match[group]
+        if _names_itself(data[name.start : name.end], value):
+            continue
+        is_literal = not place.is_mixed and (
+            group not in ("bare", "line")
+            or place.is_literal
+            or is_argument
+            or b" " in value
+            or (is_setting and _is_text(data, name, value))
+        )
+        is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
+        if _is_secret(value, name, is_stated, is_literal):
+            yield *match.span(group), name.sort.kind
+            if group == "quoted":
+                yield from _further(data, match.end(), name)
+    yield from _values_before(text, name)
+    if follows in b"[ =" and (match := _HEX_BYTES.match(data, name.end)):
+        yield *match.span("hex"), name.sort.kind
+
+
+def _is_text(data: bytes, name: Name, value: bytes) -> bool:
+    """Whether the value of a setting is a text although it has no quotes."""
+    is_long_number = value.isdigit() and len(value) >= _LONG_NUMBER
+    return is_long_number or _VARIABLE.match(data, name.start) is not None
+
+
+def _names_itself(name: bytes, value: bytes) -> bool:
+    """Whether a value is its name, or holds it: a constant or the like."""
+    return len(name) > _SHORT_NAME and name.lower() in value.lower()
+
+
+def _values_before(text: Text, name: Name) -> Iterator[Span]:
+    first = max(0, name.start - 300)
+    if text.lower.find(b"value", first, name.start) < 0:
+        return
+    match = _BEFORE.search(text.data[first : name.start])
+    if match and _is_secret(match["quoted"], name, True, True):
+        yield first + match.start("quoted"), first + match.end("quoted"), name.sort.kind
+
+
+def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
+    """The other parts of a text that is put together, or other members of a list."""
+    while match := _PART.match(data, end):
+        if is_placeholder(match["quoted"]) or b" " in match["quoted"]:
+            break
+        yield *match.span("quoted"), name.sort.kind
+        end = match.end()
+    while match := _NEXT.match(data, end):
+        if not _is_secret(match["quoted"], name, False, True):
+            break
+        yield *match.span("quoted"), name.sort.kind
+        end = match.end()
+
+
+def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
+    sort = name.sort
+    if len(value) < sort.shortest:
+        return False
+    if sort is CODE:
+        return (
+            is_stated
+            and is_literal
+            and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
+        )
+    needed = sort.stated if is_stated else sort.near
+    if b" " in value and not is_stated:
+        return False
+    had = evidence(value, is_literal=is_literal)
+    if needed is Evidence.WORD and had is Evidence.WORD:
+        return is_literal and _may_be_password(value, name)
+    return had >= needed
+
+
+def _may_be_password(value: bytes, name: Name) -> bool:
+    """Whether a word is rather a weak password than a label or the name of something."""
+    if name.sort is PASSPHRASE:
+        return True
+    return b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|\W.*", value) is None

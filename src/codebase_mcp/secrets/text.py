@@ -1,0 +1,31 @@
+"""What do all rules read? A text, and the words in it, so that most rules need not look further."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_WORD_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789") | frozenset(range(128, 256))
+_WORDS = bytes(byte if byte in _WORD_LETTERS else ord(" ") for byte in range(256))
+
+Span = tuple[int, int, str]
+"""The first byte of a secret, the first after it, and its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in UTF-8.
+
+    ``words`` has each of its words once, in lower case; ``vocabulary`` has the same in a row.
+    """
+
+    data: bytes
+    lower: bytes
+    words: frozenset[bytes]
+    vocabulary: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> Text:
+        """The text with these bytes."""
+        lower = data.lower()
+        words = frozenset(lower.translate(_WORDS).split())
+        return cls(data, lower, words, b" ".join(words))
