@@ -184,6 +184,51 @@ FROM (
 ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
+-- name: holding_count
+-- How many chunks hold one of some terms, up to a number.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM chunk AS c
+    WHERE c.terms && %(terms)s::integer[]
+      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+    LIMIT %(most)s
+) AS held;
+
+-- name: holding_count_in_texts
+-- The same among the few texts that pass the filters.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM chunk AS c
+    WHERE c.terms && %(terms)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
+    LIMIT %(most)s
+) AS held;
+
+-- name: holding_count_filtered
+-- The same where many texts pass them.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM chunk AS c
+    WHERE c.terms && %(terms)s::integer[]
+      AND (
+          SELECT true
+          FROM view_file AS f
+          WHERE f.blob_id = c.blob_id
+            AND {passes_filters}
+          LIMIT 1
+      )
+    LIMIT %(most)s
+) AS held;
+
+-- name: held_terms
+-- Which of some terms a chunk holds.
+SELECT asked.term
+FROM chunk AS c
+JOIN unnest(%(terms)s::integer[]) AS asked (term) ON asked.term = ANY(c.terms)
+WHERE c.blob_id = %(blob_id)s AND c.ordinal = %(ordinal)s;
+
 -- name: holders
 -- Which texts hold a rare term, two at most: enough to know whether there is only one. The WITH is
 -- materialized because a plan that knew of the LIMIT would read all chunks in the order of texts.
