@@ -79,9 +79,10 @@ ORDER BY count(*) DESC, md5(y.name)
 LIMIT %(limit)s
 """
 _FREQUENCIES = """
-SELECT term, chunks
+SELECT term, sum(chunks)::integer
 FROM term_frequency
 WHERE term = ANY(%(terms)s::integer[])
+GROUP BY term
 """
 
 

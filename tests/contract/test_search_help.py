@@ -65,6 +65,19 @@ async def test_missing_words_come_with_similar_words_of_this_code(
     assert told["hint"] == 'Try: "quantum entanglement picture remove".'
 
 
+async def test_words_are_counted_in_the_repository_that_is_searched(
+    call: Any, app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    text = "def entangle(quantum):\n    return quantum.entanglement\n"
+    await app.index(make_repo({"physics.py": text}, "physics"), project_id)
+    sample = (await app.index(make_repo(), project_id)).run.repository_id
+    reply = await call.ok(
+        "search_code", query=FOREIGN, project_id=project_id, repository_id=str(sample)
+    )
+    assert reply["help"]["words"] == {"quantum": 0, "entanglement": 0, "algorithm": 0}
+    assert NO_WORD in reply["help"]["reasons"]
+
+
 async def test_a_brief_answer_has_help_too(call: Any, indexed: str) -> None:
     reply = await call.ok("search_code", query=FOREIGN, collection=indexed)
     assert reply.keys() == {"results", "count", "query_time_ms", "help"}

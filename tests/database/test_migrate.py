@@ -9,14 +9,16 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
+from tests.integration.indexes import check_frequencies
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import known_migrations, migrate
-from codebase_mcp.database.naming import schema_of
+from codebase_mcp.database.naming import Project, schema_of
 from codebase_mcp.database.projects import drop_project, ensure_project, find_project
 from codebase_mcp.database.restore import restore_backup
 from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
@@ -90,6 +92,50 @@ async def test_a_project_that_is_newer_keeps_no_other_from_it(
     assert state_of(await check_schemas(database, None, every=True), project_id).problem
     async with database.unmigrated(newer.schema_name) as tx:
         await tx.execute("DELETE FROM schema_migration WHERE version = 99")
+
+
+COUNTED_TOGETHER = """
+INSERT INTO profile (fingerprint, model, dimension) VALUES ('a', 'a', 1);
+INSERT INTO repository (id, root, name)
+SELECT md5(n::text)::uuid, '/' || n, n::text FROM generate_series(1, :repositories) AS n;
+INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier)
+SELECT r.id, 'worktree', 1, p.id, true, 1 FROM repository AS r, profile AS p ORDER BY r.root;
+INSERT INTO blob (id, hash, language, generation, chunk_count, text, comments, searchable)
+SELECT n, '', 'c', 1, 2, '', '{}/1000000000', n > 0 FROM generate_series(0, 8) AS n;
+INSERT INTO chunk (blob_id, ordinal, start_line, end_line, kind, terms, lex)
+SELECT b.id, n, 1, 1, 'code', ARRAY[b.id % 3, 10 + b.id], '{1:1}/1000000000'
+FROM blob AS b, generate_series(0, 1) AS n;
+INSERT INTO file (snapshot_id, path, blob_id, size, mtime_ns, ctime_ns, language, extension, kind,
+                  name_terms)
+SELECT s.id, b.id::text, b.id, 1, 1, 1, 'c', 'c', 'code', '{}'
+FROM snapshot AS s
+JOIN blob AS b ON s.id > b.id % :repositories AND b.searchable;
+INSERT INTO term_frequency (term, chunks)
+SELECT term, count(*)
+FROM blob AS b
+JOIN chunk AS c ON c.blob_id = b.id, unnest(ARRAY[-1] || c.terms) AS term
+WHERE b.searchable
+GROUP BY term;
+"""
+
+
+@pytest.mark.parametrize("repositories", [1, 2, 3])
+async def test_what_was_counted_for_a_project_is_counted_for_each_repository(
+    database: Database, repositories: int
+) -> None:
+    project = Project(None, f"project_test_{uuid.uuid4().hex[:12]}", datetime.now(UTC))
+    script = COUNTED_TOGETHER.replace(":repositories", str(repositories))
+    async with database.unmigrated(project.schema_name) as tx:
+        await migrate(tx, "project", project.schema_name, version=14)
+        await tx.run_script(script)  # type: ignore[arg-type]
+    async with database.transaction(project) as tx:
+        await check_frequencies(tx)
+        labels = await tx.fetch_all("SELECT DISTINCT counted_for FROM term_frequency ORDER BY 1")
+        by_id = await tx.fetch_all("SELECT id FROM repository ORDER BY 1")
+        # With one repository nothing is counted again.
+        assert labels == ([(uuid.UUID(int=0),)] if repositories == 1 else by_id)
+        await tx.become_owner()
+        await tx.execute(f"DROP SCHEMA {project.schema_name} CASCADE")  # type: ignore[arg-type]
 
 
 async def test_an_unknown_project_is_not_found(database: Database) -> None:

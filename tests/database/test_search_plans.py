@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from codebase_mcp.database.connection import Database
@@ -33,3 +36,57 @@ async def test_who_holds_a_rare_word_is_looked_up_not_searched_for_in_all_chunks
     plan = "\n".join(row[0] for row in rows)
     assert "chunk_terms" in plan, plan
     assert "chunk_pkey" not in plan, plan
+
+
+REPOSITORIES = """
+INSERT INTO profile (fingerprint, model, dimension) VALUES ('a', 'a', 1);
+INSERT INTO repository (id, root, name)
+SELECT md5(n::text)::uuid, '/' || n, n::text FROM generate_series(1, 2) AS n;
+INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier)
+SELECT md5(n::text)::uuid, 'worktree', 1, p.id, true, 1
+FROM profile AS p, generate_series(1, 2) AS n;
+INSERT INTO blob (id, hash, language, generation, chunk_count, text, comments, counted_for)
+SELECT n, '', 'c', 1, 10, '', '{}/1000000000', md5(CASE WHEN n < 9 THEN '1' ELSE '2' END)::uuid
+FROM generate_series(0, 2000) AS n;
+INSERT INTO file (snapshot_id, path, blob_id, size, mtime_ns, ctime_ns, language, extension, kind,
+                  name_terms)
+SELECT s.id, b.id::text, b.id, 1, 1, 1, 'c', 'c', 'code', '{}'
+FROM blob AS b
+JOIN snapshot AS s ON s.repository_id = b.counted_for;
+INSERT INTO term_frequency (term, counted_for, chunks)
+SELECT term, b.counted_for, count(*)
+FROM blob AS b
+JOIN chunk AS c ON c.blob_id = b.id, unnest(ARRAY[-1] || c.terms) AS term
+GROUP BY term, b.counted_for;
+"""
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+@pytest.mark.parametrize("difference", [0, 1])
+async def test_how_rare_words_are_in_a_repository_is_known_without_its_chunks_and_those_of_others(
+    database: Database, project: Project, mode: str, difference: int
+) -> None:
+    async with database.transaction(project) as tx:
+        await tx.run_script(CHUNKS)
+        await tx.run_script(REPOSITORIES)
+        if difference:
+            await tx.run_script("DELETE FROM file WHERE blob_id = 3")
+        await tx.become_owner()
+        await tx.run_script("ANALYZE")
+        statement = _SEARCH["view_frequencies"].replace("%(ids)s", "$1").replace("%(terms)s", "$2")
+        await tx.run_script(f"SET LOCAL plan_cache_mode = {mode}")  # type: ignore[arg-type]
+        await tx.run_script(f"PREPARE counted AS {statement}")  # type: ignore[arg-type]
+        small = "EXECUTE counted('{1}', '{-1, 7, 1039}')"
+        assert await tx.fetch_all("SELECT count(*) FROM chunk WHERE blob_id < 9") == [(89,)]
+        found = dict(await tx.fetch_all(small))
+        [(plan,)] = await tx.fetch_all("EXPLAIN (ANALYZE, FORMAT JSON) " + small)  # type: ignore[arg-type]
+    assert found[-1] == 89 - 10 * difference
+    assert found.get(1039) == (None if difference else 1)
+    read = [node for node in _nodes(plan[0]["Plan"]) if node.get("Relation Name") == "chunk"]
+    assert [node["Actual Rows"] * node["Actual Loops"] for node in read] == [10 * difference]
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from _nodes(inner)

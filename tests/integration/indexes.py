@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from codebase_mcp.app.app import App
-from codebase_mcp.database.connection import Database
+from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import find_project
+from codebase_mcp.search.scope import frequencies_statement
 
 # Every table of a project that the content of a repository reaches.
 TABLES = (
@@ -20,6 +21,43 @@ TABLES = (
     "symbol",
     "blob_reference",
 )
+
+
+# What is not counted as it should be: each text that is searched by default counts once, for one
+# repository, and no other text does.
+_MISCOUNTED = """
+    WITH wanted AS (
+        SELECT term, b.counted_for, count(*) AS chunks
+        FROM blob AS b JOIN chunk AS c ON c.blob_id = b.id, unnest(ARRAY[-1] || c.terms) AS term
+        WHERE b.counted_for IS NOT NULL
+        GROUP BY term, b.counted_for
+    ), stored AS (
+        SELECT term, counted_for, chunks FROM term_frequency WHERE chunks <> 0
+    )
+    (TABLE wanted EXCEPT TABLE stored) UNION ALL (TABLE stored EXCEPT TABLE wanted)
+    UNION ALL
+    SELECT NULL, counted_for, id FROM blob WHERE (counted_for IS NOT NULL) <> EXISTS (
+        SELECT FROM file AS f JOIN snapshot AS s ON s.id = f.snapshot_id
+        WHERE f.blob_id = blob.id AND s.active
+    )
+"""
+_IN_SNAPSHOT = """
+    SELECT term, count(*)
+    FROM chunk AS c, unnest(ARRAY[-1] || c.terms) AS term
+    WHERE c.blob_id IN (SELECT blob_id FROM view_file WHERE snapshot_id = ANY(%(ids)s))
+    GROUP BY term
+"""
+
+
+async def check_frequencies(tx: Transaction) -> None:
+    """Terms are counted right for each repository, in each snapshot and in all of them together."""
+    assert not await tx.fetch_all(_MISCOUNTED)
+    snapshots = [row[0] for row in await tx.fetch_all("SELECT id FROM snapshot")]
+    terms = [row[0] for row in await tx.fetch_all("SELECT DISTINCT term FROM term_frequency")]
+    for ids in [*([one] for one in snapshots), snapshots]:
+        wanted = dict(await tx.fetch_all(_IN_SNAPSHOT, ids=ids))
+        [found] = await tx.fetch_many([frequencies_statement({*terms, *wanted}, ids)])
+        assert dict(found) == wanted
 
 
 async def found_paths(app: App, project_id: str, query: str) -> list[str]:

@@ -114,6 +114,31 @@ async def test_each_repository_is_searched_alone(
     assert found == await answer(by_database, project_id, "parse_query", filters)
 
 
+@pytest.mark.parametrize("searched", [0, 1])
+async def test_one_of_two_repositories_that_share_files_answers_as_if_it_were_alone(
+    app: App, by_database: App, tree: Path, project_id: str, searched: int
+) -> None:
+    roots = [tree, tree.with_name("other")]
+    for name in ("search", "background"):
+        shutil.copytree(tree / name, roots[1] / name)
+    (roots[1] / "own.py").write_text("def parse_query(text):\n    return text.split()\n")
+    both = [(await app.index(root, project_id)).run.repository_id for root in roots]
+    filters = FileFilters(repository_id=both[searched])
+    report = await app.search("anything", project_id, Request(filters))
+    await app.memory_indexes.wait_idle()
+    copy = app.memory_indexes.get(report.scope.project, report.scope.snapshot_ids)
+    assert copy is not None and report.scope.snapshot_ids is not None
+    alone = f"{project_id}-alone"
+    await app.index(roots[searched], alone)
+    try:
+        for query in QUERIES:
+            expected = rounded(await answer(by_database, alone, query, FileFilters()))
+            for one in (by_database, app):
+                assert await answer(one, project_id, query, filters) == expected, query
+    finally:
+        await app.drop_project(alone)
+
+
 async def test_a_project_may_hold_no_definitions_or_nothing_at_all(
     app: App, by_database: App, make_repo: Callable[..., Path], project_id: str
 ) -> None:

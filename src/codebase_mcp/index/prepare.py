@@ -60,7 +60,10 @@ class RawText:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlob:
-    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another."""
+    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another.
+
+    ``blob_row`` lacks the last column, for which repository the terms are counted.
+    """
 
     blob_id: int
     blob_row: bytes

@@ -59,10 +59,12 @@ FROM (
     SELECT term, count(*) AS chunks
     FROM blob AS b
     JOIN chunk AS c ON c.blob_id = b.id, unnest(c.terms) AS term
-    WHERE b.id = ANY(%(blobs)s::bigint[]) AND b.searchable
+    WHERE b.id = ANY(%(blobs)s::bigint[]) AND b.counted_for IS NOT NULL
     GROUP BY term
 ) AS here
-JOIN term_frequency AS t ON t.term = here.term AND t.chunks <= here.chunks;
+JOIN term_frequency AS t ON t.term = here.term
+GROUP BY t.term, here.chunks
+HAVING sum(t.chunks) <= here.chunks;
 
 -- name: delete_files
 -- The files that are meant go from every snapshot.

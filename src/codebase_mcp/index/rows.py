@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,12 @@ _TEXT_OID = 25
 def row(*fields: bytes) -> bytes:
     """One row from its encoded fields."""
     return struct.pack(">h", len(fields)) + b"".join(fields)
+
+
+def extended(shorter: bytes, *fields: bytes) -> bytes:
+    """A row with more fields at its end."""
+    (count,) = struct.unpack_from(">h", shorter)
+    return struct.pack(">h", count + len(fields)) + shorter[2:] + b"".join(fields)
 
 
 def payload(rows: Iterable[bytes]) -> bytes:
@@ -47,6 +54,10 @@ def int8(value: int) -> bytes:
 
 def binary(value: bytes) -> bytes:
     return struct.pack(">i", len(value)) + value
+
+
+def uuid(value: UUID | None) -> bytes:
+    return NULL if value is None else binary(value.bytes)
 
 
 def text(value: str | None) -> bytes:

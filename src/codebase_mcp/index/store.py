@@ -229,18 +229,16 @@ async def write_batch(
     new = [blob for blob in fresh if blob.blob_id not in stored]
     await _advance(tx, snapshot, len(kept))
     await _forget_chunks(tx, recut)
-    await _write_blobs(tx, new)
+    await _write_blobs(tx, new, snapshot)
     await _write_chunks(tx, new + recut)
     if snapshot.active:
-        await _count_terms(tx, new)
-    else:
-        await tx.execute(_SQL["hide_blobs"], ids=[blob.blob_id for blob in new])
+        await _count_terms(tx, new, snapshot)
     await copy_vectors(tx, rows.payload(blob.vector_rows for blob in fresh))
     released = await _delete_files(tx, snapshot, [f.source.path for f in kept])
     await tx.copy(_SQL["copy_files"], rows.payload(_file_row(snapshot.id, file) for file in kept))
     await tx.execute(_SQL["claim_blobs"], ids=list(stored))
     if snapshot.active and stored:
-        await tx.execute(_SQL["show_blobs"], ids=list(stored))
+        await _show(tx, snapshot, list(stored))
     await _release(tx, released)
     missing = [file for file in files if file.blob_id not in known]
     return sum(blob.chunk_count for blob in fresh), missing
@@ -287,6 +285,12 @@ async def _release(tx: Transaction, ids: Sequence[int]) -> None:
     await _hide(tx, ids)
 
 
+async def _show(tx: Transaction, snapshot: Snapshot, ids: Sequence[int] | None = None) -> None:
+    """Count those of these texts, or of all, that searches could not find until now."""
+    repository_id = snapshot.view.repository_id
+    await tx.execute(_SQL["show_blobs"], repository_id=repository_id, ids=ids)
+
+
 async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:
     """Hide those of these texts, or of all, that only commits or rebuilds hold now."""
     hidden = [row[0] for row in await tx.fetch_all(_SQL["hidden_blobs"], ids=ids)]
@@ -320,7 +324,7 @@ async def finish_run(
     else:
         await sweep(tx, GRACE_S)
     if not snapshot.active:
-        await tx.execute(_SQL["show_blobs"], ids=None)
+        await _show(tx, snapshot)
 
 
 async def finish_commit(
@@ -420,9 +424,11 @@ async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None
             await tx.execute(_SQL["recount_blob"], id=blob.blob_id, chunks=blob.chunk_count)
 
 
-async def _write_blobs(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
+async def _write_blobs(tx: Transaction, blobs: Sequence[PreparedBlob], snapshot: Snapshot) -> None:
     if blobs:
-        await tx.copy(_SQL["copy_blobs"], rows.payload(blob.blob_row for blob in blobs))
+        counted_for = rows.uuid(snapshot.view.repository_id if snapshot.active else None)
+        complete = (rows.extended(blob.blob_row, counted_for) for blob in blobs)
+        await tx.copy(_SQL["copy_blobs"], rows.payload(complete))
 
 
 async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
@@ -433,14 +439,15 @@ async def _write_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
     await tx.copy(_SQL["copy_references"], rows.payload(blob.reference_rows for blob in blobs))
 
 
-async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
-    """Add the terms of new texts to the document frequencies."""
-    if not blobs:
+async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob], snapshot: Snapshot) -> None:
+    """Add the terms of new texts to the document frequencies of a repository."""
+    chunks = sum(blob.chunk_count for blob in blobs)
+    if not chunks:
         return
     terms, counts = np.unique(np.concatenate([blob.terms for blob in blobs]), return_counts=True)
-    chunks = sum(blob.chunk_count for blob in blobs)
     await tx.execute(
         _SQL["add_frequencies"],
+        repository_id=snapshot.view.repository_id,
         terms=_array_text([ALL_CHUNKS, *terms.tolist()]),
         chunks=_array_text([chunks, *counts.tolist()]),
     )

@@ -200,7 +200,7 @@ FROM STDIN (FORMAT BINARY);
 
 -- name: copy_blobs
 -- The texts of one batch.
-COPY blob (id, hash, language, generation, chunk_count, text, comments, secrets)
+COPY blob (id, hash, language, generation, chunk_count, text, comments, secrets, counted_for)
 FROM STDIN (FORMAT BINARY);
 
 -- name: copy_chunks
@@ -224,47 +224,40 @@ COPY blob_reference (blob_id, names, uses)
 FROM STDIN (FORMAT BINARY);
 
 -- name: add_frequencies
--- Count the terms of new chunks.
-INSERT INTO term_frequency (term, chunks)
-SELECT *
-FROM unnest(%(terms)s::integer[], %(chunks)s::integer[])
-ON CONFLICT (term) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
+-- Count the terms of new chunks for a repository.
+INSERT INTO term_frequency (term, counted_for, chunks)
+SELECT term, %(repository_id)s, chunks
+FROM unnest(%(terms)s::integer[], %(chunks)s::integer[]) AS added (term, chunks)
+ON CONFLICT (term, counted_for) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 
 -- name: show_blobs
--- Of these texts, or of all, those come into the candidate lists and the frequencies that a snapshot
--- which answers searches holds now.
+-- Of these texts, or of all, those come into the candidate lists and the frequencies that the snapshot
+-- of a repository which answers searches holds now.
 WITH shown AS (
     UPDATE blob
-    SET searchable = true
-    WHERE NOT searchable
+    SET counted_for = %(repository_id)s
+    WHERE counted_for IS NULL
       AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
       AND EXISTS (
           SELECT
           FROM file AS f
           JOIN snapshot AS s ON s.id = f.snapshot_id
-          WHERE f.blob_id = blob.id AND s.active
+          WHERE f.blob_id = blob.id AND s.repository_id = %(repository_id)s AND s.active
       )
     RETURNING id
-), chunks AS (
-    SELECT c.terms
-    FROM shown
-    JOIN chunk AS c ON c.blob_id = shown.id
 )
-INSERT INTO term_frequency (term, chunks)
-SELECT term, count(*)
-FROM chunks, unnest(terms) AS term
+INSERT INTO term_frequency (term, counted_for, chunks)
+SELECT term, %(repository_id)s, count(*)
+FROM shown
+JOIN chunk AS c ON c.blob_id = shown.id, unnest(ARRAY[-1] || c.terms) AS term
 GROUP BY term
-UNION ALL
-SELECT -1, count(*)
-FROM chunks
-HAVING count(*) > 0
-ON CONFLICT (term) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
+ON CONFLICT (term, counted_for) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 
 -- name: hidden_blobs
 -- Of these texts, or of all, those that no snapshot which answers searches holds any more.
 SELECT id
 FROM blob
-WHERE searchable AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
+WHERE counted_for IS NOT NULL AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
   AND NOT EXISTS (
       SELECT
       FROM file AS f
@@ -275,7 +268,7 @@ WHERE searchable AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
 -- name: hide_blobs
 -- These texts are in no candidate list any more.
 UPDATE blob
-SET searchable = false
+SET counted_for = NULL
 WHERE id = ANY(%(ids)s);
 
 -- name: release_blobs
@@ -308,27 +301,21 @@ WHERE released_at <= now() - make_interval(secs => %(grace_s)s)
 -- name: subtract_frequencies
 -- Take the terms of texts that are about to be hidden, or to go, out of the frequencies.
 WITH gone AS (
-    SELECT c.terms
+    SELECT b.counted_for, term, count(*) AS chunks
     FROM blob AS b
-    JOIN chunk AS c ON c.blob_id = b.id
-    WHERE b.id = ANY(%(ids)s) AND b.searchable
-), counts AS (
-    SELECT term, count(*) AS chunks
-    FROM gone, unnest(terms) AS term
-    GROUP BY term
-    UNION ALL
-    SELECT -1, count(*)
-    FROM gone
+    JOIN chunk AS c ON c.blob_id = b.id, unnest(ARRAY[-1] || c.terms) AS term
+    WHERE b.id = ANY(%(ids)s) AND b.counted_for IS NOT NULL
+    GROUP BY b.counted_for, term
 )
 UPDATE term_frequency AS t
-SET chunks = t.chunks - c.chunks
-FROM counts AS c
-WHERE t.term = c.term;
+SET chunks = t.chunks - gone.chunks
+FROM gone
+WHERE t.term = gone.term AND t.counted_for = gone.counted_for;
 
 -- name: delete_spent_frequencies
 -- Terms that no chunk holds any more.
 DELETE FROM term_frequency
-WHERE chunks <= 0 AND term <> -1;
+WHERE chunks <= 0;
 
 -- name: delete_chunks
 -- The chunks of blobs that go.
@@ -388,4 +375,4 @@ SELECT gin_clean_pending_list('chunk_terms'), gin_clean_pending_list('blob_refer
 -- name: analyze
 -- Fresh statistics for the planner, of the columns that it joins and filters by. A table whose
 -- index is being built is left out, as it would have to wait.
-ANALYZE (SKIP_LOCKED) file, blob (id, released_at), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal, added), symbol (blob_id, folded), blob_reference (blob_id, names);
+ANALYZE (SKIP_LOCKED) file, blob (id, released_at, counted_for), chunk (blob_id, ordinal), chunk_vector (profile_id, blob_id, ordinal, added), symbol (blob_id, folded), blob_reference (blob_id, names);

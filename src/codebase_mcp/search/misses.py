@@ -39,7 +39,7 @@ from codebase_mcp.search.help import (
 )
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.scope import ScopedSnapshot
+from codebase_mcp.search.scope import ScopedSnapshot, frequencies_statement
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.spelling import replace_words
 from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words
@@ -193,7 +193,7 @@ async def _word_uses(
     names = array_literal({word.name_term for word in asked})
     frequencies, named = await tx.fetch_many(
         [
-            (_SQL["frequencies"], {"terms": array_literal(terms)}),
+            frequencies_statement(terms, [snapshot.id for snapshot in snapshots]),
             (_SQL["file_names"], _bound(snapshots) | {"terms": names}),
         ]
     )

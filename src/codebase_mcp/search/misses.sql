@@ -1,9 +1,3 @@
--- name: frequencies
--- In how many chunks each term occurs; term -1 counts all chunks.
-SELECT term, chunks
-FROM term_frequency
-WHERE term = ANY(%(terms)s::integer[]);
-
 -- name: file_names
 -- Which of these words are in the name of any file.
 SELECT asked.term

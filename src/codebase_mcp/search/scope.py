@@ -147,7 +147,7 @@ async def load_scope(
     is_default = snapshot_ids is None
     statements: list[tuple[Any, dict[str, Any]]] = [
         (_SQL["scope"], chosen),
-        _frequencies_statement(counted_terms(query, expansion), snapshot_ids),
+        frequencies_statement(counted_terms(query, expansion), snapshot_ids),
     ]
     if filters.narrow or not is_default:
         # Its plan depends on the filters, so it runs before "prepare" forces generic plans.
@@ -232,13 +232,14 @@ async def load_frequencies(tx: Transaction, terms: Iterable[int], scope: Scope) 
     if scope.memory is not None:
         return scope.memory.frequencies(terms)
     ids = None if scope.is_default else scope.all_snapshots
-    [found] = await tx.fetch_many([_frequencies_statement(terms, ids)])
+    [found] = await tx.fetch_many([frequencies_statement(terms, ids)])
     return dict(found)
 
 
-def _frequencies_statement(
+def frequencies_statement(
     terms: Iterable[int], snapshot_ids: Sequence[int] | None
 ) -> tuple[Any, dict[str, Any]]:
+    """The statement that counts the chunks with each term, in some snapshots or by default."""
     wanted = {"terms": array_literal(terms)}
     if snapshot_ids is None:
         return _SQL["frequencies"], wanted

@@ -44,50 +44,58 @@ WHERE t.answers;
 
 -- name: frequencies
 -- In how many chunks each term of the query occurs; term -1 counts all chunks.
-SELECT term, chunks
+SELECT term, sum(chunks)::integer
 FROM term_frequency
-WHERE term = ANY(%(terms)s::integer[]) AND chunks > 0;
+WHERE term = ANY(%(terms)s::integer[])
+GROUP BY term
+HAVING sum(chunks) > 0;
 
 -- name: view_frequencies
--- The same in some snapshots. Where they hold less than half of the project's chunks, these are counted;
--- else what is counted for the project, with the texts that only one of the two has.
-WITH searched AS (
-    SELECT DISTINCT b.id AS blob_id, b.chunk_count
-    FROM view_file AS f
-    JOIN blob AS b ON b.id = f.blob_id
-    WHERE f.snapshot_id = ANY(%(ids)s::bigint[])
-), size AS (
-    SELECT 2 * coalesce(sum(chunk_count), 0) < coalesce(
-               (SELECT chunks FROM term_frequency WHERE term = -1), 0
-           ) AS is_small
-    FROM searched
-), counted AS (
-    SELECT id AS blob_id
+-- The same in some snapshots. Of what is counted for one repository they hold most texts, or few. Most:
+-- what is counted, without the texts that they do not hold. Few: these texts alone. OFFSET 0 prevents
+-- reading all chunks, and terms are looked up in a hash table, whose cost does not depend on their number.
+WITH held AS MATERIALIZED (
+    SELECT id, counted_for, chunk_count
     FROM blob
-    WHERE searchable AND NOT (SELECT is_small FROM size)
-), differing AS (
-    (SELECT blob_id, 1 AS sign FROM searched EXCEPT ALL SELECT blob_id, 1 FROM counted)
+    WHERE id IN (SELECT blob_id FROM view_file WHERE snapshot_id = ANY(%(ids)s::bigint[]))
+), mostly_held AS MATERIALIZED (
+    SELECT t.counted_for, h.chunks < t.chunks AS is_in_part
+    FROM (SELECT counted_for, sum(chunk_count) AS chunks FROM held GROUP BY counted_for) AS h
+    JOIN term_frequency AS t ON t.term = -1 AND t.counted_for = h.counted_for
+    WHERE 2 * h.chunks > t.chunks
+), differing AS MATERIALIZED (
+    SELECT id, 1 AS sign
+    FROM held
+    WHERE NOT EXISTS (SELECT FROM mostly_held AS m WHERE m.counted_for = held.counted_for)
     UNION ALL
-    (SELECT blob_id, -1 FROM counted EXCEPT ALL SELECT blob_id, -1 FROM searched)
-), chunks AS (
-    SELECT c.terms, d.sign
-    FROM differing AS d
-    JOIN chunk AS c ON c.blob_id = d.blob_id
-), changes AS (
-    SELECT term, chunks
-    FROM term_frequency
-    WHERE term = ANY(%(terms)s::integer[]) AND NOT (SELECT is_small FROM size)
+    SELECT id, -1
+    FROM (
+        SELECT b.id
+        FROM mostly_held AS m
+        JOIN blob AS b ON b.counted_for = m.counted_for
+        WHERE m.is_in_part
+        EXCEPT
+        SELECT id
+        FROM held
+    ) AS not_held
+), wanted AS MATERIALIZED (
+    SELECT DISTINCT unnest(%(terms)s::integer[]) AS term
+), counts AS (
+    SELECT t.term, t.chunks
+    FROM mostly_held AS m
+    JOIN term_frequency AS t ON t.counted_for = m.counted_for
+    WHERE t.term = ANY(%(terms)s::integer[])
     UNION ALL
-    SELECT held.term, c.sign
-    FROM chunks AS c
-    CROSS JOIN LATERAL unnest(c.terms) AS held (term)
-    WHERE held.term = ANY(%(terms)s::integer[])
-    UNION ALL
-    SELECT -1, sign
-    FROM chunks
+    SELECT term, sign
+    FROM (
+        SELECT unnest(ARRAY[-1] || c.terms) AS term, d.sign
+        FROM differing AS d
+        CROSS JOIN LATERAL (SELECT terms FROM chunk WHERE blob_id = d.id OFFSET 0) AS c
+    ) AS each_term
+    WHERE term IN (SELECT term FROM wanted)
 )
 SELECT term, sum(chunks)::integer
-FROM changes
+FROM counts
 GROUP BY term
 HAVING sum(chunks) > 0;
 
@@ -258,7 +266,7 @@ SELECT set_config('hnsw.ef_search', %(searched)s, true),
        ARRAY(
            SELECT id
            FROM blob
-           WHERE NOT searchable
+           WHERE counted_for IS NULL
            LIMIT %(most_hidden)s
        );
 
