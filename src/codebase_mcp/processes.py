@@ -22,7 +22,7 @@ def block_sigint_in_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_environment_lock = threading.Lock()
+_locks: dict[str, threading.Lock] = {}
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def default_variable(name: str, value: str) -> Iterator[None]:
     For children started in the block, or a library that has no other setting: the environment
     belongs to the program that uses us.
     """
-    with _environment_lock:
+    with _locks.setdefault(name, threading.Lock()):
         if name in os.environ:  # noqa: TID251
             yield
             return

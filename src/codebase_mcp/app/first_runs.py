@@ -17,8 +17,9 @@ from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
-# How long a question waits. Clients cancel calls after 30 seconds or more.
-WAIT_S = 10.0
+# How long a question waits: answers come within ten seconds, and two are for all else that a first
+# one needs. Clients cancel calls after 30 seconds or more.
+WAIT_S = 8.0
 
 # How often the caller is told how far the run is.
 REPORT_S = 0.5

@@ -62,6 +62,8 @@ async def warm_start(
 
     async def open_soon() -> None:
         await asyncio.sleep(delay_s)
+        if "code" in settings.toolsets:
+            await asyncio.to_thread(_prepare_to_index, settings)
         try:
             if not (has_jobs or settings.watch or await asyncio.to_thread(has_database, settings)):
                 return
@@ -92,6 +94,12 @@ def has_database(settings: Settings) -> bool:
     from codebase_mcp.database.placement import is_made  # noqa: PLC0415 - not for the handshake
 
     return settings.database_url is not None or is_made(settings.data_dir)
+
+
+def _prepare_to_index(settings: Settings) -> None:
+    from codebase_mcp.app.process_wide import prepare_to_index  # noqa: PLC0415 - not for the handshake
+
+    prepare_to_index(settings)
 
 
 async def warm_up_search(app: App) -> None:

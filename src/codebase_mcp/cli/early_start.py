@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 
+from codebase_mcp.app.process_wide import prepare_to_index
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
@@ -20,7 +21,7 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
     database = await Database.open(database_target(settings))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
-        loading = [asyncio.to_thread(_load)]
+        loading = [asyncio.to_thread(_load, settings)]
         if not options.dry_run and Path(options.path).is_dir():
             loading.append(_reach(database))
         await asyncio.gather(*loading)
@@ -29,7 +30,8 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
         return await indexing.index(options, settings, database)
 
 
-def _load() -> None:
+def _load(settings: Settings) -> None:
+    prepare_to_index(settings)
     for module in _NEEDED:
         import_module(module)
 

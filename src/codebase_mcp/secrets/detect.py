@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from codebase_mcp.secrets import columns, commands, forms, places, rules_folder
@@ -74,7 +74,7 @@ def _long_words(data: bytes) -> list[tuple[int, int]]:
 
 
 def _by_provider(data: bytes) -> Iterator[Span]:
-    for finding in _scanner().scan(data):
+    for finding in load_rules().scan(data):
         # A helper says which account a key is for; a secret of letters alone is a name.
         secret = finding.secret.encode()
         if not finding.visible or secret.isalpha() or (len(secret) < 20 and is_placeholder(secret)):
@@ -86,15 +86,24 @@ def _by_provider(data: bytes) -> Iterator[Span]:
         yield (start, start + len(secret), kind) if start >= 0 else (first, last, kind)
 
 
-@cache
+def load_rules_early() -> Thread | None:
+    """Compile Kingfisher's rules in a thread, where none are kept: index runs need them."""
+    if not rules_folder.is_empty():
+        return None
+    loading = Thread(target=load_rules, name="secret-rules", daemon=True)
+    loading.start()
+    return loading
+
+
 def load_rules() -> Scanner:
     """Kingfisher with its rules; the first call on a machine compiles and keeps them."""
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Scanner:
     from kingfisher_sdk import Scanner  # noqa: PLC0415 - loads a native library
 
     with rules_folder.in_environment():
         return Scanner(base64=False)
-
-
-def _scanner() -> Scanner:
-    with _LOADING:
-        return load_rules()

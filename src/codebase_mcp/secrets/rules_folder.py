@@ -7,6 +7,8 @@ from pathlib import Path
 
 from codebase_mcp.processes import default_variable
 
+_VARIABLE = "KF_RULE_CACHE_DIR"
+
 _chosen: Path | None = None
 
 
@@ -16,10 +18,15 @@ def choose(folder: Path | None) -> None:
     _chosen = folder
 
 
+def is_empty() -> bool:
+    """Whether rules were never compiled into the chosen folder."""
+    return _chosen is not None and not any(_chosen.glob("*"))
+
+
 def in_environment() -> AbstractContextManager[None]:
     """Let the library see the folder within the block."""
     if _chosen is None:
         return nullcontext()
     with suppress(OSError):  # then nothing is kept
         _chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return default_variable("KF_RULE_CACHE_DIR", str(_chosen))
+    return default_variable(_VARIABLE, str(_chosen))
