@@ -178,6 +178,8 @@ def state_note(
             return "Still indexing, listing the files: no file can be found yet."
         left = f"{percent:.0f} % done, about {seconds_left} s left"
         return f"Still indexing, {left}: some files cannot be found yet."
+    if state == "indexing" and not pending:
+        return None  # what is left of the run changes no answer
     note = _STATE_NOTES.get(state)
     return note and note.format(_files(pending))
 

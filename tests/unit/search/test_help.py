@@ -203,6 +203,7 @@ def test_common_words_are_not_blamed_where_filters_hide_the_answer() -> None:
             IndexCoverage("indexing", 12, 0),
             ["An index run is in progress, 12 files not searchable yet."],
         ),
+        (IndexCoverage("indexing", 0, 0), []),  # only the history is still read
         (
             IndexCoverage("incomplete", 1, 0),
             ["The last index run was interrupted, 1 file missing: index the repository again."],
