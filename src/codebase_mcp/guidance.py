@@ -10,9 +10,7 @@ ASK = (
     "Ask as the code would say it: a sentence in a programmer's words, then names you expect "
     '("retry a failed request with backoff. RetryPolicy backoff_delay"), or just a symbol.'
 )
-STOP = (
-    "A first place at 0.8 or more whose lines answer is the answer: read its range, nothing else."
-)
+STOP = "A first place at 0.8 or more is the answer: use the lines shown, or read its range."
 ABSENT = "Below 0.5: probably not in this code."
 INDEXED = "The first question in a repository indexes it; changes are followed."
 GREP = "Use grep for an exact string whose every occurrence counts."

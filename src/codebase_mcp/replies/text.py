@@ -144,15 +144,10 @@ def read_search(
     blocks = [_block(report, place, share) for place, share in enumerate(plan)]
     room = max_chars - _size([*head, *hint, *scope]) - _LEFT_CHARS
     shown = _fitting(blocks, room)
-    # Behind one good answer, and where there is none, the number of the others is of no use.
-    is_counted = len(hits) < MAX_RESULTS or len(blocks) == 1 or bool(blocks[1].code)
     del blocks[shown:]
     room -= sum(_size(block.lines()) for block in blocks)
     others = _others(report, shown, room)
     tail = [_OTHERS + ", ".join(others)] if others else []
-    left = report.answer.file_count - shown - len(others)
-    if left > 0 and is_counted:
-        tail.append("[1 more file]" if left == 1 else f"[{left} more files]")
     blocks = _with_context(blocks, plan, context_lines, room - _size(tail))
     return SearchText(tuple(head), tuple(blocks), (*tail, *hint, *scope))
 
@@ -170,12 +165,12 @@ def _block(report: SearchReport, place: int, share: _Share) -> Block:
 
 
 def _others(report: SearchReport, shown: int, room: int) -> list[str]:
-    """The places of the results after those that are shown, as far as they fit."""
+    """The places and names of the results after those that are shown, as far as they fit."""
     room -= len(_OTHERS)
     places = []
     for hit in report.answer.hits[shown:MAX_RESULTS]:
         place = f"{_path(report, hit)}:{hit.start_line}-{hit.end_line}"
-        place += f" {hit.change}" if hit.change else ""
+        place += _name(_last_part(hit.symbol)) + (f" {hit.change}" if hit.change else "")
         room -= len(place) + 2
         if room < 0:
             break
@@ -296,6 +291,12 @@ def _last_change(change: LastChange) -> str:
         return "   changed: uncommitted"
     what = printable_line(f"{change.author}: {change.subject}")[:_MAX_CHANGE_CHARS]
     return f"   changed {change.date:%Y-%m-%d} {change.commit[:10]} {what}"
+
+
+def _last_part(symbol: str | None) -> str | None:
+    """``run`` of ``Server.run``; None for a heading of a document, whose place tells as much."""
+    part = (symbol or "").rpartition(".")[2]
+    return part if part.isidentifier() else None
 
 
 def _name(symbol: str | None) -> str:

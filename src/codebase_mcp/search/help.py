@@ -314,7 +314,7 @@ def _hint(question: str, facts: MissFacts) -> str:
         advice.append(f'Try: "{corrected}".')
     elif unrelated and facts.better is None:
         advice.append(f"This code seems to have nothing to do with {_listed(unrelated)}.")
-    elif facts.near and facts.better is None:
+    elif facts.near and facts.better is None and facts.best is None:
         advice.append(f"Try: {', '.join(_best_words(facts.near))}.")
     if facts.coverage.state in ("indexing", "stale"):
         advice.append("Ask again in a moment.")
