@@ -24,7 +24,7 @@ from codebase_mcp.cli.main import build_parser
 from codebase_mcp.settings.loading import SETTINGS
 
 ROOT = Path(codebase_mcp.__file__).parents[2]
-PAGES = ("clients", "troubleshooting", "production", "projects", "platforms")
+PAGES = ("clients", "troubleshooting", "production", "projects")
 VARIABLES = {name for setting in SETTINGS for name in (setting.variable, setting.also) if name}
 SECRET_FILES = {f"{setting.variable}_FILE" for setting in SETTINGS if setting.is_secret}
 

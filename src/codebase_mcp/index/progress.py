@@ -13,7 +13,7 @@ Phase = Literal["idle", "waiting", RunPhase]
 """What is being done for a repository; a request may wait for a worker."""
 
 # How long a file is assumed to take before the first batch is stored: two cores index 140 to 550
-# files a second (docs/performance.md).
+# files a second (benchmarks/results.md).
 TYPICAL_FILE_S = 0.005
 
 

@@ -20,7 +20,7 @@ from codebase_mcp.search.ranking import RankedFile
 # that was asked for. Unless it holds such a definition, the first chunk counts less: mostly it has
 # imports and an overview. From a
 # softmax regression over the right files of 2,000 questions about 60 projects
-# (``docs/search-experiments.md``): 59 % of the right files of everyday questions are shown by a
+# (``training/experiments.md``): 59 % of the right files of everyday questions are shown by a
 # right chunk, with the words at a third of the meaning's weight 55 %.
 _WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6

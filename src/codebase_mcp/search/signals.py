@@ -1,7 +1,7 @@
 """The signals that rank files: what each one measures, its weight, its calculation. Pure.
 
 A signal has a value for each candidate, usually between 0 and 1. ``docs/search-quality.md`` lists
-the signals, ``docs/search-experiments.md`` says what each one contributes.
+the signals, ``training/experiments.md`` says what each one contributes.
 """
 
 from __future__ import annotations
