@@ -1,7 +1,7 @@
 """On a Citus coordinator each project is a tenant, which may lie on any machine of the cluster.
 
-Runs where CITUS_URL names a coordinator with pgvector on all its nodes; docs/postgresql.md says how to
-build one by hand.
+Runs where CITUS_URL names a coordinator with pgvector on all its nodes; docs/postgresql.md says how
+to build one by hand.
 """
 
 from __future__ import annotations

@@ -174,9 +174,14 @@ def _query_names(words: list[str]) -> tuple[QueryName, ...]:
     names: dict[str, QueryName] = {}
     if len(words) > 1:
         _add_name(names, "".join(words), WHOLE_QUERY if len(words) < 5 else IDENTIFIER)
+    identifiers = dict.fromkeys(word for word in words if looks_like_identifier(word))
+    if len(words) > 1 and identifiers:
+        # Several are guesses at the name of the same thing, and words beside them describe it.
+        for word in identifiers:
+            _add_name(names, word, IDENTIFIER / len(identifiers))
+        return tuple(names.values())
     for word in words:
-        strength = IDENTIFIER if looks_like_identifier(word) else PLAIN_WORD
-        _add_name(names, word, WHOLE_QUERY if len(words) == 1 else strength)
+        _add_name(names, word, WHOLE_QUERY if len(words) == 1 else PLAIN_WORD)
     for first, second in pairwise(words):
         _add_name(names, first + second, IDENTIFIER)
     return tuple(names.values())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.search.query import looks_like_identifier, parse_query
+from codebase_mcp.search.query import IDENTIFIER, looks_like_identifier, parse_query
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,12 @@ def test_any_text_is_a_query(text: str) -> None:
     query = parse_query(text)
     assert query.text == text
     assert all(0 <= term.id < 10**9 for term in query.terms)
+
+
+def test_several_identifiers_are_guesses_and_words_beside_them_no_names() -> None:
+    query = parse_query("retry a failed request with backoff. RetryPolicy backoff_delay")
+    strengths = {name.folded: name.strength for name in query.names}
+    assert strengths.pop("retryfailedrequestbackoffretrypolicybackoffdelay") == IDENTIFIER
+    assert strengths == {"retrypolicy": IDENTIFIER / 2, "backoffdelay": IDENTIFIER / 2}
+    names = parse_query("how are the parts of a URL split by parse_url").names
+    assert (names[-1].folded, names[-1].strength) == ("parseurl", IDENTIFIER)
