@@ -25,6 +25,7 @@ from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.names import tool_named
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.values import require_storable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -238,7 +239,7 @@ async def form_of(request: Request) -> dict[str, str]:
     """The fields of a form, each once.
 
     Raises:
-        InvalidInput: it is no form, or too large.
+        InvalidInput: it is no form, or too large, or a field cannot be stored.
     """
     if not hasattr(request.state, "form"):
         body = bytearray()
@@ -250,9 +251,12 @@ async def form_of(request: Request) -> dict[str, str]:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
         except ValueError:
             raise InvalidInput(f"A form may have at most {_MAX_FIELDS} fields") from None
-        request.state.form = {name: values[0].strip() for name, values in fields.items()}
-    form: dict[str, str] = request.state.form
-    return form
+        form = {name: values[0].strip() for name, values in fields.items()}
+        for name, value in form.items():
+            require_storable(name, value)
+        request.state.form = form
+    stored: dict[str, str] = request.state.form
+    return stored
 
 
 def redirect(request: Request, path: str, /, **query: str | None) -> Response:
