@@ -20,6 +20,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 from tests.web.conftest import serving
+from tests.web.test_sign_in import browser, is_signed_in, session_of, sign_in
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.keys.keys import create_key
@@ -214,3 +215,18 @@ async def test_a_provider_that_is_away_lets_nobody_in(settings: Settings, issuer
     away = replace(settings, jwt_jwks_url="http://127.0.0.1:9/keys")
     async with serving(away) as server:
         assert await statuses(server.address, token(issuer)) == [401]
+
+
+async def test_a_token_signs_a_browser_in_until_it_expires(
+    settings: Settings, issuer: str, database: Database
+) -> None:
+    soon = int(time.time()) + 600
+    async with browser(replace(settings, public_url=None)) as http:
+        cookie = await session_of(http, token(issuer, projects=["*"], exp=soon))
+        assert await is_signed_in(http, cookie)
+        async with database.catalogue() as tx:
+            ends = "SELECT extract(epoch FROM expires_at)::bigint, scopes FROM browser_session"
+            assert await tx.fetch_one(ends) == (soon, ["read"])
+        assert (await sign_in(http, token(issuer, scope="openid"))).status_code == 403
+        refused = await sign_in(http, token(issuer, exp=soon - 3600))
+        assert refused.headers["location"] == "/sign-in?wrong=1"

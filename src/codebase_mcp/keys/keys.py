@@ -71,9 +71,8 @@ class _Stored:
     hashes: tuple[bytes, ...]
     is_use_to_note: bool
 
-    def has(self, text: str) -> bool:
-        """Whether this is the text of the key; how long it takes says nothing about it."""
-        digest = _hash(text)
+    def has(self, digest: bytes) -> bool:
+        """Whether this is the hash of its text; how long it takes says nothing about it."""
         return any([hmac.compare_digest(digest, known) for known in self.hashes])  # noqa: C419 - all
 
 
@@ -92,7 +91,7 @@ async def create_key(
             _SQL["add_key"],
             id=identity,
             owner=owner,
-            secret_hash=_hash(text),
+            secret_hash=hash_of(text),
             scopes=sorted(access.scopes),
             projects=list(access.projects),
             requests_per_minute=access.requests_per_minute,
@@ -137,7 +136,7 @@ async def rotate_key(database: Database, identity: str, *, grace_s: float) -> tu
     text = _new_text(identity)
     async with database.catalogue() as tx:
         row = await tx.fetch_one(
-            _SQL["rotate_key"], id=identity, secret_hash=_hash(text), grace_s=grace_s
+            _SQL["rotate_key"], id=identity, secret_hash=hash_of(text), grace_s=grace_s
         )
     if row is None:
         raise _no_key(identity)
@@ -154,15 +153,17 @@ class KeyRing:
     async def key_of(self, text: str) -> Key | None:
         """The key with this text; None if it is wrong, expired or revoked."""
         form = _FORM.fullmatch(text)
-        if form is None:
-            return None
-        stored = await self._stored(form[1])
-        if stored is None or not stored.has(text):
+        return None if form is None else await self.key_with(form[1], hash_of(text))
+
+    async def key_with(self, identity: str, digest: bytes) -> Key | None:
+        """The key of this id, if the text with this hash is valid now."""
+        stored = await self._stored(identity)
+        if stored is None or not stored.has(digest):
             return None
         if stored.is_use_to_note:
-            self._known[form[1]] = (time.monotonic(), replace(stored, is_use_to_note=False))
+            self._known[identity] = (time.monotonic(), replace(stored, is_use_to_note=False))
             async with (await self._database()).catalogue() as tx:
-                await tx.execute(_SQL["note_use"], id=form[1])
+                await tx.execute(_SQL["note_use"], id=identity)
         return stored.key
 
     async def _stored(self, identity: str) -> _Stored | None:
@@ -191,7 +192,8 @@ def _random(chars: int) -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(chars))
 
 
-def _hash(text: str) -> bytes:
+def hash_of(text: str) -> bytes:
+    """What is stored of a key."""
     return sha256(text.encode()).digest()
 
 

@@ -46,7 +46,7 @@ ACCESS = (
         "CODEBASE_MCP_PUBLIC_URL",
         lambda: None,
         HTTP_URL,
-        "Address that clients reach the server by, for OAuth's metadata.",
+        "Address that clients reach the server by, for OAuth's metadata and cookies of pages.",
         section="Access",
         default_words="http:// with host and port",
     ),
