@@ -40,6 +40,7 @@ class Key:
     owner: str
     scopes: frozenset[Scope]
     projects: tuple[str, ...]
+    roots: tuple[str, ...] | None
     requests_per_minute: int | None
     created_at: datetime
     expires_at: datetime | None
@@ -49,8 +50,9 @@ class Key:
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> Key:
-        identity, owner, scopes, projects, *rest = row
-        return cls(identity, owner, frozenset(scopes), tuple(projects), *rest)
+        identity, owner, scopes, projects, roots, *rest = row
+        roots = None if roots is None else tuple(roots)
+        return cls(identity, owner, frozenset(scopes), tuple(projects), roots, *rest)
 
     @property
     def access(self) -> Access:
@@ -60,6 +62,7 @@ class Key:
             projects=self.projects,
             reads_as_server=False,
             requests_per_minute=self.requests_per_minute,
+            roots=self.roots,
         )
 
 
@@ -94,6 +97,7 @@ async def create_key(
             secret_hash=hash_of(text),
             scopes=sorted(access.scopes),
             projects=list(access.projects),
+            roots=None if access.roots is None else list(access.roots),
             requests_per_minute=access.requests_per_minute,
             expires_s=expires_s,
         )

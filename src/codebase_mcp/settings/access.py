@@ -87,7 +87,7 @@ ACCESS = (
         "CODEBASE_MCP_JWT_SCOPE_PREFIX",
         lambda: "",
         TEXT,
-        "What stands before read, write and admin in the scopes of its JWTs.",
+        "What stands before read, write, index and admin in the scopes of its JWTs.",
         section="Access",
         default_words="nothing",
     ),

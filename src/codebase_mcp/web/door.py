@@ -156,7 +156,7 @@ class Callers:
                 if not access.scopes:
                     raise NotAdmitted(
                         "The token allows nothing here: it has none of the scopes of this server",
-                        "Ask the identity provider for the scope read, write or admin.",
+                        "Ask the identity provider for the scope read, write, index or admin.",
                         status=403,
                         challenge='error="insufficient_scope"',
                     )
