@@ -98,6 +98,7 @@ async def test_no_tool_indexes_what_is_outside_the_roots(
     git(code / "app", "init", "-q")
     (code / "link").symlink_to("../code-secret/app")
     ways = [str(outside), f"{code}/../code-secret/app", str(code / "link"), "/proc/self/root/etc"]
+    ways += ["/proc/1/root/etc", "/proc/1/root/absent"]  # of another user, where tests run as one
     ways += [f"{outside}/absent", str(shared.settings.data_dir), "/", "/dev"]
     for way in ways:
         with pytest.raises(PermissionDenied) as caught:

@@ -233,3 +233,5 @@ async def test_a_token_signs_a_browser_in_until_it_expires(
         assert (await sign_in(http, token(issuer, scope="openid"))).status_code == 403
         refused = await sign_in(http, token(issuer, exp=soon - 3600))
         assert refused.headers["location"] == "/sign-in?wrong=1"
+    async with browser(replace(settings, jwt_issuer=None)) as http:
+        assert not await is_signed_in(http, cookie)

@@ -140,7 +140,9 @@ class Callers:
         """The caller of a browser that has signed in; a session that ended counts as none."""
         cookie = HTTPConnection(scope).cookies.get(SESSION_COOKIE)
         caller = await self._sessions.caller_of(cookie) if cookie else None
-        return _holder_of(scope, caller) if isinstance(caller, Key) else caller
+        if isinstance(caller, Key):
+            return _holder_of(scope, caller)
+        return caller if self._tokens else None  # tokens may not be accepted any more
 
     async def _bearer(self, scope: Scope, given: Sequence[str]) -> Identity:
         is_one = len(given) == 1 and given[0][:7].lower() == "bearer "
