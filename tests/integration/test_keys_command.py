@@ -128,6 +128,18 @@ def test_a_limit_of_requests_is_the_keys_wherever_it_stands(shell: Shell) -> Non
     assert shell(*limit, "keys", "list").stderr == ""
 
 
+def test_a_server_on_stdio_alone_says_that_a_flag_is_for_http(
+    fresh: dict[str, str], shell: Shell
+) -> None:
+    allowed = ["--root", "/srv/code"]
+    serve = [*COMMAND, "serve", *allowed]
+    served = subprocess.run(
+        serve, env=fresh, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert "--root has no effect on stdio" in served.stderr
+    assert "no effect" not in shell("keys", "list", *allowed).stderr
+
+
 @pytest.mark.parametrize(
     "options",
     [
