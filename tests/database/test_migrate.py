@@ -138,6 +138,26 @@ async def test_what_was_counted_for_a_project_is_counted_for_each_repository(
         await tx.execute(f"DROP SCHEMA {project.schema_name} CASCADE")  # type: ignore[arg-type]
 
 
+async def test_keys_that_exist_may_index_if_they_could_before(database: Database) -> None:
+    schema = f"catalogue_test_{uuid.uuid4().hex[:12]}"
+    async with database.unmigrated(schema) as tx:
+        await migrate(tx, "catalogue", schema, version=6)
+        for scopes in ("read", "read,write", "admin,read,write"):
+            await tx.execute(
+                "INSERT INTO api_key (id, owner, secret_hash, scopes, projects)"
+                " VALUES (%(s)s, 'alice', '', string_to_array(%(s)s, ','), '{*}')",
+                s=scopes,
+            )
+        await migrate(tx, "catalogue", schema)
+        keys = await tx.fetch_all("SELECT id, array_to_string(scopes, ','), roots FROM api_key")
+        await tx.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[arg-type]
+    assert sorted(keys) == [
+        ("admin,read,write", "admin,read,write,index", None),
+        ("read", "read", None),
+        ("read,write", "read,write,index", None),
+    ]
+
+
 async def test_an_unknown_project_is_not_found(database: Database) -> None:
     for work in (check_schemas, upgrade):
         with pytest.raises(ProjectNotFound):

@@ -99,12 +99,55 @@ def test_keys_are_made_listed_rotated_and_revoked(shell: Shell) -> None:
         assert "No valid key" in answer.stderr
 
 
+def test_a_key_indexes_where_nothing_is_allowed_for_all_or_it_has_roots_of_its_own(
+    shell: Shell,
+) -> None:
+    def made(*options: str) -> tuple[object, object]:
+        answer = shell("keys", *options, "--json")
+        assert "no effect" not in answer.stderr
+        key = json.loads(answer.stdout)
+        return key["scopes"], key["roots"]
+
+    create = ["create", "alice"]
+    assert made(*create) == (["read", "write", "index"], None)
+    assert made(*create, "--root", "/srv/code") == (["read", "write"], None)
+    assert made("--root", "/srv/code", *create) == (["read", "write"], None)
+    roots = ["--roots", "/srv/code/a,/srv/code/b"]
+    both = ["/srv/code/a", "/srv/code/b"]
+    assert made(*create, "--root", "/srv/code", *roots) == (["read", "write", "index"], both)
+    assert made(*create, "--scopes", "read", *roots) == (["read"], both)
+    assert "/srv/code/a, /srv/code/b" in " ".join(shell("keys", "list").stdout.split())
+
+
+def test_a_limit_of_requests_is_the_keys_wherever_it_stands(shell: Shell) -> None:
+    limit = ["--requests-per-minute", "60"]
+    for before, between, after in ((limit, [], []), ([], limit, []), ([], [], limit)):
+        made = shell(*before, "keys", *between, "create", "alice", *after, "--json")
+        assert "no effect" not in made.stderr
+        assert json.loads(made.stdout)["requests_per_minute"] == 60
+    assert shell(*limit, "keys", "list").stderr == ""
+
+
+def test_a_server_on_stdio_alone_says_that_a_flag_is_for_http(
+    fresh: dict[str, str], shell: Shell
+) -> None:
+    allowed = ["--root", "/srv/code"]
+    serve = [*COMMAND, "serve", *allowed]
+    served = subprocess.run(
+        serve, env=fresh, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert "--root has no effect on stdio" in served.stderr
+    assert "no effect" not in shell("keys", "list", *allowed).stderr
+
+
 @pytest.mark.parametrize(
     "options",
     [
         ["alice", "--scopes", "read,root"],
         ["alice", "--scopes", ""],
         ["alice", "--projects", ","],
+        ["alice", "--roots", "code"],
+        ["alice", "--roots", ","],
         ["alice", "--expires", "soon"],
         ["alice", "--expires", "0d"],
         ["alice", "--expires", "-1d"],

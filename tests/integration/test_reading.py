@@ -61,14 +61,22 @@ async def shared(
         yield app
 
 
-async def called(app: App, tool: str, **arguments: Any) -> dict[str, Any]:
+async def called(
+    app: App, tool: str, identity: Identity = REMOTE, **arguments: Any
+) -> dict[str, Any]:
     """The reply of a tool to a caller from elsewhere."""
 
     async def opened() -> App:
         return app
 
     spec = next(spec for spec in all_tools() if spec.name == tool)
-    return await call_tool(spec, arguments, opened, REMOTE, no_progress)
+    return await call_tool(spec, arguments, opened, identity, no_progress)
+
+
+def with_roots(*roots: Path) -> Identity:
+    """A caller whose key has roots of its own."""
+    access = Access(reads_as_server=False, roots=tuple(map(str, roots)))
+    return Identity("key of one team", access=access)
 
 
 async def found(app: App, project_id: str) -> list[str]:
@@ -90,6 +98,7 @@ async def test_no_tool_indexes_what_is_outside_the_roots(
     git(code / "app", "init", "-q")
     (code / "link").symlink_to("../code-secret/app")
     ways = [str(outside), f"{code}/../code-secret/app", str(code / "link"), "/proc/self/root/etc"]
+    ways += ["/proc/1/root/etc", "/proc/1/root/absent"]  # of another user, where tests run as one
     ways += [f"{outside}/absent", str(shared.settings.data_dir), "/", "/dev"]
     for way in ways:
         with pytest.raises(PermissionDenied) as caught:
@@ -98,6 +107,34 @@ async def test_no_tool_indexes_what_is_outside_the_roots(
         assert f"Allowed: {code}." in str(caught.value.hint)
     reply = await called(shared, tool, project_id=project_id, **{field: str(code / "app")}, **more)
     assert reply["repository_id"]
+
+
+@pytest.mark.parametrize(("tool", "field", "more"), WAYS_TO_INDEX)
+async def test_a_key_with_roots_indexes_below_them_and_what_the_server_allows(
+    shared: App,
+    project_id: str,
+    make_repo: MakeRepo,
+    code: Path,
+    outside: Path,
+    tool: str,
+    field: str,
+    more: dict[str, Any],
+) -> None:
+    git(code / "app", "init", "-q")
+    theirs = make_repo(GREETING, "code/theirs")
+    (code / "app" / "link").symlink_to("../theirs")
+    team = with_roots(code / "app", outside)
+    for way in (code, theirs, code / "app" / "link", outside, theirs / "absent"):
+        with pytest.raises(PermissionDenied) as caught:
+            await called(shared, tool, team, project_id=project_id, **{field: str(way)}, **more)
+        assert f"Allowed: {code / 'app'}. " in str(caught.value.hint)
+    for roots in ([code / "app"], [code.parent]):  # inside of what the server allows, or around it
+        named = {field: str(code / "app")}
+        team = with_roots(*roots)
+        reply = await called(shared, tool, team, project_id=project_id, **named, **more)
+        assert reply["repository_id"]
+    with pytest.raises(PermissionDenied, match="no root is allowed"):
+        await called(shared, tool, with_roots(outside), project_id=project_id, **named, **more)
 
 
 async def test_no_tool_fetches_a_url(shared: App, project_id: str, tmp_path: Path) -> None:
@@ -142,12 +179,17 @@ async def test_a_link_put_in_during_the_run_is_not_followed(
     assert await found(shared, project_id) == []
 
 
+@pytest.mark.parametrize("is_of_key", [False, True])
 async def test_a_link_put_in_while_the_job_waits_is_refused(
-    shared: App, project_id: str, code: Path, outside: Path
+    shared: App, project_id: str, make_repo: MakeRepo, code: Path, outside: Path, is_of_key: bool
 ) -> None:
-    started = await start_indexing(shared, code / "app", project_id, identity=REMOTE, wait_s=0)
-    (code / "app").rename(code / "moved")
-    (code / "app").symlink_to(outside)
+    identity, repository, target = REMOTE, code / "app", outside
+    if is_of_key:  # what the server allows and the key does not
+        repository = make_repo(HARMLESS, "code/team/app")
+        identity, target = with_roots(code / "team"), make_repo(GREETING, "code/theirs")
+    started = await start_indexing(shared, repository, project_id, identity=identity, wait_s=0)
+    repository.rename(code / "moved")
+    repository.symlink_to(target)
     await Worker(shared, 1).run(once=True)
     [job] = await shared.jobs.jobs(job_id=started.job.id)
     assert job.error is not None

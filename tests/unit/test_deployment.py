@@ -155,7 +155,8 @@ def test_compose_sets_what_the_server_knows(compose: dict[str, Any]) -> None:
     assert server["environment"]["DATABASE_URL_FILE"] == "/run/secrets/database_url"
     assert server["image"].partition(":")[2] == _version()
     assert all(port.startswith("127.0.0.1:") for port in server["ports"])
-    assert any(volume.endswith("/repositories:ro") for volume in server["volumes"])
+    root = server["environment"]["CODEBASE_MCP_ROOTS"]
+    assert any(volume.endswith(f":{root}:ro") for volume in server["volumes"])
     assert server["depends_on"]["postgres"]["condition"] == "service_healthy"
 
 

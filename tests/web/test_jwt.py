@@ -20,6 +20,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 from tests.web.conftest import serving
+from tests.web.test_sign_in import browser, is_signed_in, session_of, sign_in
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.keys.keys import create_key
@@ -170,7 +171,7 @@ async def test_scopes_and_projects_are_those_that_the_token_names(
 
     assert await access() == Access(frozenset({"read"}), ("team-*",), reads_as_server=False)
     scp = await access(scope=None, scp=["code:write", "code:admin", "code:root"])
-    assert scp.scopes == {"read", "write", "admin"}
+    assert scp.scopes == {"read", "write", "index", "admin"}
     assert (await access(scope="code:write")).scopes == {"write"}
     assert (await access(projects="shop team-*")).projects == ("shop", "team-*")
     for nothing in (None, 7, {"a": 1}, [1, None]):
@@ -178,7 +179,8 @@ async def test_scopes_and_projects_are_those_that_the_token_names(
     unset = Tokens(replace(settings, jwt_projects_claim=None, jwt_scope_prefix=""))
     everything = await access(unset, scope="read write admin")
     assert everything.projects == ("*",)
-    assert everything.scopes == {"read", "write", "admin"}
+    assert everything.scopes == {"read", "write", "index", "admin"}
+    assert (await access(scope="code:index code:write")).scopes == {"index", "write"}
     assert not everything.reads_as_server
 
 
@@ -193,7 +195,9 @@ async def test_clients_find_the_provider_as_oauth_says(settings: Settings, issue
     assert wrong.headers["www-authenticate"] == f'Bearer error="invalid_token", {pointer}'
     assert metadata["resource"] == f"{AUDIENCE}/mcp"
     assert metadata["authorization_servers"] == [f"{issuer}/"]
-    assert metadata["scopes_supported"] == ["code:read", "code:write", "code:admin"]
+    assert metadata["scopes_supported"] == [
+        "code:read", "code:write", "code:index", "code:admin"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -214,3 +218,20 @@ async def test_a_provider_that_is_away_lets_nobody_in(settings: Settings, issuer
     away = replace(settings, jwt_jwks_url="http://127.0.0.1:9/keys")
     async with serving(away) as server:
         assert await statuses(server.address, token(issuer)) == [401]
+
+
+async def test_a_token_signs_a_browser_in_until_it_expires(
+    settings: Settings, issuer: str, database: Database
+) -> None:
+    soon = int(time.time()) + 600
+    async with browser(replace(settings, public_url=None)) as http:
+        cookie = await session_of(http, token(issuer, projects=["*"], exp=soon))
+        assert await is_signed_in(http, cookie)
+        async with database.catalogue() as tx:
+            ends = "SELECT extract(epoch FROM expires_at)::bigint, scopes FROM browser_session"
+            assert await tx.fetch_one(f"{ends} WHERE key_id IS NULL") == (soon, ["read"])
+        assert (await sign_in(http, token(issuer, scope="openid"))).status_code == 403
+        refused = await sign_in(http, token(issuer, exp=soon - 3600))
+        assert refused.headers["location"] == "/sign-in?wrong=1"
+    async with browser(replace(settings, jwt_issuer=None)) as http:
+        assert not await is_signed_in(http, cookie)

@@ -38,19 +38,20 @@ WRITING = {
     "agent": {"create_session", "track_execution"},
     "memory": {"store"},
     "session": {"start", "end"},
-    "vcs": {"index_repository"},
 }
+INDEXING = {"vcs": {"index_repository"}}
 READERS = {
     "search_code", "get_indexing_status", "project", "switch_project", "get_active_project",
     "list_projects", "get_task", "list_tasks", "memory", "session", "vcs", "symbol", "agent",
     "query_entities", "query_work_items", "get_work_item_hierarchy",
 }  # fmt: skip
 WRITERS = {
-    "index_repository", "index_codebase", "create_project", "create_task", "update_task", "memory",
-    "session", "vcs", "agent", "register_entity_type", "create_entity", "update_entity",
-    "delete_entity", "update_entity_type_schema", "create_work_item", "update_work_item",
+    "create_project", "create_task", "update_task", "memory", "session", "agent",
+    "register_entity_type", "create_entity", "update_entity", "delete_entity",
+    "update_entity_type_schema", "create_work_item", "update_work_item",
 }  # fmt: skip
-EVERYTHING = READERS | WRITERS | {"clear_index"}
+INDEXERS = {"index_repository", "index_codebase", "vcs"}
+EVERYTHING = READERS | WRITERS | INDEXERS | {"clear_index"}
 _HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -94,8 +95,10 @@ async def test_scopes_decide_which_tools_there_are_at_every_door(
     expected: dict[tuple[Scope, ...], set[str]] = {
         ("read",): READERS,
         ("write",): WRITERS,
+        ("index",): INDEXERS,
+        ("read", "index"): READERS | INDEXERS,
         ("admin",): EVERYTHING,
-        ("read", "write", "admin"): EVERYTHING,
+        ("read", "write", "index", "admin"): EVERYTHING,
     }
     assert {spec.name for spec in all_tools()} == EVERYTHING
     async with serving(replace(settings, sse=True)) as server:
@@ -114,7 +117,8 @@ async def test_scopes_decide_which_tools_there_are_at_every_door(
                 assert (await http.get("/metrics")).status_code == 200
                 page = await http.get("/index")
             assert page.status_code == (200 if "search_code" in tools else 403)
-            assert ("Index a repository" in page.text) == (tools == EVERYTHING)
+            may_index = tools >= INDEXERS | READERS
+            assert ("Index a repository" in page.text) == may_index
 
 
 async def test_what_a_key_may_not_call_is_refused_by_tool_and_operation(
@@ -125,6 +129,9 @@ async def test_what_a_key_may_not_call_is_refused_by_tool_and_operation(
     store = {"operation": "store", "content": "x", "observation_type": "Insight", **here}
     calls: list[tuple[str, dict[str, Any], bool, bool]] = [
         ("create_project", {"name": "x", **here}, False, True),
+        ("index_repository", {"repo_path": "/tmp", **here}, False, False),
+        ("index_codebase", {"repository_path": "/tmp", "collection": project_id}, False, False),
+        ("vcs", {"operation": "index_repository", "repository_path": "/tmp"}, False, False),
         ("create_task", {"title": "x", **here}, False, True),
         ("list_tasks", here, True, False),
         ("memory", store, False, True),
@@ -152,8 +159,9 @@ async def test_what_a_key_may_not_call_is_refused_by_tool_and_operation(
 def test_each_operation_of_a_tool_that_writes_and_reads_has_its_scope() -> None:
     for spec in all_tools():
         operations = spec.input_schema()["properties"].get("operation", {}).get("enum", [])
-        writing = {name for name in operations if spec.scope_of(name) == "write"}
-        assert writing == WRITING.get(spec.name, set()), spec.name
+        for scope, expected in (("write", WRITING), ("index", INDEXING)):
+            needing = {name for name in operations if spec.scope_of(name) == scope}
+            assert needing == expected.get(spec.name, set()), spec.name
         assert spec.operation_scopes.keys() <= set(operations)
 
 

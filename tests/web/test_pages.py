@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
-from uuid import uuid4
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -19,11 +17,9 @@ from tests.web.conftest import serving
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.keys.keys import create_key
 from codebase_mcp.pages import records, searching
 from codebase_mcp.pages.routes import GET, POST
 from codebase_mcp.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio
@@ -384,57 +380,6 @@ async def test_only_forms_of_our_own_pages_are_accepted(http: httpx2.AsyncClient
     seen(large, 400)
     for path, _ in GET:
         assert (await http.get(path, headers={"Host": "evil.example"})).status_code == 421
-
-
-async def test_a_key_signs_in_to_pages_alone(settings: Settings, database: Database) -> None:
-    reading = Access(frozenset({"read"}), ("*",), reads_as_server=False)
-    _, key = await create_key(database, "alice", reading)
-    async with (
-        serving(replace(settings, require_keys=True)) as server,
-        httpx2.AsyncClient(base_url=server.address, timeout=60) as http,
-    ):
-        for path, _ in GET:
-            if path not in {"/sign-in", "/results", "/index/events"}:
-                refused = await http.get(path)
-                form = f"/sign-in?{urlencode({'next': path})}"
-                assert (refused.status_code, refused.headers["location"]) == (303, form)
-        assert (await http.get("/results")).status_code == 401
-        page = seen(await http.get("/sign-in"))
-        assert (await http.get(page.link("page.css"))).status_code == 200
-        token = next(found["value"] for _, found in page.tags if found.get("name") == "token")
-        ours = {"Origin": server.address}
-        sent = {"token": token, "key": key}
-        assert (await http.post("/sign-in", data=sent)).status_code == 403
-        for asked, next_page in [
-            ("//evil.example/", "/"),
-            ("https://evil.example/search", "/"),
-            ("/\\evil.example", "/"),
-            ("http://[", "/"),
-            ("/tools/list_tasks", "/"),
-            ("/sign-in?next=/", "/"),
-            ("/search?q=a+%26+b&anchor=x", "/search?q=a+%26+b#x"),
-        ]:
-            signed = await http.post("/sign-in", data=sent | {"next": asked}, headers=ours)
-            assert (signed.status_code, signed.headers["location"]) == (303, next_page)
-        kept = signed.headers["set-cookie"].lower()
-        assert {"httponly", "samesite=strict"} <= set(kept.split("; "))
-        seen(await http.get("/"))
-        index = seen(await http.get("/index"))
-        assert "Index a repository" not in index.text  # the key only reads
-        form = {"token": token, "path": "/tmp", "project": "x"}
-        seen(await http.post("/index/start", data=form, headers=ours), 403)
-        form = {"token": token, "repository": str(uuid4())}
-        for path in ("/index/cancel", "/index/remove"):
-            seen(await http.post(path, data=form, headers=ours), 403)
-        # The cookie is nothing to the tools: only pages know who sent a form.
-        assert (await http.post("/tools/list_projects", json={})).status_code == 401
-        assert (await http.get("/metrics")).status_code == 401
-        out = await http.post("/sign-out", data={"token": token}, headers=ours)
-        assert out.headers["location"] == "/sign-in"
-        assert (await http.get("/")).status_code == 303
-        await http.post("/sign-in", data=sent | {"key": "cbm_wrong"}, headers=ours)
-        refused = await http.get("/index")
-        assert refused.headers["location"] == "/sign-in?next=%2Findex&wrong=1"
 
 
 async def test_a_page_that_follows_runs_does_not_keep_the_server_from_ending(

@@ -172,7 +172,7 @@ class Scopes:
         """Why a question does not index this repository; None if it does."""
         if self._settings.auto_index == "never":
             return "that is turned off (--auto-index never)"
-        if "write" not in identity.access.scopes:
+        if "index" not in identity.access.scopes:
             return "this server only reads"
         return await asyncio.to_thread(reason_not_to_index, root, allowed_roots(self._settings))
 

@@ -89,9 +89,15 @@ async def start_indexing(
     await asyncio.to_thread(repository_at, app.settings, root)
     project, source = await app.resolver.resolve(project_id, identity, repository=root, create=True)
     await app.jobs.require_room()
-    in_roots = not identity.access.reads_as_server
+    access = identity.access
     job = await app.jobs.enqueue(
-        project, root, name=name, force=force, depth=depth, in_roots=in_roots
+        project,
+        root,
+        name=name,
+        force=force,
+        depth=depth,
+        in_roots=not access.reads_as_server,
+        roots=access.roots,
     )
     has_worker = await app.jobs.ensure_worker()
     started = Started(job, None, project, source, has_worker)

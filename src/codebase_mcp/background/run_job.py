@@ -33,9 +33,6 @@ from codebase_mcp.projects.identity import ANONYMOUS, Access, Identity
 
 _log = logging.getLogger(__name__)
 
-# For a caller who may not read everything that the server can: its path is checked again.
-_IN_ROOTS = Identity(access=Access(reads_as_server=False))
-
 # Retries after 5, 10, 20 and 40 seconds; a longer outage needs an operator.
 _MAX_ATTEMPTS = 5
 _RETRY_DELAY_S = 5
@@ -122,13 +119,22 @@ async def _index(app: App, arguments: dict[str, Any]) -> None:
         force_reindex=arguments["force"],
         history_depth=arguments.get("depth"),
         operation_id=UUID(arguments["operation_id"]),
-        identity=_IN_ROOTS if arguments.get("in_roots") else ANONYMOUS,
+        identity=_caller_of(arguments),
     )
     if report.run.status == "failed":
         raise _RunInterrupted(
             report.run.errors[-1],
             hint="What was stored is searchable; the next run continues from there.",
         )
+
+
+def _caller_of(arguments: dict[str, Any]) -> Identity:
+    """For whom the path of a job is checked again: who may not read all that the server can."""
+    if not arguments.get("in_roots"):
+        return ANONYMOUS
+    roots = arguments.get("roots")
+    own = None if roots is None else tuple(roots)
+    return Identity(access=Access(reads_as_server=False, roots=own))
 
 
 def _unexpected(error: Exception) -> InternalError:

@@ -10,16 +10,21 @@ def _create_options(parser: SettingsParser) -> None:
     parser.add_argument("owner", help="whose key it is: a person or a program")
     parser.add_argument(
         "--scopes",
-        default="read,write",
         metavar="LIST",
-        help="what it allows: read, write (index, records), admin (everything); read,write unless"
-        " given",
+        help="what it allows: read, write (records), index, admin (everything); read,write unless"
+        " given, and index where it has --roots or the server has no --root",
     )
     parser.add_argument(
         "--projects",
         default="*",
         metavar="LIST",
         help="patterns of the projects that exist for it, such as 'team-*' (all)",
+    )
+    parser.add_argument(
+        "--roots",
+        dest="own_roots",  # the setting of this name is the server's
+        metavar="PATH[,PATH…]",
+        help="directories below which it may index, of those that the server allows (all)",
     )
     parser.add_argument(
         "--expires", metavar="TIME", help="time until it expires: 90d, 12h, 30m (never)"

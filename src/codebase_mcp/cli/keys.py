@@ -19,6 +19,7 @@ from codebase_mcp.keys.keys import PREFIX, Key, create_key, list_keys, revoke_ke
 from codebase_mcp.projects.identity import SCOPES, Access, Scope
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.rules import DIRECTORIES
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MAX_DAYS = 36_500
@@ -34,7 +35,18 @@ async def create(options: argparse.Namespace, settings: Settings) -> int:
     Raises:
         InvalidInput: an option has no meaning.
     """
-    access = Access(_scopes(options.scopes), _patterns(options.projects), False, _limit(options))
+    roots = None if options.own_roots is None else _roots(options.own_roots)
+    scopes = options.scopes
+    if scopes is None:
+        # What --root allows is the same for all keys: one gets it only if the operator says so.
+        scopes = "read,write" if settings.roots and roots is None else "read,write,index"
+    access = Access(
+        _scopes(scopes),
+        _patterns(options.projects),
+        reads_as_server=False,
+        requests_per_minute=_limit(options, settings),
+        roots=roots,
+    )
     expires_s = None if options.expires is None else _seconds("expires", options.expires, low=1)
     owner = options.owner.strip()
     if not 0 < len(owner) <= _MAX_OWNER_CHARS or not owner.isprintable():
@@ -71,7 +83,7 @@ async def list_all(options: argparse.Namespace, settings: Settings) -> int:
     if not known:
         say("There are no keys. Make one: codebase-mcp keys create OWNER")
         return 0
-    columns = [Column(name, overflow="fold") for name in ("owner", "scopes", "projects")]
+    columns = [Column(name, overflow="fold") for name in ("owner", "scopes", "projects", "roots")]
     table = Table(
         Column("key", min_width=_ID_WIDTH), *columns, "state", "expires", "last used", box=None
     )
@@ -81,6 +93,7 @@ async def list_all(options: argparse.Namespace, settings: Settings) -> int:
             key.owner,
             ", ".join(_in_order(key.scopes)),
             ", ".join(key.projects),
+            "all allowed" if key.roots is None else ", ".join(key.roots),
             key.state,
             local_time(_iso(key.expires_at)) or "never",
             local_time(_iso(key.last_used_at)) or "never",
@@ -112,6 +125,7 @@ def _as_json(key: Key) -> dict[str, Any]:
         "owner": key.owner,
         "scopes": _in_order(key.scopes),
         "projects": list(key.projects),
+        "roots": None if key.roots is None else list(key.roots),
         "requests_per_minute": key.requests_per_minute,
         "state": key.state,
         "created_at": _iso(key.created_at),
@@ -143,8 +157,21 @@ def _patterns(text: str) -> tuple[str, ...]:
     return patterns
 
 
-def _limit(options: argparse.Namespace) -> int | None:
+def _roots(text: str) -> tuple[str, ...]:
+    try:
+        roots: tuple[str, ...] = DIRECTORIES.parse(text)
+    except ValueError:
+        roots = ()
+    if not 0 < len(roots) <= _MAX_PATTERNS or not text.isprintable():
+        raise _invalid("roots", text, f"1 to {_MAX_PATTERNS} absolute paths, separated by commas")
+    return roots
+
+
+def _limit(options: argparse.Namespace, settings: Settings) -> int | None:
+    """The limit of a key; before the name of the action its flag is the server's of that name."""
     text = options.own_limit
+    if text is None and settings.sources["requests_per_minute"].startswith("--"):
+        text = str(settings.requests_per_minute)
     if text is None:
         return None
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= _MAX_REQUESTS:

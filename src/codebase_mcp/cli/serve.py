@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ from codebase_mcp.web.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from socket import socket
+
+_log = logging.getLogger(__name__)
 
 # The answer to a client's first message goes before background work.
 _AFTER_HANDSHAKE_S = 0.3
@@ -43,6 +46,8 @@ async def serve(
     shutdown = Shutdown()
     with shutdown.handle_signals():
         if settings.transport == "stdio":
+            for warning in settings.without_effect_on_stdio():
+                _log.warning(warning)
             holder = AppHolder.of(settings, background_lifespan(settings))
             async with warm_start(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
                 await serve_stdio(server_with_apps(holder, settings.toolsets), holder, shutdown)

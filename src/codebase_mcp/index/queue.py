@@ -132,14 +132,16 @@ class JobQueue:
         force: bool = False,
         depth: int | None = None,
         in_roots: bool = False,
+        roots: Sequence[str] | None = None,
     ) -> IndexJob:
         """Queue an index run; a waiting job of the same repository is updated instead.
 
         ``depth`` is how many commits of history it reads; None leaves that as it is. ``in_roots``
-        says that only a directory below an allowed root may be there when the job begins.
+        says that only a directory below an allowed root may be there when the job begins, and one
+        below ``roots`` if they are given.
         """
         repository_id = repository_id_of(project, root)
-        options = {"name": name, "depth": depth, "in_roots": in_roots or None}
+        options = {"name": name, "depth": depth, "in_roots": in_roots or None, "roots": roots}
         arguments = {
             "operation_id": str(uuid4()),
             "project_id": project.project_id,

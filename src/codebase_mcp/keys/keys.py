@@ -40,6 +40,7 @@ class Key:
     owner: str
     scopes: frozenset[Scope]
     projects: tuple[str, ...]
+    roots: tuple[str, ...] | None
     requests_per_minute: int | None
     created_at: datetime
     expires_at: datetime | None
@@ -49,8 +50,9 @@ class Key:
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> Key:
-        identity, owner, scopes, projects, *rest = row
-        return cls(identity, owner, frozenset(scopes), tuple(projects), *rest)
+        identity, owner, scopes, projects, roots, *rest = row
+        roots = None if roots is None else tuple(roots)
+        return cls(identity, owner, frozenset(scopes), tuple(projects), roots, *rest)
 
     @property
     def access(self) -> Access:
@@ -60,6 +62,7 @@ class Key:
             projects=self.projects,
             reads_as_server=False,
             requests_per_minute=self.requests_per_minute,
+            roots=self.roots,
         )
 
 
@@ -71,9 +74,8 @@ class _Stored:
     hashes: tuple[bytes, ...]
     is_use_to_note: bool
 
-    def has(self, text: str) -> bool:
-        """Whether this is the text of the key; how long it takes says nothing about it."""
-        digest = _hash(text)
+    def has(self, digest: bytes) -> bool:
+        """Whether this is the hash of its text; how long it takes says nothing about it."""
         return any([hmac.compare_digest(digest, known) for known in self.hashes])  # noqa: C419 - all
 
 
@@ -92,9 +94,10 @@ async def create_key(
             _SQL["add_key"],
             id=identity,
             owner=owner,
-            secret_hash=_hash(text),
+            secret_hash=hash_of(text),
             scopes=sorted(access.scopes),
             projects=list(access.projects),
+            roots=None if access.roots is None else list(access.roots),
             requests_per_minute=access.requests_per_minute,
             expires_s=expires_s,
         )
@@ -137,7 +140,7 @@ async def rotate_key(database: Database, identity: str, *, grace_s: float) -> tu
     text = _new_text(identity)
     async with database.catalogue() as tx:
         row = await tx.fetch_one(
-            _SQL["rotate_key"], id=identity, secret_hash=_hash(text), grace_s=grace_s
+            _SQL["rotate_key"], id=identity, secret_hash=hash_of(text), grace_s=grace_s
         )
     if row is None:
         raise _no_key(identity)
@@ -154,15 +157,17 @@ class KeyRing:
     async def key_of(self, text: str) -> Key | None:
         """The key with this text; None if it is wrong, expired or revoked."""
         form = _FORM.fullmatch(text)
-        if form is None:
-            return None
-        stored = await self._stored(form[1])
-        if stored is None or not stored.has(text):
+        return None if form is None else await self.key_with(form[1], hash_of(text))
+
+    async def key_with(self, identity: str, digest: bytes) -> Key | None:
+        """The key of this id, if the text with this hash is valid now."""
+        stored = await self._stored(identity)
+        if stored is None or not stored.has(digest):
             return None
         if stored.is_use_to_note:
-            self._known[form[1]] = (time.monotonic(), replace(stored, is_use_to_note=False))
+            self._known[identity] = (time.monotonic(), replace(stored, is_use_to_note=False))
             async with (await self._database()).catalogue() as tx:
-                await tx.execute(_SQL["note_use"], id=form[1])
+                await tx.execute(_SQL["note_use"], id=identity)
         return stored.key
 
     async def _stored(self, identity: str) -> _Stored | None:
@@ -191,7 +196,8 @@ def _random(chars: int) -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(chars))
 
 
-def _hash(text: str) -> bytes:
+def hash_of(text: str) -> bytes:
+    """What is stored of a key."""
     return sha256(text.encode()).digest()
 
 

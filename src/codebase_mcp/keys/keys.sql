@@ -1,21 +1,24 @@
 -- name: add_key
 -- Store a new key.
-INSERT INTO api_key (id, owner, secret_hash, scopes, projects, requests_per_minute, expires_at)
+INSERT INTO api_key (
+    id, owner, secret_hash, scopes, projects, roots, requests_per_minute, expires_at
+)
 VALUES (
     %(id)s,
     %(owner)s,
     %(secret_hash)s,
     %(scopes)s,
     %(projects)s,
+    %(roots)s,
     %(requests_per_minute)s,
     now() + make_interval(secs => %(expires_s)s)
 )
-RETURNING id, owner, scopes, projects, requests_per_minute,
+RETURNING id, owner, scopes, projects, roots, requests_per_minute,
     created_at, expires_at, revoked_at, last_used_at, 'valid'
 
 -- name: list_keys
 -- All keys, the newest first, with the state of each.
-SELECT id, owner, scopes, projects, requests_per_minute,
+SELECT id, owner, scopes, projects, roots, requests_per_minute,
     created_at, expires_at, revoked_at, last_used_at,
     CASE
         WHEN revoked_at IS NOT NULL THEN 'revoked'
@@ -35,7 +38,7 @@ LIMIT 1
 
 -- name: find_valid_key
 -- A key that may be used, what its secrets hash to, and whether its last use is to be noted.
-SELECT id, owner, scopes, projects, requests_per_minute,
+SELECT id, owner, scopes, projects, roots, requests_per_minute,
     created_at, expires_at, revoked_at, last_used_at, 'valid',
     secret_hash,
     CASE WHEN former_until > now() THEN former_hash END,
@@ -57,7 +60,7 @@ UPDATE api_key
 SET revoked_at = now()
 WHERE id = %(id)s
     AND revoked_at IS NULL
-RETURNING id, owner, scopes, projects, requests_per_minute,
+RETURNING id, owner, scopes, projects, roots, requests_per_minute,
     created_at, expires_at, revoked_at, last_used_at, 'revoked'
 
 -- name: rotate_key
@@ -69,5 +72,5 @@ SET former_hash = secret_hash,
 WHERE id = %(id)s
     AND revoked_at IS NULL
     AND (expires_at IS NULL OR expires_at > now())
-RETURNING id, owner, scopes, projects, requests_per_minute,
+RETURNING id, owner, scopes, projects, roots, requests_per_minute,
     created_at, expires_at, revoked_at, last_used_at, 'valid'

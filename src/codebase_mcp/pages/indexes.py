@@ -155,7 +155,7 @@ async def start(site: Site, request: Request) -> Response:
 
 async def cancel(site: Site, request: Request) -> Response:
     """Cancel the waiting and running jobs of a repository."""
-    require(request, "write")
+    require(request, "index")
     form = await form_of(request)
     repository = UUID(check_repository_id(form.get("repository", ""), "repository"))
     app = await site.holder.get()

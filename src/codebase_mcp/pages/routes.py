@@ -14,6 +14,7 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.pages.site import SIGN_IN, Site, refusal_of
 from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
+from codebase_mcp.values import require_storable
 
 GET: tuple[tuple[str, str], ...] = (
     ("/", "searching:home"),
@@ -62,6 +63,8 @@ def _endpoint(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]
         try:
             if request.method == "POST" and (refusal := await refusal_of(request)):
                 raise refusal
+            for parameter, value in request.query_params.items():
+                require_storable(parameter, value)
             page: Page = getattr(import_module(f"codebase_mcp.pages.{module}"), function)
             if request.method == "POST":  # what has begun to change something is completed
                 return await page(site, request)

@@ -1,4 +1,4 @@
-"""Signing in: a key in a cookie that only this server gets back, for pages alone."""
+"""Signing in: a key begins a session, whose cookie only this server gets back, for pages alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.keys.browser_sessions import LONGEST_S
 from codebase_mcp.pages.routes import WHOLE_PAGES
-from codebase_mcp.pages.site import KEY_COOKIE, Site, form_of, redirect
-
-# The key itself may end sooner.
-_DAY_S = 86_400
+from codebase_mcp.pages.site import SESSION_COOKIE, SIGN_IN, Site, form_of, redirect
 
 
 async def form(site: Site, request: Request) -> Response:
@@ -21,26 +19,22 @@ async def form(site: Site, request: Request) -> Response:
 
 
 async def sign_in(site: Site, request: Request) -> Response:
-    """Keep the key in the browser; the next page says whether it is right.
+    """Begin a session, whose cookie is kept in the browser.
 
     Raises:
         InvalidInput: no key was given.
+        PermissionDenied: it is a token that allows nothing here.
     """
     form = await form_of(request)
     key = form.get("key", "")
     if not key.isascii() or not key.isprintable() or not key:
         raise InvalidInput.of("key", None, "A key is a line of letters and digits", rule="a key")
+    cookie = await site.sign_in(request.scope, key)
+    if cookie is None:
+        return redirect(request, SIGN_IN, next=form.get("next"), wrong="1")
     path, query = _asked_for(form.get("next", ""))
     answer = redirect(request, path, **query)
-    answer.set_cookie(
-        KEY_COOKIE,
-        key,
-        max_age=_DAY_S,
-        path=request.scope.get("root_path", "") or "/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
+    site.set_cookie(request, answer, SESSION_COOKIE, cookie, LONGEST_S)
     return answer
 
 
@@ -56,7 +50,9 @@ def _asked_for(address: str) -> tuple[str, dict[str, str]]:
 
 
 async def sign_out(site: Site, request: Request) -> Response:
-    """Forget the key."""
-    answer = redirect(request, "/sign-in")
-    answer.delete_cookie(KEY_COOKIE, path=request.scope.get("root_path", "") or "/")
+    """End the session."""
+    if cookie := request.cookies.get(SESSION_COOKIE):
+        await site.sign_out(cookie)
+    answer = redirect(request, SIGN_IN)
+    answer.delete_cookie(SESSION_COOKIE, path=request.scope.get("root_path", "") or "/")
     return answer

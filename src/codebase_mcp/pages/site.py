@@ -25,9 +25,12 @@ from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.names import tool_named
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.values import require_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Coroutine
+
+    from starlette.types import Scope as ConnectionScope
 
     from codebase_mcp.projects.identity import Scope
     from codebase_mcp.settings.loading import Settings
@@ -63,8 +66,8 @@ _STATIC = {
 
 # A form's token must equal this cookie, which other sites can neither read nor send.
 TOKEN_COOKIE = "codebase_mcp_token"
-# The key of who has signed in; it counts for pages alone.
-KEY_COOKIE = "codebase_mcp_key"
+# The session of who has signed in; it counts for pages alone.
+SESSION_COOKIE = "codebase_mcp_session"
 SIGN_IN = "/sign-in"
 # What is needed to sign in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
@@ -99,12 +102,23 @@ class _Params(dict[str, str]):
 
 
 class Site:
-    """The pages of one server; ``status_of`` is the HTTP status of an error."""
+    """The pages of one server; ``status_of`` is the HTTP status of an error.
+
+    ``sign_in`` is the cookie of a new session for who brings a key, None if the key is wrong;
+    ``sign_out`` ends a session.
+    """
 
     def __init__(
-        self, holder: AppHolder, settings: Settings, status_of: Callable[[CodebaseError], int]
+        self,
+        holder: AppHolder,
+        settings: Settings,
+        status_of: Callable[[CodebaseError], int],
+        sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]],
+        sign_out: Callable[[str], Awaitable[None]],
     ) -> None:
         self.holder = holder
+        self.sign_in = sign_in
+        self.sign_out = sign_out
         self._settings = settings
         self._status_of = status_of
 
@@ -152,20 +166,30 @@ class Site:
             done=DONE.get(request.query_params.get("done", "")),
             here=request.url.path.removeprefix(root),
             pages=PAGES,
-            signed_in=KEY_COOKIE in request.cookies,
+            signed_in=SESSION_COOKIE in request.cookies,
             **values,
         )
         answer = HTMLResponse(html, status, dict(_HEADERS))
         if TOKEN_COOKIE not in request.cookies:
-            answer.set_cookie(
-                TOKEN_COOKIE,
-                token,
-                path=root or "/",
-                secure=request.url.scheme == "https",
-                httponly=True,
-                samesite="strict",
-            )
+            self.set_cookie(request, answer, TOKEN_COOKIE, token)
         return answer
+
+    def set_cookie(
+        self, request: Request, answer: Response, name: str, value: str, max_age: int | None = None
+    ) -> None:
+        """Let the browser keep what no script reads and no other site sends; over TLS alone, if
+        that is how it reaches this server, perhaps by a proxy.
+        """
+        addresses = (str(request.url), self._settings.public_url or "")
+        answer.set_cookie(
+            name,
+            value,
+            max_age,
+            path=request.scope.get("root_path", "") or "/",
+            secure=any(address.startswith("https:") for address in addresses),
+            httponly=True,
+            samesite="strict",
+        )
 
     def error(self, request: Request, error: CodebaseError) -> HTMLResponse:
         """The page of an error: what went wrong, and the way out."""
@@ -238,7 +262,7 @@ async def form_of(request: Request) -> dict[str, str]:
     """The fields of a form, each once.
 
     Raises:
-        InvalidInput: it is no form, or too large.
+        InvalidInput: it is no form, or too large, or a field cannot be stored.
     """
     if not hasattr(request.state, "form"):
         body = bytearray()
@@ -250,9 +274,12 @@ async def form_of(request: Request) -> dict[str, str]:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
         except ValueError:
             raise InvalidInput(f"A form may have at most {_MAX_FIELDS} fields") from None
-        request.state.form = {name: values[0].strip() for name, values in fields.items()}
-    form: dict[str, str] = request.state.form
-    return form
+        form = {name: values[0].strip() for name, values in fields.items()}
+        for name, value in form.items():
+            require_storable(name, value)
+        request.state.form = form
+    stored: dict[str, str] = request.state.form
+    return stored
 
 
 def redirect(request: Request, path: str, /, **query: str | None) -> Response:

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Literal, get_args
 
-Scope = Literal["read", "write", "admin"]
+Scope = Literal["read", "write", "index", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """From the least to the most."""
 Peer = Literal["socket", "loopback", "private", "public"]
@@ -25,13 +25,14 @@ class Access:
     The scope ``admin`` includes the other scopes. ``projects`` are patterns of the ids of projects
     that exist for the caller. ``reads_as_server`` means that the caller is the operating system's
     user that runs the server, and may name every path that this user can read; others name paths
-    below the allowed roots.
+    below the allowed roots, and of these only what is below ``roots``, if they have their own.
     """
 
     scopes: frozenset[Scope] = frozenset(SCOPES)
     projects: tuple[str, ...] = ("*",)
     reads_as_server: bool = True
     requests_per_minute: int | None = None
+    roots: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if "admin" in self.scopes:

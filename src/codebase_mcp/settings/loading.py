@@ -139,6 +139,16 @@ class Settings:
             raise invalid_settings(problems)
         return cls(**values, sources=sources, warnings=tuple(warnings))
 
+    def without_effect_on_stdio(self) -> list[str]:
+        """Warnings for a server on stdio about flags that are for HTTP."""
+        return [
+            f"{self.sources[s.name]} has no effect on stdio; add --transport http"
+            for s in SETTINGS
+            if s.section in ("Server", "Access") and self.sources[s.name].startswith("--")
+            if s.name not in ("transport", "http_workers", "read_only")
+            and getattr(self, s.name) != s.default()
+        ]
+
     def chosen(self) -> dict[str, str]:
         """The settings that are not defaults, with their values fit to be shown."""
         return {
@@ -329,14 +339,6 @@ def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> It
 def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
     """Warnings about values that have no effect."""
     found = []
-    if values.get("transport") == "stdio":
-        found += [
-            f"{sources[s.name]} has no effect on stdio; add --transport http"
-            for s in SETTINGS
-            if s.section in ("Server", "Access") and sources.get(s.name, "").startswith("--")
-            if s.name not in ("transport", "http_workers", "read_only")
-            and values.get(s.name) != s.default()
-        ]
     if values.get("direct_database_url") and not values.get("database_url"):
         found.append(f"{sources['direct_database_url']} has no effect without DATABASE_URL")
     return found

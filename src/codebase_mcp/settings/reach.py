@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from codebase_mcp.database.placement import SYSTEM_FOLDER
@@ -26,7 +27,10 @@ def reach_of(identity: Identity, settings: Settings) -> Reach:
     """What may be read for a caller."""
     if identity.access.reads_as_server:
         return full_reach(settings)
-    return Reach(allowed_roots(settings), closed_folders(settings))
+    roots = allowed_roots(settings)
+    if identity.access.roots is not None:
+        roots = _common(roots, _real(identity.access.roots))
+    return Reach(roots, closed_folders(settings))
 
 
 def full_reach(settings: Settings) -> Reach:
@@ -41,7 +45,7 @@ def confine(settings: Settings) -> None:
 
 def allowed_roots(settings: Settings) -> tuple[Path, ...]:
     """The allowed roots as real paths."""
-    return tuple(Path(os.path.realpath(root)) for root in settings.roots)
+    return _real(settings.roots)
 
 
 def closed_folders(settings: Settings) -> tuple[Path, ...]:
@@ -52,3 +56,14 @@ def closed_folders(settings: Settings) -> tuple[Path, ...]:
 def clones_in(settings: Settings) -> Path:
     """Where clones are."""
     return Path(os.path.realpath(settings.data_dir.expanduser()), "repositories")
+
+
+def _real(roots: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(root)) for root in roots)
+
+
+def _common(roots: tuple[Path, ...], others: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The roots of what is below both: of each two, the inner."""
+    inner = [root for root in roots for other in others if root.is_relative_to(other)]
+    inner += [other for other in others for root in roots if other.is_relative_to(root)]
+    return tuple(dict.fromkeys(inner))

@@ -76,6 +76,16 @@ def confine_git(roots: Iterable[Path]) -> None:
     _roots.update(roots)
 
 
+def real_place(path: str | Path) -> Path:
+    """Where a path leads. Only links of the kernel cannot be followed, such as the root of another
+    user's process below /proc: these count as the kernel's folder, whatever is behind them.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:
+        return KERNEL_FOLDERS[0]
+
+
 def is_confined(top: Path) -> bool:
     """Whether a work tree is below an allowed root."""
     return bool(_roots) and _is_below(top, _roots)
@@ -89,9 +99,10 @@ def are_allowed(*records: Path) -> bool:
 def has_way_out(records: Iterable[Path]) -> bool:
     """Whether links or alternates in git's records lead out of the allowed roots."""
     records = list(records)
-    waiting = [os.path.realpath(place) for place in (*records, *_object_folders(records))]
-    if not all(_is_below(Path(place), _roots) for place in waiting):
+    starts = [real_place(place) for place in (*records, *_object_folders(records))]
+    if not all(_is_below(place, _roots) for place in starts):
         return True
+    waiting = [str(place) for place in starts]
     unused = {os.path.realpath(place) + "/hooks" for place in records}  # git runs none
     seen: set[str] = set()
     while waiting:
@@ -100,10 +111,10 @@ def has_way_out(records: Iterable[Path]) -> bool:
             continue
         seen.add(here)
         links, folders = _inside(here, unused)
-        targets = [os.path.realpath(link) for link in links]
-        if not all(_is_below(Path(target), _roots) for target in targets):
+        targets = [real_place(link) for link in links]
+        if not all(_is_below(target, _roots) for target in targets):
             return True
-        waiting += folders + targets
+        waiting += [*folders, *map(str, targets)]
     return False
 
 
@@ -137,7 +148,7 @@ def _alternates(objects: Path) -> list[Path]:
 
 
 def _is_allowed(place: Path) -> bool:
-    return _is_below(Path(os.path.realpath(place)), _roots)
+    return _is_below(real_place(place), _roots)
 
 
 def _is_below(place: Path, folders: Iterable[Path]) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
 from codebase_mcp.source.git_directory import git_directory_around, is_bare_repository
-from codebase_mcp.source.reach import EVERYTHING, Reach
+from codebase_mcp.source.reach import EVERYTHING, Reach, real_place
 from codebase_mcp.source.remote import is_remote, masked
 from codebase_mcp.values import require_storable
 
@@ -51,7 +50,7 @@ def resolve_root(repo_path: str, reach: Reach = EVERYTHING) -> Path:
         PermissionDenied: it is out of reach, or we may not read it.
     """
     path = check_path(repo_path)
-    reach.require(repo_path, Path(os.path.realpath(path)))
+    reach.require(repo_path, real_place(path))
     try:
         root = path.resolve(strict=True)
         reach.require(repo_path, root)  # again, as links may have changed

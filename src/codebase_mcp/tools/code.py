@@ -316,6 +316,7 @@ CODE = Toolset(
             run=index_repository,
             reply=IndexReply,
             annotations=Hints(repeats=True),
+            scope="index",
             is_index_run=True,
             failures={
                 "DATABASE_ERROR": "Failed to index repository: Database connection failed",

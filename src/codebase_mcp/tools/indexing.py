@@ -309,6 +309,7 @@ INDEX = Toolset(
             run=index_codebase,
             reply=IndexCodebaseReply,
             annotations=Hints(repeats=True),
+            scope="index",
         ),
         ToolSpec(
             name="get_indexing_status",

@@ -311,6 +311,7 @@ VCS = Toolset(
             run=vcs,
             reply=VcsReply,
             annotations=Hints(repeats=True),
+            scope="index",
             operation_scopes=dict.fromkeys([*OPERATIONS.keys() - {"index_repository"}], "read"),
         ),
     ),

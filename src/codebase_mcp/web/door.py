@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import ip_network
 
@@ -17,7 +18,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from codebase_mcp.database.connection import Database
@@ -28,9 +29,10 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ShuttingDown,
 )
-from codebase_mcp.keys.keys import PREFIX, KeyRing
+from codebase_mcp.keys.browser_sessions import BrowserSessions
+from codebase_mcp.keys.keys import PREFIX, Key, KeyRing
 from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
-from codebase_mcp.pages.site import KEY_COOKIE, OPEN_PATHS, SIGN_IN, link
+from codebase_mcp.pages.site import OPEN_PATHS, SESSION_COOKIE, SIGN_IN, link
 from codebase_mcp.projects.identity import Access, Identity, address_of, peer_of
 from codebase_mcp.settings.access import is_loopback
 from codebase_mcp.settings.loading import Settings
@@ -47,7 +49,7 @@ _log = logging.getLogger(__name__)
 OPEN = ("/health/live", "/health/ready")
 # Where requests count for the rate limit.
 _SEARCHES = ("/search", "/results", "/file", "/symbol", "/changes")
-LIMITED = ("/mcp", "/sse", "/messages", "/tools/", *_SEARCHES)
+LIMITED = ("/mcp", "/sse", "/messages", "/tools/", SIGN_IN, *_SEARCHES)
 
 # Where a response may stay open for hours; whether its caller is still admitted is checked again.
 _STREAMS = ("/mcp", "/sse", "/index/events")
@@ -74,6 +76,7 @@ class Callers:
         self._settings = settings
         self._tokens = tokens
         self._keys = KeyRing(database)
+        self._sessions = BrowserSessions(database, self._keys)
         self._networks = [ip_network(network) for network in settings.allow_ip]
 
     def check_address(self, scope: Scope) -> None:
@@ -100,16 +103,46 @@ class Callers:
         Raises:
             NotAdmitted: the key is missing, wrong, expired or revoked, or allows nothing.
         """
-        given = Headers(scope=scope).getlist("authorization")
-        if is_page and not given and (key := HTTPConnection(scope).cookies.get(KEY_COOKIE)):
-            given = [f"Bearer {key}"]
-        if given:  # what is given is checked, also of a caller who needs nothing
-            identity = await self._bearer(scope, given)
-        else:
-            identity = await self._without_key(scope)
+        with _private_faults():
+            given = Headers(scope=scope).getlist("authorization")
+            if given:  # what is given is checked, also of a caller who needs nothing
+                identity = await self._bearer(scope, given)
+            else:
+                signed_in = await self._signed_in(scope) if is_page else None
+                identity = signed_in or await self._without_key(scope)
         if self._settings.read_only:
             identity = replace(identity, access=identity.access.reading())
         return identity
+
+    async def sign_in(self, scope: Scope, text: str) -> str | None:
+        """The cookie of a new session for who brings this key or token; None if it is not valid.
+
+        Raises:
+            NotAdmitted: it is a token that allows nothing here.
+        """
+        with _private_faults():
+            try:
+                identity = await self._bearer(scope, [f"Bearer {text}"])
+            except NotAdmitted as error:
+                if error.status != 401:
+                    raise
+                return None
+            user: AuthenticatedUser = scope["user"]
+            ends_at = user.access_token.expires_at
+            return await self._sessions.begin(identity, text, ends_at=ends_at)
+
+    async def sign_out(self, cookie: str) -> None:
+        """End a session."""
+        with _private_faults():
+            await self._sessions.end(cookie)
+
+    async def _signed_in(self, scope: Scope) -> Identity | None:
+        """The caller of a browser that has signed in; a session that ended counts as none."""
+        cookie = HTTPConnection(scope).cookies.get(SESSION_COOKIE)
+        caller = await self._sessions.caller_of(cookie) if cookie else None
+        if isinstance(caller, Key):
+            return _holder_of(scope, caller)
+        return caller if self._tokens else None  # tokens may not be accepted any more
 
     async def _bearer(self, scope: Scope, given: Sequence[str]) -> Identity:
         is_one = len(given) == 1 and given[0][:7].lower() == "bearer "
@@ -117,8 +150,7 @@ class Callers:
         if text.startswith(PREFIX):
             key = await self._keys.key_of(text)
             if key is not None:
-                token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
-                return replace(_enter(scope, token, key.access), key_id=key.id)
+                return _holder_of(scope, key)
         elif self._tokens is not None and text:
             found = await self._tokens.verify(text)
             if found is not None:
@@ -126,7 +158,7 @@ class Callers:
                 if not access.scopes:
                     raise NotAdmitted(
                         "The token allows nothing here: it has none of the scopes of this server",
-                        "Ask the identity provider for the scope read, write or admin.",
+                        "Ask the identity provider for the scope read, write, index or admin.",
                         status=403,
                         challenge='error="insufficient_scope"',
                     )
@@ -183,29 +215,28 @@ class Door:
                 caller = await self._callers.identify(scope, is_page=is_page)
                 enter_identity(scope, replace(caller, peer=peer_of(client and client[0])))
         except NotAdmitted as error:
-            if error.status == 401 and scope["method"] == "GET" and path in WHOLE_PAGES:
-                form = _sign_in_form(scope, path, is_refused=bool(error.challenge))
-                await RedirectResponse(form, 303)(scope, receive, send)
-                return
-            answer = error_answer(error, error.status)
-            if error.status == 401 or error.challenge:
-                facts = [part for part in (error.challenge, *self._metadata) if part]
-                answer.headers["WWW-Authenticate"] = f"Bearer {', '.join(facts)}".strip()
             # Wrong keys count for the address that they come from.
-            await self._rate_limit.around(answer)(scope, receive, send)
-        except ShuttingDown as error:
+            answer = self._rate_limit.around(self._refusal(error, scope, path))
+            await answer(scope, receive, send)
+        except CodebaseError as error:
             await error_answer(error)(scope, receive, send)
-        except CodebaseError as error:  # its text may hold folders and addresses
-            _log.warning("keys cannot be checked: %s", error.message)
-            unknown = DatabaseUnavailable(
-                "Keys cannot be checked now: the database does not answer", hint="Try again."
-            )
-            await error_answer(unknown)(scope, receive, send)
         else:
             app = self._limited if path.startswith(LIMITED) else self._app
             if scope["method"] == "GET" and path in _STREAMS:
                 app = self._while_admitted(app, is_page=is_page)
             await app(scope, receive, send)
+
+    def _refusal(self, error: NotAdmitted, scope: Scope, path: str) -> Response:
+        """The answer to who is not admitted; a browser that asks for a page gets to sign in."""
+        if error.status == 401 and scope["method"] == "GET" and path in WHOLE_PAGES:
+            return RedirectResponse(
+                _sign_in_form(scope, path, is_refused=bool(error.challenge)), 303
+            )
+        answer = error_answer(error, error.status)
+        if error.status == 401 or error.challenge:
+            facts = [part for part in (error.challenge, *self._metadata) if part]
+            answer.headers["WWW-Authenticate"] = f"Bearer {', '.join(facts)}".strip()
+        return answer
 
     def _while_admitted(self, app: ASGIApp, *, is_page: bool) -> ASGIApp:
         """The app; its responses end when the key or token of their caller is not valid any more.
@@ -247,18 +278,40 @@ def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
     return link(scope.get("root_path", ""), SIGN_IN, next=asked, wrong=wrong)
 
 
-def door_of(
-    settings: Settings, tokens: Tokens | None, database: Callable[[], Awaitable[Database]]
-) -> Middleware:
+@contextmanager
+def _private_faults() -> Iterator[None]:
+    """Say of a database that is away only that; the error's text may hold folders and addresses.
+
+    Raises:
+        DatabaseUnavailable: keys cannot be checked.
+    """
+    try:
+        yield
+    except (NotAdmitted, ShuttingDown):
+        raise
+    except CodebaseError as error:
+        _log.warning("keys cannot be checked: %s", error.message)
+        raise DatabaseUnavailable(
+            "Keys cannot be checked now: the database does not answer", hint="Try again."
+        ) from error
+
+
+def door_of(settings: Settings, tokens: Tokens | None, callers: Callers) -> Middleware:
     """The door of an app with these settings."""
     routes = [] if tokens is None else tokens.routes
     return Middleware(
         Door,
-        callers=Callers(settings, tokens, database),
+        callers=callers,
         rate_limit=RateLimit(settings.requests_per_minute),
         open_paths=frozenset([*OPEN, *OPEN_PATHS, *(route.path for route in routes)]),
         metadata_url=None if tokens is None else tokens.metadata_url,
     )
+
+
+def _holder_of(scope: Scope, key: Key) -> Identity:
+    """The identity of who holds a key."""
+    token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
+    return replace(_enter(scope, token, key.access), key_id=key.id)
 
 
 def _enter(scope: Scope, token: AccessToken, access: Access) -> Identity:

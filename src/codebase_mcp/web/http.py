@@ -29,6 +29,7 @@ from codebase_mcp import telemetry
 from codebase_mcp.background.audit import AuditLog
 from codebase_mcp.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
+from codebase_mcp.errors import CodebaseError
 from codebase_mcp.pages.apps import server_with_apps
 from codebase_mcp.pages.routes import page_routes
 from codebase_mcp.pages.site import Site
@@ -41,7 +42,7 @@ from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer, refuse
 from codebase_mcp.web.bodies import RequestBodies
 from codebase_mcp.web.calling import ToolEndpoint
-from codebase_mcp.web.door import door_of
+from codebase_mcp.web.door import Callers, door_of
 from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
@@ -79,7 +80,8 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     health = HealthEndpoints(holder, provider_of(settings))
     tokens = None if settings.jwt_issuer is None else Tokens(settings)
     endpoint = ToolEndpoint(holder, {spec.name: spec for spec in tools})
-    site = Site(holder, settings, lambda error: error_answer(error).status_code)
+    callers = _callers(holder, settings, tokens)
+    site = Site(holder, settings, _status_of, callers.sign_in, callers.sign_out)
     routes += [
         Route("/tools/{name}", endpoint.answer, methods=["POST"]),
         _description(tools),
@@ -91,9 +93,6 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
     ]
     if tokens is not None:
         routes += tokens.routes
-
-    async def database() -> Database:
-        return (await holder.get()).database
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -113,11 +112,22 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             Middleware(RequestBodies),
             guard_of(settings),
             Middleware(LoadShedding, holder.queue),
-            door_of(settings, tokens, database),
+            door_of(settings, tokens, callers),
         ],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,
     )
+
+
+def _callers(holder: AppHolder, settings: Settings, tokens: Tokens | None) -> Callers:
+    async def database() -> Database:
+        return (await holder.get()).database
+
+    return Callers(settings, tokens, database)
+
+
+def _status_of(error: CodebaseError) -> int:
+    return error_answer(error).status_code
 
 
 def _description(tools: Sequence[ToolSpec]) -> Route:

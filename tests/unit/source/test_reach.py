@@ -82,6 +82,9 @@ def refusal(path: str | Path, within: Reach) -> CodebaseError:
         "/etc",
         "/proc/self/cwd",
         "/proc/self/root/etc",
+        "/proc/1/root/etc",
+        "/proc/1/root/absent",
+        "{code}/init",
     ],
 )
 def test_a_path_that_ends_outside_the_roots_is_refused(
@@ -91,6 +94,7 @@ def test_a_path_that_ends_outside_the_roots_is_refused(
     (code / "absolute").symlink_to(outside)
     (code / "relative").symlink_to("../code-secret")
     (code / "app" / "chain").symlink_to(code / "relative")
+    (code / "init").symlink_to("/proc/1/root/etc")  # only its own user may follow that
     path = way.format(code=code, outside=outside)
     error = refusal(path, Reach((code,)))
     # What is there makes no difference.
@@ -216,6 +220,7 @@ def test_gits_records_outside_the_roots_do_not_count(
         "refs/heads/main",
         "alternates",
         "alternates of alternates",
+        "a link that another user alone may follow",
     ],
 )
 def test_links_and_alternates_in_the_records_do_not_lead_out(
@@ -249,6 +254,8 @@ def test_links_and_alternates_in_the_records_do_not_lead_out(
     elif way == "objects":
         (records / way).rename(root / "unused")
         (records / way).symlink_to(theirs / way)
+    elif way.startswith("a link"):
+        (records / "init").symlink_to("/proc/1/root")
     if way == "refs/heads/main":
         (records / way).symlink_to(theirs / way)
     else:
