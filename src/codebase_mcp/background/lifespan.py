@@ -62,7 +62,7 @@ async def warm_start(
 
     async def open_soon() -> None:
         await asyncio.sleep(delay_s)
-        if "code" in settings.toolsets:
+        if "code" in settings.toolsets and not over_http:
             await asyncio.to_thread(_prepare_to_index, settings)
         try:
             if not (has_jobs or settings.watch or await asyncio.to_thread(has_database, settings)):

@@ -21,8 +21,9 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
     database = await Database.open(database_target(settings))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
-        loading = [asyncio.to_thread(_load, settings)]
+        loading = [asyncio.to_thread(_load)]
         if not options.dry_run and Path(options.path).is_dir():
+            loading.append(asyncio.to_thread(prepare_to_index, settings))
             loading.append(_reach(database))
         await asyncio.gather(*loading)
         from codebase_mcp.cli import indexing  # noqa: PLC0415 - loaded above
@@ -30,8 +31,7 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
         return await indexing.index(options, settings, database)
 
 
-def _load(settings: Settings) -> None:
-    prepare_to_index(settings)
+def _load() -> None:
     for module in _NEEDED:
         import_module(module)
 
