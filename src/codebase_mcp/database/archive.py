@@ -81,7 +81,7 @@ class ArchiveWriter:
 
     def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
         self._gzip = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, filename="")
-        self._tar = tarfile.open(fileobj=self._gzip, mode="w|")  # noqa: SIM115 - `finish` closes it
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w")  # noqa: SIM115 - `finish` closes it
         self._manifest = json.dumps(asdict(manifest), indent=1).encode()
         self._add("manifest.json", self._manifest)
         self._sums: dict[str, TableSum] = {}

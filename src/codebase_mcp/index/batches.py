@@ -216,6 +216,7 @@ class Batches:
                     fresh, self._job, small=self._small
                 )
             await self._held.confirm()
+            await self._database.require_room()
             async with step("store"), self._database.transaction(self._project) as tx:
                 chunks, missing = await store.write_batch(
                     tx, self._snapshot, wanted, {blob.blob_id: blob for blob in prepared}
