@@ -69,12 +69,16 @@ class FileFailure:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of one source tree, sorted by path, and what was left out and why."""
+    """The files of one source tree, sorted by path, and what was left out and why.
+
+    ``not_fetched`` are the submodules that are not checked out.
+    """
 
     root: Path
     files: tuple[SourceFile, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[FileFailure, ...] = ()
+    not_fetched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

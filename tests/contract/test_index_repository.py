@@ -64,7 +64,7 @@ async def test_a_source_file_that_is_not_text_makes_the_run_partial(
             "good.py": "x = 1\n",
             "binary.py": b"\0\1\2",
             "large.json": "[" + "1," * 600_000 + "1]",
-            "latin.c": "/* caf\xe9 */".encode("latin-1"),
+            "noise.c": bytes(range(1, 256)),
         }
     )
     reply = await call.ok("index_repository", repo_path=str(root), project_id=project_id)
@@ -73,7 +73,7 @@ async def test_a_source_file_that_is_not_text_makes_the_run_partial(
     assert reply["errors"] == [
         "Failed to process binary.py: Binary file not supported",
         "Failed to process large.json: File exceeds size limit",
-        "Failed to process latin.c: File is not valid UTF-8",
+        "Failed to process noise.c: File is not valid UTF-8",
     ]
 
 

@@ -75,7 +75,7 @@ async def test_a_file_lowers_the_limit_of_size(
     assert reply["repository_settings"]["max_file_bytes"] == 100
 
 
-async def test_submodules_are_indexed_where_the_file_says_so(
+async def test_submodules_are_left_out_where_the_file_says_so(
     call: Any, make_repo: MakeRepo, project_id: str
 ) -> None:
     library, root = make_repo(CODE, name="library"), make_repo({"a.py": "x = 1\n"})
@@ -91,12 +91,12 @@ async def test_submodules_are_indexed_where_the_file_says_so(
     git(library, "add", "-A")
     git(library, "commit", "-m", "birds")
     git(root, "submodule", "add", str(library), "birds")
+    await index(call, root, project_id)
+    assert await paths(call, "hoot at night", project_id) == ["birds/src/owl.py"]
+    (root / FILE_NAME).write_text("[git]\ninclude_submodules = false\n")
     without = await index(call, root, project_id)
     assert without["files_skipped"]["submodule"] == 1
     assert await paths(call, "hoot at night", project_id) == []
-    (root / FILE_NAME).write_text("[git]\ninclude_submodules = true\n")
-    await index(call, root, project_id)
-    assert await paths(call, "hoot at night", project_id) == ["birds/src/owl.py"]
 
 
 async def test_an_invalid_file_stops_a_run_before_the_project_is_created(

@@ -25,7 +25,7 @@ from .conftest import CLIENT, PlainServer
 pytestmark = pytest.mark.anyio
 
 RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'disk_full', MESSAGE = 'secret-path'; END $$"
-MEGABYTES = 320
+MEGABYTES = 480
 
 
 async def test_a_full_disk_of_a_server_is_told_with_the_way_out(
@@ -94,6 +94,7 @@ def test_a_disk_that_is_full_at_a_later_start_is_named(
     server.join()
     server.leave()
     server.stop()
+    server.reserve.give_up()
     fill(small_disk, megabytes_free)
     try:
         server.join()
@@ -173,6 +174,74 @@ async def test_what_was_stored_before_the_disk_was_full_stays_and_the_next_run_g
         assert run.files_indexed + run.files_unchanged == len(many)
         assert (await app.search("value_7_3", "small")).answer.hits
     EmbeddedServer(Embedded(small.data_dir)).wait_until_ended()
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["stopped", "running"])
+async def test_with_no_room_left_searches_answer_and_purge_and_remove_make_room(
+    anyio_backend: str,
+    small_disk: Path,
+    settings: Settings,
+    make_repo: Callable[..., Path],
+    is_running: bool,
+) -> None:
+    small = replace(settings, data_dir=small_disk / "data", idle_minutes=0.001)
+    server = EmbeddedServer(Embedded(small.data_dir, 0.001))
+    roots = [
+        make_repo({f"file{n}.py": large_source(n) for n in numbers}, name=f"repository{numbers[0]}")
+        for numbers in (range(60), range(60, 100), range(100, 101))
+    ]
+    async with await App.open(small) as app:
+        for root in roots:
+            assert (await app.index(root, "small")).run.status == "success"
+        if is_running:
+            fill(small_disk, 0)
+            await make_room_with(app, roots)
+    if not is_running:
+        server.wait_until_ended()
+        fill(small_disk, 0)
+        async with await App.open(small) as app:
+            await make_room_with(app, roots)
+    server.wait_until_ended()
+    (small_disk / "filler").unlink()
+    async with await App.open(small) as app:
+        assert (await app.index(roots[2], "small")).run.status == "success"
+        assert (small.data_dir / "reserve").stat().st_blocks * 512 >= 32 << 20
+    server.wait_until_ended()
+
+
+async def make_room_with(app: App, roots: list[Path]) -> None:
+    """On a full disk: search, be refused, and delete the first two of three repositories."""
+    assert (await app.search("value_3_7", "small")).answer.hits
+    (roots[2] / "new.py").write_text(large_source(200))
+    with pytest.raises(DatabaseUnavailable, match=r"disk that holds .* is full"):
+        await app.index(roots[2], "small")
+    purged = await app.erasure.purge(await app.erasure.find(roots[0], "small"))
+    assert purged.before["chunk"] > 100 and not any(purged.after.values())
+    await app.remove(roots[1], "small")
+    assert (await app.search("value_100_7", "small")).answer.hits
+    await app.drop_project("small")
+
+
+async def test_an_index_run_ends_before_the_disk_is_full(
+    anyio_backend: str, small_disk: Path, settings: Settings, make_repo: Callable[..., Path]
+) -> None:
+    small = replace(settings, data_dir=small_disk / "data", idle_minutes=0.001)
+    root = make_repo({f"src/file{n}.py": large_source(n) for n in range(500)})
+    async with await App.open(small) as app:
+        await app.index(make_repo(name="first"), "small")
+        fill(small_disk, 64)
+        message = f"the disk that holds {small.data_dir} is full, but for 48 MB"
+        try:
+            run = (await app.index(root, "small")).run
+        except DatabaseUnavailable as error:
+            assert message in error.message  # in the first batch
+        else:
+            assert run.status == "failed"
+            assert message in run.errors[-1]
+        assert shutil.disk_usage(small_disk).free > 16 << 20
+    server = EmbeddedServer(Embedded(small.data_dir))
+    assert "No space left" not in server.log_file.read_text()
+    server.wait_until_ended()
 
 
 def large_source(number: int) -> str:

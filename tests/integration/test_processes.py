@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from resource import RLIMIT_FSIZE, setrlimit
 from typing import Any
 
 import httpx2
@@ -19,6 +20,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from tests.integration.conftest import Shell
 
+from codebase_mcp.cli.files import appearing
 from codebase_mcp.database.connection import Embedded
 
 pytestmark = pytest.mark.anyio
@@ -263,6 +265,49 @@ def test_doctor_names_the_way_out(environment: dict[str, str]) -> None:
     assert report.returncode == 1
     assert "FAIL database" in report.stdout
     assert "DATABASE_URL" in report.stdout
+
+
+def test_a_backup_that_the_disk_cannot_hold_says_so_and_no_more(
+    environment: dict[str, str], shell: Shell, make_repo: MakeRepo, project_id: str, tmp_path: Path
+) -> None:
+    names = [[f"def value_{n}_{k}(): return {n * k}\n" for k in range(100)] for n in range(20)]
+    root = make_repo({f"m{n}.py": "".join(lines) for n, lines in enumerate(names)})
+    assert shell("index", str(root), "--project", project_id).returncode == 0
+    target = tmp_path / "backups" / "all.tar.gz"
+    target.parent.mkdir()
+    most = 5_000  # bytes that a file may have, as a disk of that size
+    done = subprocess.run(
+        [*COMMAND, "backup", "--project", project_id, "--output", str(target)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: setrlimit(RLIMIT_FSIZE, (most, most)),
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [f"Error: {target}: File too large"]
+    assert list(target.parent.iterdir()) == []
+
+
+def test_what_a_killed_backup_leaves_goes_with_the_next(
+    environment: dict[str, str], shell: Shell, make_repo: MakeRepo, project_id: str, tmp_path: Path
+) -> None:
+    assert shell("index", str(make_repo()), "--project", project_id).returncode == 0
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    killed = "import os, sys; from codebase_mcp.cli.files import appearing\n"
+    killed += (
+        "with appearing(sys.argv[1]) as file: file.write_text('half'); os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", killed, str(folder / "monday.tar.gz")]
+    assert subprocess.run(command, env=environment, check=False).returncode == -9
+    [_] = folder.iterdir()
+    with appearing(str(folder / "at-the-same-time.tar.gz")) as other:
+        other.write_text("whole")
+        target = folder / "tuesday.tar.gz"
+        assert shell("backup", "--project", project_id, "--output", str(target)).returncode == 0
+        assert {*folder.iterdir()} == {target, other}
+    assert (folder / "at-the-same-time.tar.gz").read_text() == "whole"
 
 
 @pytest.mark.parametrize(

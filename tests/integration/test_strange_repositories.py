@@ -70,7 +70,7 @@ async def test_a_monorepo_with_repositories_inside_is_indexed_as_one_tree(
     assert (await app.index(root, project_id)).run.files_indexed == 0
 
 
-async def test_submodules_are_left_out_unless_they_are_asked_for(
+async def test_submodules_are_searched_where_they_are_checked_out_unless_they_are_unwanted(
     app: App, embedded_settings: Callable[..., Settings], make_repo: MakeRepo, project_id: str
 ) -> None:
     library = make_repo({"lib.py": "def library_code(): ...\n"}, "library")
@@ -79,15 +79,86 @@ async def test_submodules_are_left_out_unless_they_are_asked_for(
     git(root, "init", "-q")
     git(root, "submodule", "--quiet", "add", str(library), "deps/library")
     commit(root)
+    async with await App.open(embedded_settings(INCLUDE_SUBMODULES="false")) as unwanting:
+        run = (await unwanting.index(root, project_id)).run
+        assert (run.files_skipped, run.files_indexed) == ({"submodule": 1}, 2)
     run = (await app.index(root, project_id)).run
-    assert (run.files_skipped, run.files_indexed) == ({"submodule": 1}, 2)
-    async with await App.open(embedded_settings(INCLUDE_SUBMODULES="true")) as wanting:
-        run = (await wanting.index(root, project_id)).run
-        assert (run.files_skipped, run.files_indexed) == ({}, 1)
-        paths = await found_paths(wanting, project_id, "library_code")
-        assert paths[0] == "deps/library/lib.py"
+    assert (run.files_skipped, run.files_indexed, run.notice) == ({}, 1, None)
+    (root / "deps/library/more.py").write_text("def more_library_code(): ...\n")
+    assert "deps/library/lib.py" in await found_paths(app, project_id, "library_code")
+    assert (await found_paths(app, project_id, "more_library_code"))[0] == "deps/library/more.py"
+    report = await app.search("library_code", project_id, ref="main")
+    assert all(not hit.file_path.startswith("deps/") for hit in report.answer.hits)
+
+
+async def test_a_submodule_that_is_not_fetched_is_named_and_comes_in_when_it_is(
+    app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    library = make_repo({"lib.py": "def library_code(): ...\n"}, "library")
+    commit(library)
+    origin = make_repo({"main.py": "def main_code(): ...\n"}, "origin")
+    git(origin, "init", "-q")
+    git(origin, "submodule", "--quiet", "add", str(library), "deps/library")
+    commit(origin)
+    root = origin.with_name("clone")
+    git(origin.parent, "clone", "-q", str(origin), str(root))
     run = (await app.index(root, project_id)).run
-    assert (run.files_removed, run.files_skipped) == (1, {"submodule": 1})
+    assert (run.status, run.files_skipped) == ("success", {"submodule_not_fetched": 1})
+    assert run.notice is not None
+    assert "not fetched" in run.notice and "deps/library" in run.notice
+    git(root, "submodule", "--quiet", "update", "--init")
+    assert (await found_paths(app, project_id, "library_code"))[0] == "deps/library/lib.py"
+    assert (await app.index(root, project_id)).run.notice is None
+    git(root, "submodule", "--quiet", "deinit", "--force", "--all")
+    assert "deps/library/lib.py" not in await found_paths(app, project_id, "library_code")
+
+
+POINTER = (
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+)
+
+
+async def test_a_file_that_git_lfs_has_not_fetched_is_counted_and_comes_in_when_it_is(
+    app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = make_repo(
+        {"main.py": "def main_code(): ...\n", "model.py": POINTER, "data.csv": POINTER}
+    )
+    commit(root)
+    report = await app.index(root, project_id)
+    assert (report.run.status, report.run.files_indexed) == ("success", 1)
+    assert report.run.files_skipped == {"lfs_not_fetched": 2}
+    (root / "model.py").write_text("def predict_weather(): ...\n")
+    assert (await found_paths(app, project_id, "predict_weather"))[0] == "model.py"
+    (root / "model.py").write_text(POINTER)
+    assert (await app.index(root, project_id)).run.files_skipped == {"lfs_not_fetched": 2}
+    assert await found_paths(app, project_id, "predict_weather") == []
+    found = await app.search("git-lfs version", project_id)
+    assert (found.answer.hits, found.index.state) == ([], "ready")
+    found = await app.search("model", project_id, ref="main")
+    assert all(hit.file_path == "main.py" for hit in found.answer.hits)
+
+
+async def test_pointers_that_an_earlier_version_indexed_go_with_the_next_run(
+    app: App, database: Database, make_repo: MakeRepo, project_id: str
+) -> None:
+    root = make_repo({"main.py": "def main_code(): ...\n", "model.py": "def predict(): ...\n"})
+    await app.index(root, project_id)
+    (root / "model.py").write_text(POINTER)
+    status = (root / "model.py").stat()
+    async with database.transaction(await find_project(database, project_id)) as tx:
+        await tx.execute(
+            "UPDATE file SET size = %(size)s, mtime_ns = %(mtime)s, ctime_ns = %(ctime)s"
+            " WHERE path = 'model.py'",
+            size=status.st_size,
+            mtime=status.st_mtime_ns,
+            ctime=status.st_ctime_ns,
+        )
+        await tx.execute("UPDATE snapshot SET classifier = 2")
+    run = (await app.index(root, project_id)).run
+    assert run.files_skipped == {"lfs_not_fetched": 1}
+    assert await stored_kinds(database, project_id) == {"main.py": "code"}
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "project": ("my-app", "my-app", "My App"),
     "ignore_patterns": ("*.log, target/", ("*.log", "target/"), "x\n" * 1001),
     "include_secrets": ("*.env, keys/", ("*.env", "keys/"), "x\n" * 1001),
-    "include_submodules": ("yes", True, "2"),
+    "include_submodules": ("no", False, "2"),
     "max_file_bytes": ("5", 5, "²"),
     "git_depth": ("10000", 10_000, "10001"),
     "git_branches": ("main, release/*", ("main", "release/*"), "--upload-pack=x"),

@@ -67,7 +67,9 @@ def test_without_a_file_the_operators_settings_hold() -> None:
     settings = Settings.load(environment)
     found = settle(settings, ROOT, None)
     assert found.selection == Selection(
-        patterns=(Patterns(ROOT, ("*.log",)),), chosen_by=choice_of(settings)
+        patterns=(Patterns(ROOT, ("*.log",)),),
+        include_submodules=True,
+        chosen_by=choice_of(settings),
     )
     assert choice_of(settings) != choice_of(Settings.load({}))
     assert (found.git_depth, found.sources["git_depth"]) == (7, "CODEBASE_MCP_GIT_DEPTH")

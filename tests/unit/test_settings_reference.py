@@ -40,7 +40,7 @@ project = "my-app"
 
 [git]
 ignore_patterns = ["*.generated.ts", "fixtures/", "/docs/api"]
-include_submodules = true
+include_submodules = false
 depth = 100
 branches = ["main", "release/*"]
 ```

@@ -474,6 +474,7 @@ class App:
         """
         from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415 - for this alone
 
+        await self.database.make_room()
         project, _ = await self.resolver.resolve(project_id, identity)
         match = await find_repository(self.database, project, repo_path)
         await self.jobs.stop(project.schema_name, match.id)
@@ -489,6 +490,7 @@ class App:
         Raises:
             ProjectNotFound: no such project.
         """
+        await self.database.make_room()
         project = await find_project(self.database, project_id)
         await self.jobs.stop(project.schema_name)
         await drop_project(self.database, project)

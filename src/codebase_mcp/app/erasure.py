@@ -97,6 +97,7 @@ class Erasure:
         Raises:
             NotFound: it is not in the index.
         """
+        await self._database.make_room()
         project, repository = target.project, target.repository
         if target.scope is None:
             await self._jobs.stop(project.schema_name, repository.id)
@@ -119,6 +120,7 @@ class Erasure:
         Raises:
             ProjectNotFound: no such project.
         """
+        await self._database.make_room()
         project, _ = await self._resolver.resolve(project_id, identity)
         await self._jobs.stop(project.schema_name)
         before = await count_in_project(self._database, project)

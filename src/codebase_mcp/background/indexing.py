@@ -181,6 +181,7 @@ async def clear_index(
         ProjectNotFound: no such project.
         NotFound: no such repository in it.
     """
+    await app.database.make_room()
     state = await indexing_state(app, project_id, repository_id, identity)
     project = state.project
     await app.jobs.stop(project.schema_name, repository_id)

@@ -19,12 +19,12 @@ from codebase_mcp.chunking.split import split
 from codebase_mcp.model import FileKind, Symbol
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.classify import kind_of, language_of
+from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
 from codebase_mcp.source.history import Tip, list_commits
 from codebase_mcp.source.listing_builder import escape_path
-from codebase_mcp.source.read import decode
 
 # A name that very many files hold is followed in the first of them alone.
 MAX_PATHS = 300
@@ -131,10 +131,10 @@ class _Versions:
         return self.parsed.get((blob, language_of(escape_path(path)))) if blob else {}
 
     def _definitions(self, content: bytes, language: str) -> _Definitions:
-        if not all(part.encode() in content for part in self.name.split(".")):
+        if self.name.isascii() and not all(p.encode() in content for p in self.name.split(".")):
             return {}
         try:
-            text = normalise_newlines(decode(content))
+            text = normalise_newlines(decode(content).text)
         except UnicodeDecodeError:
             return {}
         lines = text.split("\n")

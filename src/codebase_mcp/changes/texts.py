@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from codebase_mcp.changes.symbols import Text, TextPair
 from codebase_mcp.model import FileKind
 from codebase_mcp.source.classify import classify, is_generated
+from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git_changes import FileChange, FileVersion
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
-from codebase_mcp.source.read import decode, language_of_content
+from codebase_mcp.source.lfs import NOT_FETCHED, pointed_at
+from codebase_mcp.source.read import language_of_content
 from codebase_mcp.source.worktree_changes import read_location
 
 MAX_FILES = 500
@@ -105,10 +107,12 @@ def _text(path: str, version: FileVersion, contents: Mapping[str, bytes | str]) 
     content = contents.get(version.object_id, "beyond_limit")
     if isinstance(content, str):
         return content
+    if pointed_at(content) is not None:
+        return NOT_FETCHED
     if is_generated(content):
         return "generated"
     try:
-        text = decode(content)
+        text = decode(content).text
     except UnicodeDecodeError:
         return "undecodable"
     if "\0" in text:

@@ -133,6 +133,7 @@ def _print_json(report: IndexReport, source: Source) -> None:
         "files_unchanged": run.files_unchanged,
         "files_removed": run.files_removed,
         "files_skipped": run.files_skipped,
+        "encodings": run.encodings,
         "secrets_masked": run.secrets_masked,
         "chunks_created": run.chunks_created,
         "commits": report.commits,
@@ -158,7 +159,7 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         return
     from rich.text import Text  # noqa: PLC0415 - not for programs
 
-    from codebase_mcp.cli.showing import counted  # noqa: PLC0415 - brings what prints along
+    from codebase_mcp.cli.showing import counted, encoding_counts  # noqa: PLC0415 - brings what prints along
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
 
     run = report.run
@@ -180,6 +181,8 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
     if run.files_skipped:
         listed = ", ".join(f"{count} {reason}" for reason, count in run.files_skipped.items())
         console.print(f"skipped: {listed}", style="dim")
+    if run.encodings:
+        console.print(encoding_counts(run.encodings), style="dim")
     if run.secrets_masked:
         console.print(f"{counted(run.secrets_masked, 'secret')} masked", style="dim")
     repository = report.repository

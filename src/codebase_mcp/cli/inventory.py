@@ -17,7 +17,7 @@ from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, secondary_state
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
-from codebase_mcp.cli.showing import counted
+from codebase_mcp.cli.showing import counted, encoding_counts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
@@ -98,6 +98,8 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
     )
     languages = sorted(repository.languages.items(), key=lambda item: -item[1])[:8]
     console.print("  " + ", ".join(f"{name} {count}" for name, count in languages), style="dim")
+    if repository.encodings:
+        console.print(f"  {encoding_counts(repository.encodings)}", style="dim")
     if repository.commits:
         console.print(f"  {counted(repository.commits, 'commit')} of history", style="dim")
     if state is not None and (note := NOTES.get(state.state)):

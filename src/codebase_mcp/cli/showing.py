@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,6 +66,12 @@ def anchors_from(given: list[str] | None) -> list[dict[str, str]] | None:
         file, _, symbol = text.partition(":")
         found.append({"file": file} | ({"symbol": symbol} if symbol else {}))
     return found
+
+
+def encoding_counts(encodings: Mapping[str, int]) -> str:
+    """How many files are not in UTF-8, by encoding."""
+    counts = ", ".join(f"{number} in {name}" for name, number in encodings.items())
+    return f"not UTF-8: {counts}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -16,9 +16,9 @@ import json
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from codebase_mcp.errors import InvalidInput
 
@@ -81,12 +81,20 @@ class ArchiveWriter:
 
     def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
         self._gzip = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, filename="")
-        self._tar = tarfile.open(fileobj=self._gzip, mode="w|")  # noqa: SIM115 - `finish` closes it
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w")  # noqa: SIM115 - `finish` closes it
         self._manifest = json.dumps(asdict(manifest), indent=1).encode()
         self._add("manifest.json", self._manifest)
         self._sums: dict[str, TableSum] = {}
         self._rest = bytearray()
         self._number = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # Else a writer that failed is closed by the garbage collector, which prints why it cannot.
+        with suppress(OSError):
+            self._gzip.close()
 
     def add_rows(self, piece: bytes) -> bool:
         """Buffer bytes of the current table; whether they should be flushed."""

@@ -42,10 +42,10 @@ async def write_backup(db: Database, project: Project, file: BinaryIO) -> Backup
     """
     async with db.transaction(project, readonly=True) as tx:
         manifest = await _describe(tx, project)
-        writer = await asyncio.to_thread(ArchiveWriter, file, manifest)
-        for table in manifest.tables:
-            await _write_table(tx, table, writer)
-    sums = (await asyncio.to_thread(writer.finish)).values()
+        with await asyncio.to_thread(ArchiveWriter, file, manifest) as writer:
+            for table in manifest.tables:
+                await _write_table(tx, table, writer)
+            sums = (await asyncio.to_thread(writer.finish)).values()
     return BackupFacts(project, sum(one.rows for one in sums), sum(one.size for one in sums))
 
 

@@ -195,6 +195,20 @@ class Database:
             finally:
                 await self._pool.release(connection)
 
+    async def require_room(self) -> None:
+        """Make sure that there is room to add to the database.
+
+        Raises:
+            DatabaseUnavailable: the disk of the embedded server is nearly full.
+        """
+        if self._server is not None:
+            await asyncio.to_thread(self._server.require_room)
+
+    async def make_room(self) -> None:
+        """Prepare to delete: on a disk that is nearly full the embedded server starts anew."""
+        if self._server is not None:
+            await asyncio.to_thread(self._server.make_room)
+
     async def check(self) -> DatabaseFacts:
         """Connect, and report versions and places.
 

@@ -112,8 +112,8 @@ def _unavailable(error: psycopg.Error, advice: Advice) -> DatabaseUnavailable:
     return DatabaseUnavailable(UNAVAILABLE, hint=advice.unavailable)
 
 
-def disk_full(advice: Advice) -> DatabaseUnavailable:
-    """The error for a full disk, which names it."""
+def disk_full(advice: Advice, kept: str = "") -> DatabaseUnavailable:
+    """The error for a full disk, which names it; ``kept`` says what is not full of it."""
     if advice.data_dir is None:
         where = "the disk of the server that DATABASE_URL names is full"
         how = "Free space there"
@@ -121,6 +121,6 @@ def disk_full(advice: Advice) -> DatabaseUnavailable:
         where = f"the disk that holds {advice.data_dir} is full"
         how = "Free space there, or set CODEBASE_MCP_DATA_DIR to a folder on another disk"
     return DatabaseUnavailable(
-        f"{UNAVAILABLE}: {where}",
+        f"{UNAVAILABLE}: {where}{kept}",
         hint=f"{how}, then run it again. What was stored before is kept.",
     )

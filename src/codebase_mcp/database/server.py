@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from psycopg.conninfo import make_conninfo
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.faults import Advice, disk_full
 from codebase_mcp.database.placement import POSTGRES_MAJOR, Placement, place
+from codebase_mcp.database.reserve import TIGHT_MB, TIGHT_SETTINGS, Reserve
 from codebase_mcp.errors import DatabaseUnavailable
 
 ROLE = "codebase_mcp"
@@ -85,6 +87,7 @@ class EmbeddedServer:
     def __init__(self, target: Embedded) -> None:
         self._target = target
         self._placement: Placement | None = None
+        self._reserve: Reserve | None = None
         self._client_lock: int | None = None
         self._log_start = 0
         self._turn = threading.Lock()
@@ -95,6 +98,13 @@ class EmbeddedServer:
         if self._placement is None:
             self._placement = place(self._target.data_dir)
         return self._placement
+
+    @property
+    def reserve(self) -> Reserve:
+        """The room that is kept in the data folder."""
+        if self._reserve is None:
+            self._reserve = Reserve(self.placement.home)
+        return self._reserve
 
     @property
     def log_file(self) -> Path:
@@ -129,6 +139,36 @@ class EmbeddedServer:
         if supervisor.is_locked(path):
             os.kill(int(Path(path).read_text()), signal.SIGTERM)
         self.wait_until_ended()
+
+    def require_room(self) -> None:
+        """Make sure that there is room to add to the database.
+
+        Raises:
+            DatabaseUnavailable: the disk is nearly full.
+        """
+        if self.reserve.is_tight():
+            kept = f", but for {TIGHT_MB} MB that are left to searches and purge"
+            raise disk_full(Advice(data_dir=self.placement.home), kept)
+        self.reserve.make()
+
+    def make_room(self) -> None:
+        """Prepare to delete on a disk that is nearly full: the next user starts the server anew.
+
+        It then has the room of the reserve, and needs little of it.
+        """
+        if not self.reserve.is_tight() or not self.reserve.give_up():
+            return
+        path = self._path(supervisor.SUPERVISOR_LOCK)
+        if not supervisor.is_locked(path):
+            return
+        supervisor_pid = Path(path).read_text()
+        with suppress(PermissionError):  # root's: it goes on as it is
+            os.kill(int(supervisor_pid), signal.SIGTERM)
+            deadline = time.monotonic() + _PATIENCE_S
+            while supervisor.is_locked(path) and Path(path).read_text() == supervisor_pid:
+                if time.monotonic() > deadline:
+                    raise self._failure("it does not end")
+                time.sleep(_POLL_S)
 
     def wait_until_ended(self) -> None:
         """Return when neither the server nor its supervisor lives.
@@ -189,7 +229,10 @@ class EmbeddedServer:
 
     def _launch(self, deadline: float) -> None:
         """Start a supervisor and wait for its word, or until time is up."""
-        self._write_configuration()
+        if self.reserve.is_tight():
+            self.reserve.give_up()
+        self.reserve.make()
+        self._write_configuration("" if self.reserve.exists() else TIGHT_SETTINGS)
         placement = self.placement
         command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__))]
         command += [f"home={placement.home}", f"binaries={placement.binaries}"]
@@ -216,7 +259,7 @@ class EmbeddedServer:
             reason = os.fsdecode(word).removeprefix("failed: ") or "its supervisor ended"
             raise self._failure(reason)
 
-    def _write_configuration(self) -> None:
+    def _write_configuration(self, more_settings: str) -> None:
         """Write the configuration anew, so that an old data folder gets today's settings."""
         folder = self.placement.home / "config"
         if not folder.exists():
@@ -227,7 +270,7 @@ class EmbeddedServer:
                 os.chown(folder, owner.st_uid, owner.st_gid)
         quoted = [name.replace('"', '""') for name in self.placement.users]
         files = {
-            "postgresql.conf": _SETTINGS + settings_of_this_system(),
+            "postgresql.conf": _SETTINGS + settings_of_this_system() + more_settings,
             "pg_hba.conf": "local all all peer map=codebase_mcp\n",
             "pg_ident.conf": "".join(f'codebase_mcp "{name}" {ROLE}\n' for name in quoted),
         }

@@ -26,6 +26,7 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.source.encoding import UTF8
 from codebase_mcp.source.read import Content, Skipped, SourceText
 from codebase_mcp.telemetry.calls import texts_embedded
 from codebase_mcp.telemetry.stopwatch import step
@@ -51,6 +52,7 @@ class RunCounts:
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
     secrets_masked: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, listing: Listing, plan: Plan) -> RunCounts:
@@ -172,6 +174,8 @@ class Batches:
                 records.append(record)
                 texts[raw.blob_id] = raw
                 self._counts.secrets_masked += content.masked
+                if content.encoding != UTF8:
+                    self._counts.encodings[content.encoding] += 1
                 continue
             if isinstance(content, Skipped):
                 self._counts.skipped[content.reason] += 1
@@ -190,7 +194,14 @@ class Batches:
     ) -> tuple[FileRecord, RawText]:
         blob_id = blob_id_of_content(content, self._snapshot.generation)
         source = replace(file, language=content.language, kind=content.kind)
-        raw = RawText(blob_id, content.blob_hash, content.language, content.text, content.masked)
+        raw = RawText(
+            blob_id,
+            content.blob_hash,
+            content.language,
+            content.text,
+            content.masked,
+            content.encoding,
+        )
         return FileRecord(source, blob_id, read_at_ns), raw
 
     async def _store(self, records: Sequence[FileRecord], texts: dict[int, RawText]) -> None:
@@ -205,6 +216,7 @@ class Batches:
                     fresh, self._job, small=self._small
                 )
             await self._held.confirm()
+            await self._database.require_room()
             async with step("store"), self._database.transaction(self._project) as tx:
                 chunks, missing = await store.write_batch(
                     tx, self._snapshot, wanted, {blob.blob_id: blob for blob in prepared}

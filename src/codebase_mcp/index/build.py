@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,15 +35,20 @@ from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.index.view import View
+from codebase_mcp.model import Listing
 from codebase_mcp.source.selection import EVERYTHING, Selection, secrets_in
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
 from codebase_mcp.telemetry.stopwatch import step
+
+# How many submodules a notice names.
+_NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """What one run did. ``added`` and ``changed`` are the paths of the files that it indexed.
 
+    ``encodings`` counts the files that it read and that are not in UTF-8.
     ``model`` is the model of the index; ``notice`` tells if that is not the model of new indexes,
     and what else is not as it should be.
     """
@@ -64,6 +69,7 @@ class RunResult:
     notice: str | None = None
     files_read: int = 0
     secrets_masked: int = 0
+    encodings: Mapping[str, int] = field(default_factory=dict)
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
 
@@ -213,7 +219,7 @@ class Indexer:
             )
             run = self._result(request, plan, counts, error, name=name, profile=profile)
             await record.end(run.status, run.errors)
-        return run
+        return run.with_notice(_not_fetched(listing)) if listing.not_fetched else run
 
     async def _source_tree(self, request: _RunRequest) -> SourceTree:
         """The files of the repository, without what is ignored."""
@@ -310,6 +316,7 @@ class Indexer:
             files_skipped=dict(sorted(counts.skipped.items())),
             files_read=len(plan.to_read),
             secrets_masked=counts.secrets_masked,
+            encodings=dict(counts.encodings.most_common()),
             chunks_created=counts.chunks,
             errors=failures + ([error.message] if error else []),
             duration_s=time.monotonic() - request.started,
@@ -393,4 +400,15 @@ def _notice(profile: Profile, models: Models) -> str | None:
     return (
         f"The index keeps the model that made it, {profile.model}; new ones are made with"
         f" {models.primary_embedder.name}. To rebuild it with that one: force_reindex=true."
+    )
+
+
+def _not_fetched(listing: Listing) -> str:
+    """Which submodules are missing in an index, and how to add them."""
+    names = ", ".join(listing.not_fetched[:_NAMES_SHOWN])
+    more = len(listing.not_fetched) - _NAMES_SHOWN
+    others = f" and {more} more" if more > 0 else ""
+    return (
+        f"Submodules that are not fetched and so not indexed: {names}{others}."
+        " To add them: git submodule update --init, then index again."
     )

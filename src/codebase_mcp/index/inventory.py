@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
@@ -20,7 +22,8 @@ _SQL = load_queries("codebase_mcp.index", "inventory.sql")
 class RepositoryFacts:
     """A repository with the size and state of its index; ``size`` is in bytes of source.
 
-    ``profile`` is what the index was made with; ``commits`` is the number of stored commits.
+    ``profile`` is what the index was made with; ``commits`` is the number of stored commits;
+    ``encodings`` counts the files that are not in UTF-8.
     """
 
     id: UUID
@@ -36,16 +39,15 @@ class RepositoryFacts:
     languages: dict[str, int]
     profile: Profile
     commits: int = 0
+    encodings: dict[str, int] = field(default_factory=dict)
 
 
 async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     """All repositories of the project, by root."""
-    repositories, languages = await tx.fetch_many(
-        [(_SQL["repositories"], {}), (_SQL["languages"], {})]
+    repositories, *counts = await tx.fetch_many(
+        [(_SQL[name], {}) for name in ("repositories", "languages", "encoding_counts")]
     )
-    by_repository: dict[UUID, dict[str, int]] = defaultdict(dict)
-    for repository_id, language, count in languages:
-        by_repository[repository_id][language] = count
+    languages, encodings = map(_by_repository, counts)
     return tuple(
         RepositoryFacts(
             id=row[0],
@@ -58,12 +60,21 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
             files_failed=row[7],
             files_skipped=json.loads(row[8]),
             indexed_at=row[9],
-            languages=by_repository[row[0]],
+            languages=languages[row[0]],
             commits=row[10],
+            encodings=encodings[row[0]],
             profile=Profile.from_row(row[11:]),
         )
         for row in repositories
     )
+
+
+def _by_repository(rows: Iterable[Sequence[Any]]) -> dict[UUID, dict[str, Any]]:
+    """Rows of a repository's id, a key and a value, as a mapping per repository."""
+    found: dict[UUID, dict[str, Any]] = defaultdict(dict)
+    for repository_id, key, value in rows:
+        found[repository_id][key] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +103,30 @@ class RepositoryDetails:
 
     ``failures`` are files with the reason why they could not be indexed, ``sizes`` bytes by
     language, the largest first; ``secrets`` is how many are masked in each file that has any, and
-    ``uncounted`` the number of files of which that is not known.
+    ``uncounted`` the number of files of which that is not known; ``encodings`` are those of files
+    that are not in UTF-8.
     """
 
     failures: tuple[tuple[str, str], ...]
     sizes: dict[str, int]
     secrets: dict[str, int]
+    encodings: dict[str, str]
     uncounted: int = 0
 
 
 async def load_details(tx: Transaction) -> dict[UUID, RepositoryDetails]:
     """The details of each repository of a project."""
-    failures, sizes, secrets, uncounted = await tx.fetch_many(
-        [(_SQL[name], {}) for name in ("failures", "sizes", "secrets", "uncounted")]
+    failures, uncounted, *files = await tx.fetch_many(
+        [(_SQL[name], {}) for name in ("failures", "uncounted", "sizes", "secrets", "encodings")]
     )
-    sizes_of: dict[UUID, dict[str, int]] = defaultdict(dict)
-    for repository_id, language, size in sizes:
-        sizes_of[repository_id][language] = size
-    secrets_of: dict[UUID, dict[str, int]] = defaultdict(dict)
-    for repository_id, path, number in secrets:
-        secrets_of[repository_id][path] = number
+    sizes, secrets, encodings = map(_by_repository, files)
     uncounted_of: dict[UUID, int] = dict(uncounted)
     return {
         repository_id: RepositoryDetails(
             tuple((path, reason) for path, reason in json.loads(found)),
-            sizes_of[repository_id],
-            secrets_of[repository_id],
+            sizes[repository_id],
+            secrets[repository_id],
+            encodings[repository_id],
             uncounted_of.get(repository_id, 0),
         )
         for repository_id, found in failures

@@ -26,6 +26,16 @@ WHERE s.active
 GROUP BY s.repository_id, f.language
 ORDER BY count(*) DESC, f.language;
 
+-- name: encoding_counts
+-- Files that are not in UTF-8, by repository and encoding.
+SELECT s.repository_id, b.encoding, count(*)
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.active AND b.encoding IS NOT NULL
+GROUP BY s.repository_id, b.encoding
+ORDER BY count(*) DESC, b.encoding;
+
 -- name: names
 -- Which repositories there are.
 SELECT r.id, r.root, r.name
@@ -51,6 +61,15 @@ FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
 JOIN blob AS b ON b.id = f.blob_id
 WHERE s.active AND b.secrets > 0
+ORDER BY f.path;
+
+-- name: encodings
+-- The files that are not in UTF-8, with their encoding, by repository.
+SELECT s.repository_id, f.path, b.encoding
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = s.id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.active AND b.encoding IS NOT NULL
 ORDER BY f.path;
 
 -- name: uncounted

@@ -17,6 +17,7 @@ from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.index.context import Context, in_context
 from codebase_mcp.model import Chunk, Reference, Symbol
+from codebase_mcp.source.encoding import UTF8
 from codebase_mcp.text import references
 from codebase_mcp.text.counting import Counts, Lexicon, term_table
 from codebase_mcp.text.tokens import fold
@@ -46,8 +47,8 @@ MAX_LEXICON = 250_000
 class RawText:
     """A decoded text and what identifies its blob.
 
-    ``secrets`` is how many are masked in it. ``unparsed`` splits it by lines instead of by syntax,
-    for a text that crashes its parser.
+    ``secrets`` is how many are masked in it. ``encoding`` is what it was in. ``unparsed`` splits it
+    by lines instead of by syntax, for a text that crashes its parser.
     """
 
     blob_id: int
@@ -55,6 +56,7 @@ class RawText:
     language: str
     text: str
     secrets: int = 0
+    encoding: str = UTF8
     unparsed: bool = False
 
 
@@ -184,6 +186,7 @@ def _blob_row(raw: RawText, generation: int, chunk_count: int, comments: bytes) 
         rows.text(raw.text),
         comments,
         rows.int4(raw.secrets),
+        rows.text(None if raw.encoding == UTF8 else raw.encoding),
     )
 
 

@@ -200,7 +200,7 @@ FROM STDIN (FORMAT BINARY);
 
 -- name: copy_blobs
 -- The texts of one batch.
-COPY blob (id, hash, language, generation, chunk_count, text, comments, secrets, counted_for)
+COPY blob (id, hash, language, generation, chunk_count, text, comments, secrets, encoding, counted_for)
 FROM STDIN (FORMAT BINARY);
 
 -- name: copy_chunks

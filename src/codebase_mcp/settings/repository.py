@@ -198,7 +198,10 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
 
 def choice_of(settings: Settings) -> str:
     """Our settings for which files of a tree are listed, as text to compare."""
-    ours = (settings.max_file_bytes, settings.include_submodules, *sorted(settings.ignore_patterns))
+    # Earlier versions left submodules out by default, and wrote down False: they are added to the
+    # indexes that such a version made, which are followed as before.
+    without = not settings.include_submodules
+    ours = (settings.max_file_bytes, without, *sorted(settings.ignore_patterns))
     return joined_choice(repr(ours), settings.include_secrets)
 
 

@@ -453,9 +453,9 @@ SETTINGS = (
     Setting(
         "include_submodules",
         "CODEBASE_MCP_INCLUDE_SUBMODULES",
-        lambda: False,
+        lambda: True,
         YES_OR_NO,
-        "Index the files of checked-out submodules too.",
+        "Index the files of checked-out submodules too; they are not part of branches and commits.",
         section="Repository",
         keys=("git.include_submodules", "include_submodules"),
     ),

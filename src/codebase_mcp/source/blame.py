@@ -16,10 +16,10 @@ from functools import partial
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.secrets.masking import is_masked, mask
+from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git import shallow_commits, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.listing_builder import escape_path
-from codebase_mcp.source.read import decode
 
 # For all places together. A file of an old and large repository can take git many seconds.
 TIME_LIMIT_S = 3.0
@@ -136,7 +136,7 @@ def _committed_text(repository: GitRepository, revision: str, path: str, end: fl
         if len(output) > _MAX_BYTES:
             return None
     header, _, content = bytes(output).partition(b"\n")
-    return "" if header.endswith(b" missing") else decode(content.removesuffix(b"\n"))
+    return "" if header.endswith(b" missing") else decode(content.removesuffix(b"\n")).text
 
 
 def _find(place: Lines, committed: Sequence[str]) -> int | None:

@@ -30,8 +30,9 @@ from codebase_mcp.source.names import (
     TEMPLATE_EXTENSIONS,
 )
 
-# Incremented whenever a path may be classified differently: stored files are then reclassified.
-CLASSIFY_VERSION = 2
+# Incremented whenever a path may be classified differently, or be left out by what it holds: the
+# stored files are then read again.
+CLASSIFY_VERSION = 3
 
 TEXT = "text"
 

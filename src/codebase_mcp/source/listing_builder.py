@@ -37,7 +37,8 @@ class ListingBuilder:
 
     ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the path from the
     top of the work tree to the root. ``path_filter`` selects paths. ``pending`` are the directories
-    still to be listed, each by its own rules: the root and nested repositories. ``read_rules``
+    still to be listed, each by its own rules: the root and nested repositories. ``not_fetched`` are
+    submodules that are not checked out. ``read_rules``
     reads attribute files; ``not_applied`` are the locations of those, and of ignore files, that are
     too large.
     """
@@ -51,6 +52,7 @@ class ListingBuilder:
     files: dict[str, SourceFile] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[FileFailure] = field(default_factory=list)
+    not_fetched: list[str] = field(default_factory=list)
     not_applied: list[bytes] = field(default_factory=list)
     read_rules: ReadRules = read_ignore_file
     _start: bytes = field(init=False)
@@ -209,6 +211,7 @@ class ListingBuilder:
             tuple(self.files[path] for path in sorted(self.files)),
             dict(sorted(self.skipped.items())),
             tuple(sorted(self.failures, key=lambda failure: failure.path)),
+            tuple(sorted(self.not_fetched)),
         )
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
 from codebase_mcp.secrets.masking import mask
@@ -23,8 +22,10 @@ from codebase_mcp.source.classify import (
     language_of_shebang,
     refine_kind,
 )
+from codebase_mcp.source.encoding import UTF8, decode
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
+from codebase_mcp.source.lfs import NOT_FETCHED, pointed_at
 from codebase_mcp.source.open_file import open_regular
 
 BINARY = "Binary file not supported"
@@ -32,14 +33,6 @@ TOO_LARGE = "File exceeds size limit"
 PERMISSION_DENIED = "Permission denied"
 NOT_UTF8 = "File is not valid UTF-8"
 
-# UTF-32 before UTF-16, as its byte order mark begins with that of UTF-16.
-_ENCODINGS = (
-    (BOM_UTF8, "utf-8"),
-    (BOM_UTF32_LE, "utf-32-le"),
-    (BOM_UTF32_BE, "utf-32-be"),
-    (BOM_UTF16_LE, "utf-16-le"),
-    (BOM_UTF16_BE, "utf-16-be"),
-)
 _HEAD_BYTES = 1 << 16
 
 
@@ -50,6 +43,7 @@ class SourceText:
     ``kind`` and ``language`` are the listing's, refined by what the content shows. The text holds
     no NUL, which PostgreSQL could not store, and no byte order mark; line ends are as they were.
     The ``masked`` secrets in it are stars; where ``shows_secrets``, they are as in the file.
+    ``encoding`` is what the bytes are in.
     """
 
     data: bytes
@@ -59,6 +53,7 @@ class SourceText:
     language: str
     masked: int = 0
     shows_secrets: bool = False
+    encoding: str = UTF8
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,40 +113,32 @@ def _unread_object(file: SourceFile, reason: Unread) -> FileFailure | Skipped:
 
 
 def _as_text(file: SourceFile, data: bytes) -> Content:
+    if pointed_at(data) is not None:
+        return Skipped(file.path, NOT_FETCHED)
     try:
-        text = decode(data)
+        decoded = decode(data)
     except UnicodeDecodeError:
-        # A NUL means binary, which is a better reason than another encoding.
-        if b"\0" in data:
-            return _refused(file, BINARY, "binary")
-        return _refused(file, NOT_UTF8, "undecodable")
-    if "\0" in text:
+        decoded = None
+    # A NUL means binary, which is a better reason than another encoding.
+    if b"\0" in data if decoded is None else "\0" in decoded.text:
         return _refused(file, BINARY, "binary")
+    if decoded is None:
+        return _refused(file, NOT_UTF8, "undecodable")
+    text = decoded.text
     language = language_of_content(file.path, file.language, data)
     kind = _kind(file, language, data)
+    found = SourceText(data, text, blob_hash(data), kind, language, encoding=decoded.encoding)
     if file.shows_secrets:
-        return SourceText(data, text, blob_hash(data), kind, language, shows_secrets=True)
+        return replace(found, shows_secrets=True)
     if is_secret_text(file.path, text):
         return Skipped(file.path, "secret")
     masked = mask(text)
-    return SourceText(data, masked.text, blob_hash(data), kind, language, len(masked.kinds))
+    return replace(found, text=masked.text, masked=len(masked.kinds))
 
 
 def blob_hash(data: bytes) -> bytes:
     """The id that git gives to these bytes as a file's content; 20 bytes."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
-
-
-def decode(data: bytes) -> str:
-    """The text of bytes in UTF-8, or in UTF-16 or UTF-32 with a byte order mark.
-
-    Raises:
-        UnicodeDecodeError: the bytes have another encoding.
-    """
-    for mark, encoding in _ENCODINGS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding)
-    return data.decode("utf-8")
 
 
 def language_of_content(path: str, language: str, data: bytes) -> str:

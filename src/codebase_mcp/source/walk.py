@@ -29,7 +29,7 @@ from codebase_mcp.source.git_directory import (
 )
 from codebase_mcp.source.git_files import GitFiles, list_with_git
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
-from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
+from codebase_mcp.source.listing_builder import ListingBuilder, escape_path, path_prefix
 from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.selection import EVERYTHING, Selection
 
@@ -144,13 +144,15 @@ def _add_nested(builder: ListingBuilder, path: bytes, directory: DirectoryState)
 
 
 def _add_submodule(builder: ListingBuilder, path: bytes, directory: DirectoryState) -> None:
-    is_wanted = builder.selection.include_submodules
     if directory is DirectoryState.IGNORED:
         builder.count_skipped("ignored")
-    elif is_wanted and directory is DirectoryState.OPEN and is_repository(builder.location(path)):
+    elif not builder.selection.include_submodules:
+        builder.count_skipped("submodule")
+    elif directory is DirectoryState.OPEN and is_repository(builder.location(path)):
         builder.pending.append(path)
     else:
-        builder.count_skipped("submodule")
+        builder.count_skipped("submodule_not_fetched")
+        builder.not_fetched.append(escape_path(path))
 
 
 def _add_path(builder: ListingBuilder, path: bytes, state: DirectoryStates) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +31,7 @@ from codebase_mcp.source.git_changes import (
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_files import is_outside_tree
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, list_tree, read_blobs
+from codebase_mcp.source.lfs import pointed_at
 from codebase_mcp.source.listing_builder import escape_path
 from codebase_mcp.source.open_file import open_regular
 
@@ -42,9 +42,6 @@ _MAX_LINE_PAIRS = 4_000_000
 
 _BINARY_HEAD_BYTES = 8_000  # where git looks for a NUL
 _READ_BYTES = 1 << 20
-_LFS_POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +253,13 @@ def _read_file(change: FileChange, location: bytes) -> bytes | None:
 
 def _is_converted(old: bytes, new: bytes | None, location: bytes) -> bool:
     """Whether a file is what a checkout of the blob may have made of it."""
-    if pointer := _LFS_POINTER.match(old):
+    if hash_on_disk := pointed_at(old):
         try:
             handle = open_regular(location)
             if handle is None:
                 return False
             with os.fdopen(handle, "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == pointer[1].decode()
+                return hashlib.file_digest(file, "sha256").hexdigest() == hash_on_disk
         except OSError:
             return False
     return new is not None and old.replace(b"\r\n", b"\n") == new.replace(b"\r\n", b"\n")

@@ -83,6 +83,7 @@ class IndexReply(Reply):
     files_unchanged: int = 0
     files_removed: int = 0
     files_skipped: dict[str, int] = Field(default={}, description="Files left out, by reason.")
+    encodings: dict[str, int] = Field(default={}, description="Of files read, if not UTF-8.")
     secrets_masked: int = Field(default=0, description="Keys and passwords in the files read.")
     project_source: str = Field(default="", description="Where the project came from.")
     repository_settings: RepositorySettingsReply | None = Field(
@@ -91,7 +92,7 @@ class IndexReply(Reply):
     notice: str = Field(
         default="",
         description="Present when the index has another model than is configured, no vectors of "
-        "that yet, or the history could not be read.",
+        "that yet, submodules are not fetched, or the history could not be read.",
     )
 
     def text_lines(self) -> Iterator[str]:
@@ -168,6 +169,7 @@ def index_reply(report: IndexReport) -> IndexReply:
         files_unchanged=run.files_unchanged,
         files_removed=run.files_removed,
         files_skipped=run.files_skipped,
+        encodings=dict(run.encodings),
         secrets_masked=run.secrets_masked,
         project_source=report.project_source,
     )

@@ -155,7 +155,7 @@ def test_texts_that_are_not_source_are_left_out_and_counted(repository: Path, gi
         {
             "made.py": marked,
             "vendor/lib.py": "x = 1\n",
-            "latin.py": b"x = '\xff'\n",
+            "noise.py": b"\xff\x01" * 9,
             "large.py": "x = 1\n" * 200_000,
             "nul.py": b"x = '\0'\n",
             "package-lock.json": "{}",

@@ -11,7 +11,8 @@ import pytest
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.read import Skipped, SourceText, blob_hash, decode, read_source
+from codebase_mcp.source.encoding import decode
+from codebase_mcp.source.read import Skipped, SourceText, blob_hash, read_source
 
 Git = Callable[..., bytes]
 
@@ -56,13 +57,68 @@ def test_the_empty_file_has_gits_well_known_id() -> None:
     ids=["utf-8", "utf-8-bom", "utf-16", "utf-16-be", "utf-16-le", "utf-32", "utf-32-be"],
 )
 def test_unicode_is_decoded_without_its_byte_order_mark(content: bytes) -> None:
-    assert decode(content) == "grüß 🎉"
+    assert decode(content).text == "grüß 🎉"
+
+
+FRENCH = "# Où est passée la clé ? L'élève l'a oubliée à Besançon, près du cœur…\n"
+RUSSIAN = "Читает файл и возвращает его строки, по порядку"  # noqa: RUF001
+KOI8 = f"# {RUSSIAN}\n".encode("koi8-r")
+JAPANESE = "# ファイルを読む。エラーが発生しました\n".encode("shift_jis")
+NOISE = bytes(range(1, 256))
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "encoding"),
+    [
+        (FRENCH.encode("cp1252"), FRENCH, "windows-1252"),
+        (f"# -*- coding: latin-1 -*-\n{FRENCH}".encode("cp1252"), FRENCH, "windows-1252"),
+        (f"# -*- coding: utf-8 -*-\n{FRENCH}".encode("cp1252"), FRENCH, "windows-1252"),
+        (b"# J\xf6rg, Cze\xc5\x9b\xc4\x87\n", "# Jörg, Cześć\n", "utf-8 and windows-1252"),
+        (b"# \x81: none in Windows-1252, but few as \xe9. " + b"x" * 99, "\ufffd", "windows-1252"),
+        (f"# coding=koi8-r\n# {RUSSIAN}".encode("koi8-r"), RUSSIAN, "koi8-r"),
+        (f"// vim: fileencoding=cp1251\n// {RUSSIAN}".encode("cp1251"), RUSSIAN, "cp1251"),
+        (f"; -*- coding: cp866-unix -*-\n; {RUSSIAN}".encode("cp866"), RUSSIAN, "cp866"),
+        (
+            f"<?xml version='1.0' encoding='windows-1251'?><a>{RUSSIAN}</a>".encode("cp1251"),
+            RUSSIAN,
+            "cp1251",
+        ),
+        (f'<meta charset="iso-8859-5">{RUSSIAN}'.encode("iso8859-5"), RUSSIAN, "iso8859-5"),
+        (f'@charset "koi8-r";/* {RUSSIAN} */'.encode("koi8-r"), RUSSIAN, "koi8-r"),
+        ("# coding: sjis\n# ファイル".encode("shift_jis"), "ファイル", "shift_jis"),
+        (f"# coding: rot13\n{FRENCH}".encode("cp1252"), FRENCH, "windows-1252"),
+        (f"# coding: cp037\n{FRENCH}".encode("cp1252"), FRENCH, "windows-1252"),
+    ],
+)
+def test_another_encoding_is_the_declared_one_or_windows_1252(
+    content: bytes, text: str, encoding: str
+) -> None:
+    found = decode(content)
+    assert text in found.text
+    assert found.encoding == encoding
+    assert "\n".join(found.text.split("\n")).count("\n") == content.count(b"\n")
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"caf\xe9", b"\xff\xfea", b"\xff\xfe\x00\xd8", b"\xed\xa0\x80", b"\xef\xbb\xbf\xff"],
-    ids=["latin-1", "half a unit", "lone surrogate", "surrogate in utf-8", "after a mark"],
+    [
+        b"\xff\xfea",
+        b"\xff\xfe\x00\xd8",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf\xff",
+        KOI8,
+        JAPANESE,
+        NOISE,
+    ],
+    ids=[
+        "half a unit",
+        "lone surrogate",
+        "surrogate in utf-8",
+        "after a mark",
+        "undeclared russian",
+        "undeclared japanese",
+        "binary without a nul",
+    ],
 )
 def test_other_bytes_are_undecodable(content: bytes) -> None:
     with pytest.raises(UnicodeDecodeError):
@@ -72,7 +128,7 @@ def test_other_bytes_are_undecodable(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "reason", "key"),
     [
-        (b"caf\xe9", "File is not valid UTF-8", "undecodable"),
+        (NOISE, "File is not valid UTF-8", "undecodable"),
         (b"\x7fELF\0\xff", "Binary file not supported", "binary"),
         (b"plain\0text", "Binary file not supported", "binary"),
         ("wide\0text".encode("utf-16"), "Binary file not supported", "binary"),

@@ -69,7 +69,8 @@ def test_a_submodule_that_is_not_checked_out_is_counted(
     wanted = with_submodule(repository, git, tmp_path)
     listing = list_files(repository, wanted)
     assert "lib/outer.py" in paths_of(listing)
-    assert listing.skipped == {"submodule": 1}  # the one inside
+    assert listing.skipped == {"submodule_not_fetched": 1}  # the one inside
+    assert listing.not_fetched == ("lib/inner",)
 
 
 def test_a_submodule_can_be_ignored_and_a_link_in_its_place_leads_nowhere(
