@@ -17,6 +17,8 @@ Content = TypeVar("Content")
 _CANCEL_S = 0.5
 # A search takes some hundredths of a second, so this is the work of a few seconds.
 _WAITING_PER_PLACE = 16
+# Each takes about 20 KB.
+_WAITING_OF_A_CLIENT = 10_000
 # Clients and proxies give up after 30 or 60 seconds, and then call again.
 _WAIT_S = 15.0
 _RETRY_AFTER_S = 2
@@ -26,14 +28,22 @@ class CallQueue:
     """Lets some calls run at once and some others wait, in order; further ones are refused.
 
     Without the limit each of a thousand calls would get a thousandth of the processor, and all of
-    them would time out.
+    them would time out. Calls of a ``single_client`` wait as long as it does: it has sent them all,
+    perhaps from a file, and would get no others by calling again.
     """
 
-    def __init__(self, name: str, places: int, *, wait_s: float | None = _WAIT_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        places: int,
+        *,
+        wait_s: float | None = _WAIT_S,
+        single_client: bool = False,
+    ) -> None:
         self._name = name
         self._places = asyncio.Semaphore(places)
-        self._most_waiting = places * _WAITING_PER_PLACE
-        self._wait_s = wait_s
+        self._most_waiting = _WAITING_OF_A_CLIENT if single_client else places * _WAITING_PER_PLACE
+        self._wait_s = None if single_client else wait_s
         self._waiting = 0
 
     @asynccontextmanager
