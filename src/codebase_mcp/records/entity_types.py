@@ -196,7 +196,9 @@ def require_filter_size(filter: Mapping[str, Any] | None) -> None:
     Raises:
         InvalidInput: it is; the message names the limit.
     """
-    require_size("filter", "Filter", filter, MAX_FILTER_BYTES, MAX_DATA_DEPTH, MAX_FILTER_ITEMS)
+    require_size(
+        "filter", "Filter", filter, MAX_FILTER_BYTES, MAX_DATA_DEPTH, max_items=MAX_FILTER_ITEMS
+    )
 
 
 async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:

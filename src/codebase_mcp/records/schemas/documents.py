@@ -107,6 +107,7 @@ def require_size(
     value: Any,
     max_bytes: int,
     max_depth: int,
+    *,
     max_items: int | None = None,
 ) -> None:
     """Check that a value is not too long as JSON, and not nested too deeply.
