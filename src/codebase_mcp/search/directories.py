@@ -25,7 +25,7 @@ def directory_pattern(directory: str) -> str:
 
     Not for Python's engine, which backtracks; PostgreSQL's does not.
     """
-    out = []
+    out: list[str] = []
     once = re.sub(r"(\*\*/){2,}", "**/", directory.strip("/"))
     for piece in filter(None, re.split(r"(\*\*/|\*\*|\*)", once)):
         match piece:
