@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import random
 import shutil
 from pathlib import Path
@@ -28,6 +29,8 @@ QUERIES = [
     "the same note everywhere",  # many texts are equal
 ]
 ROUNDS, EDITS = 6, 12
+# pgvector adds numbers up in another order where it is compiled for other processors.
+DIGITS = 12 if platform.machine() == "x86_64" else 4
 
 
 @pytest.fixture
@@ -74,7 +77,9 @@ async def answers(app: App, project_id: str, *, times: int = 1) -> list[list[Any
 async def rankings(app: App, project_id: str) -> list[list[tuple[str, float]]]:
     """All files that are ranked for each question, also those behind what is shown."""
     ranked = [await app.rank(query, project_id, FileFilters()) for query in QUERIES]
-    return [[(file.candidate.path, file.score) for file in one.files] for one in ranked]
+    return [
+        [(file.candidate.path, round(file.score, DIGITS)) for file in one.files] for one in ranked
+    ]
 
 
 def _shown(hit: Any) -> tuple[Any, ...]:
@@ -107,7 +112,9 @@ async def test_an_index_that_was_edited_answers_as_a_new_one(
         assert await answers(app, project_id, times=3) == expected
         assert await answers(by_database, fresh, times=2) == expected
         assert await answers(by_database, project_id, times=2) == expected
+        ranked = await rankings(by_database, fresh)
         for one in (app, by_database):
-            assert await rankings(one, project_id) == await rankings(one, fresh)
+            for place in (fresh, project_id):
+                assert await rankings(one, place) == ranked
     finally:
         await app.drop_project(fresh)
