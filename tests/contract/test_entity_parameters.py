@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -119,7 +120,19 @@ async def in_project(app: App, project_id: str) -> str:
         ),
         (
             "query_entities", QUERY, {"filter": {"a": "x" * 262_144}}, "filter",
-            "Filter must be at most 262,144 bytes as JSON, got 262,152",
+            "Filter must be at most 16,384 bytes as JSON, got 262,152",
+        ),
+        (
+            "query_entities", QUERY, {"filter": {"a": [{"b": n} for n in range(101)]}}, "filter",
+            "Filter must have at most 100 list items, got 101",
+        ),
+        (
+            "query_entities", QUERY, {"filter": {"a": [[1] * 60, {"b": [1] * 60}]}}, "filter",
+            "Filter must have at most 100 list items, got 122",
+        ),
+        (
+            "query_entities", QUERY, {"filter": json.loads('{"a":' * 65 + "1" + "}" * 65)},
+            "filter", "Filter must not nest deeper than 64 levels",
         ),
         ("query_entities", QUERY, {"limit": 0}, "limit", "Limit must be between 1 and 100, got 0"),
         (

@@ -350,5 +350,5 @@ async def anchored(make_project: Callable[..., AnchoredProject]) -> AnchoredProj
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Indexes are built for some hundred vectors already."""
-    monkeypatch.setattr(nearest, "EXACT_VECTORS", 200)
+    monkeypatch.setattr(nearest, "EXACT_NUMBERS", 200)
     monkeypatch.setattr(nearest, "NEWER_VECTORS", 100)

@@ -22,7 +22,6 @@ from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import dense_literal
 from codebase_mcp.database.nearest import NearestIndexes, maintain_near_indexes
 from codebase_mcp.database.projects import Project
-from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
@@ -36,7 +35,7 @@ from codebase_mcp.search.scope import QueryVector, load_scope
 pytestmark = pytest.mark.anyio
 
 PATIENCE_S = 60.0
-MANY = EXACT_VECTORS + 500
+MANY = 10_500
 
 QUESTIONS = (
     "where are failed requests retried", "parse json", "close the socket", "user login",
@@ -96,7 +95,7 @@ async def store_vectors(tx: Transaction, profile: Profile, texts: Sequence[str])
 
 
 async def test_the_index_finds_nearly_all_and_fills_the_limit_whatever_the_filters_leave(
-    database: Database, project: Project
+    few_are_many: None, database: Database, project: Project
 ) -> None:
     embedder = StaticEmbedder.load()
     texts = pieces_of_code()
@@ -135,6 +134,25 @@ async def test_the_index_finds_nearly_all_and_fills_the_limit_whatever_the_filte
             tx, profile, QUESTIONS[0], embedder, FileFilters(extensions=("rs",))
         )
         assert none == []
+
+
+async def test_some_ten_thousand_vectors_are_all_compared_also_where_an_index_was_built(
+    database: Database, project: Project
+) -> None:
+    async with database.transaction(project) as tx:
+        profile = await fill(tx, "real", 256, MANY)
+        await add_files(tx, profile)
+    await maintain_near_indexes(database, project)
+    async with database.transaction(project, readonly=True) as tx:
+        assert not await near_indexes(tx, profile)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nearest, "EXACT_NUMBERS", 0)
+        await maintain_near_indexes(database, project)
+    async with database.transaction(project, readonly=True) as tx:
+        assert await near_indexes(tx, profile)
+    await maintain_near_indexes(database, project)
+    async with database.transaction(project, readonly=True) as tx:
+        assert not await near_indexes(tx, profile)
 
 
 async def make_profile(database: Database, project: Project) -> Profile:

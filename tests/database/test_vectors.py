@@ -112,7 +112,7 @@ async def add_files(tx: Transaction, profile: Profile, count: int = MANY) -> sto
 
 
 async def test_each_of_two_large_models_is_searched_by_its_own_index(
-    database: Database, project: Project
+    few_are_many: None, database: Database, project: Project
 ) -> None:
     async with database.transaction(project) as tx:
         first = await fill(tx, "first", 32, MANY)

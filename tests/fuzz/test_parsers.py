@@ -25,7 +25,7 @@ from tests.fuzz.profile import fuzzed
 from tests.fuzz.strategies import ANY_TEXT, JSON, bytes_like, text_like
 
 from codebase_mcp.chunking.split import split
-from codebase_mcp.cli.unreadable import refusal_of
+from codebase_mcp.cli.unreadable import read_message
 from codebase_mcp.database.archive import ArchiveReader
 from codebase_mcp.database.naming import nearest_valid_id, validate_project_id
 from codebase_mcp.embedding.endpoint import _json as json_of_service
@@ -219,7 +219,7 @@ def test_cursors_times_and_names(text: str) -> None:
 @fuzzed
 @given(text_like(CALL, "[]", '{"id":1}'))
 def test_lines_on_stdio(line: str) -> None:
-    refusal = refusal_of(line.encode(errors="replace").decode())
+    _, refusal = read_message(line.encode(errors="replace").decode())
     assert refusal is None or isinstance(refusal, JSONRPCError)
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.background.worker import working
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.search.search import Request
+from codebase_mcp.settings.loading import Settings
 
 BACKUP = Path(__file__).parents[1] / "data" / "shop-6417ed0.cbm"
 
@@ -173,6 +177,34 @@ async def test_a_search_asks_for_it_once_and_a_worker_does_it(
             await asyncio.sleep(0.05)
     [job] = await app.jobs.jobs(schema)
     assert job.status == "done"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("search", "payments"),
+        ("search_code", "--query", "payments"),
+        ("symbol", "PaymentGateway"),
+        ("status",),
+    ],
+)
+async def test_a_command_starts_a_worker_that_does_it_where_none_runs(
+    app: App, shop: Path, settings: Settings, project_id: str, command: tuple[str, ...]
+) -> None:
+    project = "--project_id" if command[0] == "search_code" else "--project"
+    async with asyncio.timeout(60):
+        await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "codebase_mcp.cli.main", *command, project, project_id],
+            env={**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir)},
+            cwd=shop,
+            check=True,
+            capture_output=True,
+        )
+        while await state_of(app, project_id) != "ready":
+            await asyncio.sleep(0.05)
+        while await app.jobs.workers():  # it ends by itself
+            await asyncio.sleep(0.05)
 
 
 async def test_a_rebuild_that_broke_off_goes_on_and_the_old_index_answers_meanwhile(

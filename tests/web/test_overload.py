@@ -18,6 +18,8 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.errors import Overloaded, TimeLimitExceeded
 from codebase_mcp.index import queue
+from codebase_mcp.keys.keys import create_key
+from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools import running
 
@@ -49,7 +51,7 @@ async def test_calls_beyond_the_queue_are_refused_at_once_and_searches_go_on(
                 asyncio.create_task(http.post("/tools/index_repository", json=index))
                 for _ in range(2)
             ]
-            while server.holder._index_runs._waiting < 1:
+            while not server.holder._index_runs.is_full:
                 await asyncio.sleep(0.01)
             refused = await http.post("/tools/index_repository", json=index)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
@@ -104,6 +106,40 @@ async def test_while_the_queue_is_full_calls_are_refused_at_the_door(
             assert (await http.get("/health/live")).status_code == 200
         assert [(await call).status_code for call in calls] == [200, 200]
         assert not (await client.call_tool("search_code", search)).is_error
+
+
+async def test_slow_calls_of_one_caller_keep_no_other_from_searching(
+    settings: Settings,
+    make_repo: MakeRepo,
+    app: App,
+    database: Database,
+    project_id: str,
+) -> None:
+    await app.index(make_repo(), project_id)
+    project = await find_project(database, project_id)
+    headers = []
+    for owner in ("alice", "bob"):
+        access = Access(frozenset({"read"}), reads_as_server=False)
+        _, key = await create_key(database, f"{owner} of {project_id}", access)
+        headers.append({"Authorization": f"Bearer {key}"})
+    query = {"entity_type": "t", "project_id": project_id}
+    search = {"query": "user login", "project_id": project_id}
+    async with (
+        serving(replace(settings, require_keys=True, calls=4)) as server,
+        httpx2.AsyncClient(base_url=server.address, headers=headers[0], timeout=None) as alice,
+        httpx2.AsyncClient(base_url=server.address, headers=headers[1], timeout=None) as bob,
+    ):
+        async with database.transaction(project) as tx:
+            await tx.execute("LOCK TABLE entity IN ACCESS EXCLUSIVE MODE")
+            slow = [
+                asyncio.create_task(alice.post("/tools/query_entities", json=query))
+                for _ in range(40)
+            ]
+            refused, _ = await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
+            assert {call.result().status_code for call in refused} == {503}
+            found = await bob.post("/tools/search_code", json=search)
+            assert (found.status_code, len(found.json()["results"]) > 0) == (200, True)
+        assert {(await call).status_code for call in slow} == {503, 404}
 
 
 async def test_a_search_that_takes_too_long_is_stopped_and_the_next_one_is_well(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import signal
 import socket
@@ -17,7 +18,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from mcp import MCPError
-from tests.web.conftest import Hold, Program, Stdio, serving
+from tests.web.conftest import COMMAND, Hold, Program, Stdio, serving
+from tests.web.test_unreadable_lines import ENVELOPE, LEGACY, MODERN
 
 from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
 Start = Callable[..., Program]
+
+CLIENT = {"name": "t", "version": "1"}
 
 
 class Watched:
@@ -216,3 +220,92 @@ async def test_one_process_serves_stdio_and_http_until_its_input_closes(
     assert program.process.stdin is not None
     program.process.stdin.close()
     assert await ended(program.process) == (0, "")
+
+
+def questions(revision: str, project_id: str, count: int) -> list[dict[str, Any]]:
+    """The messages of a client that asks this often, and says nothing else."""
+    call: dict[str, Any] = {
+        "name": "search_code",
+        "arguments": {"query": "who logs in", "project_id": project_id},
+    }
+    hello: list[dict[str, Any]] = []
+    if revision == MODERN:
+        call["_meta"] = ENVELOPE
+    else:
+        greeting = {"protocolVersion": revision, "capabilities": {}, "clientInfo": CLIENT}
+        hello = [
+            {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": greeting},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        ]
+    calls = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}
+        for number in range(1, count + 1)
+    ]
+    return [*hello, *calls]
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_on_stdio_all_calls_of_an_input_that_has_ended_are_answered(
+    app: App, environment: dict[str, str], make_repo: MakeRepo, project_id: str, revision: str
+) -> None:
+    await app.index(make_repo(), project_id)
+    messages = questions(revision, project_id, 200)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        COMMAND,
+        env=environment,
+        input="".join(json.dumps(message) + "\n" for message in messages),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    replies = {reply["id"]: reply["result"] for reply in map(json.loads, done.stdout.splitlines())}
+    asked = [message["id"] for message in messages if "id" in message]
+    assert sorted(replies) == asked
+    found = [replies[number]["structuredContent"] for number in asked if number]
+    assert [len(reply.get("results", [])) > 0 for reply in found] == [True] * 200
+
+
+async def test_on_stdio_a_signal_ends_the_server_before_all_calls_of_its_input_are_answered(
+    stdio: Callable[..., Stdio], make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    server, root = stdio(), make_repo()
+    server.greet()
+    assert server.process.stdin is not None
+    async with held(root, project_id):
+        server.index(root, project_id)
+        server.process.stdin.close()
+        server.process.send_signal(signal.SIGTERM)
+        assert (await ended(server.process))[0] == 0
+    heard = server.hear()
+    while "id" not in heard:
+        heard = server.hear()
+    assert heard["result"]["structuredContent"]["error"]["type"] == "Unavailable"
+
+
+async def test_on_stdio_a_cancelled_call_does_not_keep_the_server_running(
+    stdio: Callable[..., Stdio], make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    server, root = stdio(), make_repo()
+    server.greet()
+    assert server.process.stdin is not None
+    async with held(root, project_id):
+        server.index(root, project_id)
+        server.say(method="notifications/cancelled", params={"requestId": 2})
+        server.process.stdin.close()
+        assert await ended(server.process) == (0, "")
+
+
+async def test_on_stdio_a_server_whose_client_has_died_ends_though_a_call_is_under_way(
+    stdio: Callable[..., Stdio], make_repo: MakeRepo, project_id: str, held: Hold
+) -> None:
+    server, root = stdio(), make_repo()
+    server.greet()
+    assert server.process.stdin is not None
+    assert server.process.stdout is not None
+    async with held(root, project_id):
+        server.index(root, project_id)
+        server.process.stdin.close()
+        server.process.stdout.close()
+        assert (await ended(server.process))[0] == 0

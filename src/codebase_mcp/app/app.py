@@ -125,7 +125,7 @@ class App:
             self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
             outdated=Outdated(
-                lambda profile: models.is_outdated(profile, PROGRAM_VERSION), self.jobs.enqueue
+                lambda profile: models.is_outdated(profile, PROGRAM_VERSION), self.jobs.request
             ),
             chosen_by=choice_of(settings),
             budget_s=settings.check_ms / 1000,

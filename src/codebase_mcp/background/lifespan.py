@@ -104,13 +104,16 @@ def _prepare_to_index(settings: Settings) -> None:
 
 async def warm_up_search(app: App) -> None:
     """Run one search, so that the client's first one finds open connections and cached tables."""
-    from codebase_mcp.projects.identity import Identity  # noqa: PLC0415 - not for the handshake
+    # Not for the handshake.
+    from codebase_mcp.projects.identity import Identity  # noqa: PLC0415
+    from codebase_mcp.search.memory_indexes import return_freed_memory  # noqa: PLC0415
 
     directory = app.settings.project_dir or Path.cwd()
     with suppress(ProjectNotFound, PermissionDenied, InvalidInput):  # the next call gets the error
         await app.search(
             "where does the program begin", identity=Identity(directory=directory), may_index=False
         )
+    await asyncio.to_thread(return_freed_memory)
 
 
 def _has_secondary_model(settings: Settings) -> bool:

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App, ProjectFacts
+from codebase_mcp.background.detached import allow_worker_start
 from codebase_mcp.background.indexing import IndexingState, indexing_state
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
@@ -32,6 +33,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
     project_id = check_project_id(options.project)
     identity = identity_here(settings)
     async with await App.open(settings) as app:
+        allow_worker_start(app)
         project, _ = await app.resolver.resolve(project_id, identity)
         found = await app.projects([project])
         repositories = found[0].repositories if found else ()

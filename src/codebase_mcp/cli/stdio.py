@@ -1,7 +1,7 @@
 """Serves MCP on stdio.
 
-Invalid lines get an error reply too. When the input ends, running calls finish before the server
-stops.
+Invalid lines get an error reply too. When the input ends, every request that came before is
+answered before the server stops.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import select
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,17 +20,23 @@ import anyio
 from fastmcp.server.context import reset_transport, set_transport
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from codebase_mcp.cli.unreadable import refusal_of
+from codebase_mcp.cli.unreadable import read_message
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown
 
 if TYPE_CHECKING:
-    from fastmcp import FastMCP
-    from mcp_types import JSONRPCError
+    from types import TracebackType
+    from typing import Self
 
-_STDIN = 0
+    from fastmcp import FastMCP
+    from mcp.shared._stream_protocols import WriteStream
+    from mcp_types import JSONRPCMessage, RequestId
+
+_STDIN, _STDOUT = 0, 1
+_CANCELLED = "notifications/cancelled"
 
 Send = Callable[[SessionMessage], Coroutine[Any, Any, None]]
 
@@ -54,29 +62,98 @@ async def _serve(server: FastMCP[None], relay: StdinRelay) -> None:
         async with stdio_server() as (messages, replies):
             relay.start(replies.send)
             protocol = protocol_server(server)
-            await protocol.run(messages, replies, protocol.create_initialization_options())
+            noted = _NotedReplies(replies, relay.requests)
+            await protocol.run(messages, noted, protocol.create_initialization_options())
     finally:
         reset_transport(token)
+
+
+class _OpenRequests:
+    """The requests that still wait for a reply; ``answered_all`` is called when none does and the
+    input has ended.
+    """
+
+    def __init__(self, answered_all: Callable[[], None]) -> None:
+        self._answered_all = answered_all
+        self._open: Counter[RequestId] = Counter()
+        self._is_ended = False
+
+    def note(self, message: JSONRPCMessage) -> None:
+        """Note a message of the client."""
+        if isinstance(message, JSONRPCRequest):
+            self._open[message.id] += 1
+        elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            self._close((message.params or {}).get("requestId"))
+
+    def note_reply(self, message: JSONRPCMessage) -> None:
+        """Note a message that was sent to the client."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._close(message.id)
+
+    def end(self) -> None:
+        """Note that the input has ended."""
+        self._is_ended = True
+        self._look()
+
+    def _close(self, request_id: object) -> None:
+        if isinstance(request_id, str | int):
+            others = self._open.pop(request_id, 0) - 1  # an id may be used twice
+            if others > 0:
+                self._open[request_id] = others
+        self._look()
+
+    def _look(self) -> None:
+        if self._is_ended and not self._open:
+            self._answered_all()
+
+
+class _NotedReplies:
+    """A stream of messages to the client that notes which requests were answered."""
+
+    def __init__(self, replies: WriteStream[SessionMessage], requests: _OpenRequests) -> None:
+        self._replies = replies
+        self._requests = requests
+
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._replies.send(item)
+        self._requests.note_reply(item.message)
+
+    async def aclose(self) -> None:
+        await self._replies.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 class StdinRelay:
     """Copies standard input to a pipe, line by line; the library reads from the pipe.
 
     The library reads in a thread that cannot be interrupted, and cancels all calls at the end of
-    the input. The pipe lets us choose when it ends: after running calls if the client closes the
-    input, and before the client does if a signal arrives. Lines that the library would silently
-    drop are not copied; they are answered with an error here.
+    the input. The pipe lets us choose when it ends: after the replies to all requests if the client
+    closes the input, and before the client does if a signal arrives. Lines that the library would
+    silently drop are not copied; they are answered with an error here.
     """
 
     def __init__(self, shutdown: Shutdown) -> None:
+        self.requests = _OpenRequests(shutdown.begin)
         self._loop = asyncio.get_running_loop()
-        self._ending = shutdown
+        self._shutdown = shutdown
         self._source = -1
         self._sink = -1
+        self._output = -1
 
     def put_in_place(self) -> None:
         """Replace standard input by the pipe."""
         self._source = os.dup(_STDIN)
+        self._output = os.dup(_STDOUT)
         end, self._sink = os.pipe()
         os.dup2(end, _STDIN)
         os.close(end)
@@ -95,15 +172,22 @@ class StdinRelay:
     def _copy(self, reply: Send) -> None:
         with suppress(RuntimeError), open(self._source, "rb") as lines:  # noqa: PTH123 - a number
             for line in lines:
-                refusal = refusal_of(line.decode(errors="replace"))
+                message, refusal = read_message(line.decode(errors="replace"))
                 if refusal is not None:
                     self._refuse(refusal, reply)
                     continue
+                if message is not None:
+                    self._loop.call_soon_threadsafe(self.requests.note, message)
                 # The library splits lines at a carriage return too; in JSON it is whitespace.
                 piece = line.replace(b"\r", b" ")
                 while piece:
                     piece = piece[os.write(self._sink, piece) :]
-            self._loop.call_soon_threadsafe(self._ending.begin)
+            self._loop.call_soon_threadsafe(self.requests.end)
+            # If nobody reads the replies any more, nobody waits for them.
+            output = select.poll()
+            output.register(self._output, 0)
+            output.poll()
+            self._loop.call_soon_threadsafe(self._shutdown.begin)
 
     def _refuse(self, refusal: JSONRPCError, reply: Send) -> None:
         """Send an error reply.

@@ -12,6 +12,7 @@ from mcp_types import (
     INVALID_REQUEST,
     PARSE_ERROR,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     RequestId,
     jsonrpc_message_adapter,
@@ -28,18 +29,18 @@ _TOKEN = re.compile(rf"{_TEXT}|[\[\]{{}}]")
 _ID = re.compile(rf"\s*:\s*({_TEXT}|-?\d{{1,18}})\s*[,}}]")
 
 
-def refusal_of(line: str) -> JSONRPCError | None:
-    """The error for an invalid line; None if the line is a valid message or blank."""
+def read_message(line: str) -> tuple[JSONRPCMessage | None, JSONRPCError | None]:
+    """The message in a line, or the error for an invalid line; neither if the line is blank."""
     if not line.strip():
-        return None
+        return None, None
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        return _refusal(line)
+        return None, _refusal(line)
     # A request with an invalid id is parsed as a notification, which gets no reply.
     if isinstance(message, JSONRPCNotification) and "id" in json.loads(line):
-        return _refusal(line)
-    return None
+        return None, _refusal(line)
+    return message, None
 
 
 def _refusal(line: str) -> JSONRPCError:

@@ -99,13 +99,13 @@ class JobQueue:
     """The jobs of all projects of one database.
 
     ``workers_here`` counts the workers of this process. ``start_worker`` starts one if no process
-    has any; it returns whether a worker is running then.
+    has any; it returns whether a worker is running then, or at once if it is told not to wait.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.workers_here = 0
-        self.start_worker: Callable[[], Awaitable[bool]] | None = None
+        self.start_worker: Callable[[bool], Awaitable[bool]] | None = None
 
     async def require_room(self) -> None:
         """See that the queue can take one more job; it may be exceeded by a few at once.
@@ -242,11 +242,16 @@ class JobQueue:
         """Whether a worker runs in this process or another."""
         return self.workers_here > 0 or await self.workers() > 0
 
-    async def ensure_worker(self) -> bool:
+    async def ensure_worker(self, *, wait: bool = True) -> bool:
         """Whether a worker runs; starts one if there is none and this process may."""
         if await self.has_worker():
             return True
-        return self.start_worker is not None and await self.start_worker()
+        return self.start_worker is not None and await self.start_worker(wait)
+
+    async def request(self, project: Project, root: Path) -> None:
+        """Queue an index run for a worker, without waiting for one to start."""
+        await self.enqueue(project, root)
+        await self.ensure_worker(wait=False)
 
     def listener(self) -> NotificationListener:
         """What rings when there may be something to do; who listens to it counts as a worker."""

@@ -169,7 +169,7 @@ class Refresher:
         for tree in await self.trees_of(project):
             if snapshot_ids is not None and tree.snapshot_id not in snapshot_ids:
                 continue
-            if self._is_outdated(tree) and not only_check:
+            if self._is_outdated(tree):
                 self._request_rebuild(project, tree)
             followers.append(self._follower(project, tree))
         checked_out = await self._checked_out(followers, budget_s)

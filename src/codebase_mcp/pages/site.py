@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope as ConnectionScope
 
-    from codebase_mcp.projects.identity import Scope
+    from codebase_mcp.projects.identity import Identity, Scope
     from codebase_mcp.settings.loading import Settings
 
 # Nothing inline, nothing from another host, no frame around a page.
@@ -137,16 +137,17 @@ class Site:
         Raises:
             CodebaseError: what the contract names.
         """
-        audited = AuditedCall(tool, identity_in(request), self.holder.audit)
+        identity = identity_in(request)
+        audited = AuditedCall(tool, identity, self.holder.audit)
         try:
             with noting_projects(audited.projects), tool_call(tool, audited.end):
-                return await self.holder.calls.run(self._in_turn(call))
+                return await self.holder.calls.run(self._in_turn(call, identity))
         except CodebaseError as error:
             raise redacted(error, {}, private_folders(self._settings)) from error
 
-    async def _in_turn(self, call: Coroutine[Any, Any, Any]) -> Any:
+    async def _in_turn(self, call: Coroutine[Any, Any, Any], identity: Identity) -> Any:
         try:
-            async with self.holder.queue.place():
+            async with self.holder.queue.place(identity.shares_as):
                 return await call
         finally:
             call.close()  # it has not begun if the queue is full

@@ -69,7 +69,8 @@ class Identity:
     the folders that its client has open, if it says so; the first one is the ``directory`` then.
     ``is_shared``
     means that other processes may serve the same owner, so its state is kept in the database.
-    ``key_id`` and ``peer``, the kind of its address, are for the audit log.
+    ``key_id`` and ``peer``, the kind of its address, are for the audit log. ``shares_as`` is the
+    name under which its calls share the server with those of others; None: they need not.
     """
 
     owner: str | None = None
@@ -78,6 +79,7 @@ class Identity:
     access: Access = FULL_ACCESS
     key_id: str | None = None
     peer: Peer | None = None
+    shares_as: str | None = None
     roots: tuple[Path, ...] = ()
 
     @property

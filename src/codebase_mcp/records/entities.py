@@ -25,6 +25,7 @@ from codebase_mcp.records.entity_types import (
     folded,
     register_entity_type,
     require_data_size,
+    require_filter_size,
     require_fit,
     schema_problems,
     share_type_of,
@@ -120,9 +121,9 @@ async def query_entities(
 
     Raises:
         NotFound: there is no such type.
-        InvalidInput: the filter is larger than any data.
+        InvalidInput: the filter is too large.
     """
-    require_data_size(filter, "filter", "Filter")
+    require_filter_size(filter)
     params = {
         **paging.parameters(),
         "folded": folded(entity_type),

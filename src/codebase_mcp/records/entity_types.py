@@ -34,6 +34,9 @@ _SQL = load_queries("codebase_mcp.records", "entity_types.sql")
 
 MAX_DATA_BYTES = 256 * 1024
 MAX_DATA_DEPTH = 64
+MAX_FILTER_BYTES = 16 * 1024
+MAX_FILTER_ITEMS = 100
+"""Of all lists together: PostgreSQL compares each with each item of the data, uninterruptibly."""
 
 # How many type names, and how many invalid entities, an error lists.
 _NAMES_SHOWN = 20
@@ -185,6 +188,17 @@ def require_data_size(data: Any, field: str = "data", label: str = "Entity data"
         InvalidInput: it is; the message names the limit.
     """
     require_size(field, label, data, MAX_DATA_BYTES, MAX_DATA_DEPTH)
+
+
+def require_filter_size(filter: Mapping[str, Any] | None) -> None:
+    """Check that a filter is not so large that comparing it takes long.
+
+    Raises:
+        InvalidInput: it is; the message names the limit.
+    """
+    require_size(
+        "filter", "Filter", filter, MAX_FILTER_BYTES, MAX_DATA_DEPTH, max_items=MAX_FILTER_ITEMS
+    )
 
 
 async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:

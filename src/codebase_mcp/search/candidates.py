@@ -78,7 +78,9 @@ async def find_candidates(
         for blob_id, name in await source.defined_names(texts, query.expected):
             texts[blob_id].defined_stems |= query.expected.intersection(word_stems(name))
     candidates = []
-    for row in await source.files(texts, idf):
+    place = {snapshot.id: number for number, snapshot in enumerate(scope.snapshots)}
+    files = await source.files(texts, idf)
+    for row in sorted(files, key=lambda row: (row[1], place.get(row[0], 0))):
         snapshot_id, path, blob_id, language, kind, chunk_count, comments = row
         of_text = texts[blob_id]
         of_text.chunk_count = chunk_count
@@ -133,7 +135,7 @@ async def _nearest_chunks(
             known.update(scaled_cosines(vector, found))
     fused = fuse(primary_cosines, secondary_cosines)
     nearest = [(cosine, blob_id, ordinal) for (blob_id, ordinal), cosine in fused.items()]
-    nearest.sort(key=itemgetter(0), reverse=True)
+    nearest.sort(key=lambda chunk: (-chunk[0], *chunk[1:]))
     return nearest
 
 
@@ -181,7 +183,7 @@ def _by_text(chunks: Iterable[Row], column: int) -> dict[int, dict[int, float]]:
     """
     found: defaultdict[int, dict[int, float]] = defaultdict(dict)
     scored = [row for row in chunks if row[column] < 0]
-    scored.sort(key=itemgetter(column))
+    scored.sort(key=itemgetter(column, 0, 1))
     for row in scored:
         found[row[0]][row[1]] = -row[column]
     return found

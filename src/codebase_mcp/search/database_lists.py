@@ -26,8 +26,7 @@ from codebase_mcp.search.lists import (
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.search.terms import (
-    EXPANSION_CHUNKS,
-    RARE_CHUNKS,
+    COMMON_CHUNKS,
     matching_terms,
     rare_only_term,
     rarest_expansion_terms,
@@ -144,7 +143,7 @@ def _words_statement(
     if together:
         bound |= {
             "rare_expansion": array_literal(expansion),
-            "bound": RARE_CHUNKS + EXPANSION_CHUNKS,
+            "bound": COMMON_CHUNKS,
         }
     if scope.is_narrow:
         return _SQL[f"{name}_filtered"], {**bound, **parameters}

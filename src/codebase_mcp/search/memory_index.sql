@@ -29,7 +29,7 @@ SELECT s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension
 FROM snapshot AS s
 JOIN view_file AS f ON f.snapshot_id = s.id
 WHERE s.id = ANY(%(ids)s::bigint[])
-ORDER BY s.id, f.path;
+ORDER BY f.path, f.blob_id, s.id;
 
 -- name: comments
 -- The words of the comments of some texts.
@@ -63,4 +63,4 @@ ORDER BY v.blob_id;
 SELECT blob_id, name, folded, kind, start_line, end_line, depth
 FROM symbol
 WHERE blob_id = ANY(%(blobs)s::bigint[])
-ORDER BY blob_id;
+ORDER BY blob_id, depth, start_line, end_line;

@@ -151,7 +151,7 @@ LIMIT %(limit)s;
 
 -- name: common_words
 -- Where every term is common: chunks that hold the two rarest together, or a rare expansion term, at
--- most a given number.
+-- most a given number, which is the same sample for the same chunks in whatever order they came.
 SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
@@ -159,6 +159,7 @@ FROM (
     FROM chunk AS c
     WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
       AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+    ORDER BY c.blob_id, c.ordinal
     LIMIT %(bound)s
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
@@ -179,6 +180,7 @@ FROM (
             AND {passes_filters}
           LIMIT 1
       )
+    ORDER BY c.blob_id, c.ordinal
     LIMIT %(bound)s
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
@@ -312,11 +314,11 @@ FROM (
         FROM chunk_vector
         WHERE profile_id = {profile_id} AND added > {sealed}
           AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
-        ORDER BY distance
+        ORDER BY distance, blob_id, ordinal
         LIMIT %(limit)s
     )
 ) AS near
-ORDER BY distance
+ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: meaning_sealed_filtered
@@ -349,11 +351,11 @@ FROM (
                 AND {passes_filters}
               LIMIT 1
           )
-        ORDER BY distance
+        ORDER BY distance, v.blob_id, v.ordinal
         LIMIT %(limit)s
     )
 ) AS near
-ORDER BY distance
+ORDER BY distance, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: meaning_in_texts
@@ -372,14 +374,19 @@ JOIN chunk_vector AS v ON v.profile_id = {profile_id} AND v.blob_id = found.blob
     AND v.ordinal = found.ordinal;
 
 -- name: names
--- The texts of files whose name holds a word of the query, or two neighbours; a few for each.
+-- The texts of files whose name holds a word of the query, or two neighbours; the first few for each.
 SELECT DISTINCT named.blob_id
 FROM unnest(%(groups)s::text[]) AS words
 CROSS JOIN LATERAL (
-    SELECT f.blob_id
-    FROM view_file AS f
-    WHERE f.name_terms @> words::integer[]
-      AND {passes_filters}
+    WITH holding AS MATERIALIZED (
+        SELECT f.path, f.blob_id
+        FROM view_file AS f
+        WHERE f.name_terms @> words::integer[]
+          AND {passes_filters}
+    )
+    SELECT blob_id
+    FROM holding
+    ORDER BY path, blob_id
     LIMIT %(limit)s
 ) AS named;
 
@@ -407,7 +414,7 @@ CROSS JOIN LATERAL (
                     AND {passes_filters}
               )
           )
-        ORDER BY s.blob_id, s.depth, s.start_line
+        ORDER BY s.blob_id, s.depth, s.start_line, s.end_line
     ) AS outermost
     ORDER BY depth, blob_id
     LIMIT %(limit)s
@@ -416,6 +423,7 @@ LEFT JOIN LATERAL (
     SELECT c.ordinal
     FROM chunk AS c
     WHERE c.blob_id = found.blob_id AND found.start_line BETWEEN c.start_line AND c.end_line
+    ORDER BY c.ordinal
     LIMIT 1
 ) AS held ON true;
 

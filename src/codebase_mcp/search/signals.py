@@ -355,11 +355,12 @@ def is_only_place(query: Query, candidate: Candidate) -> bool:
 
 
 def _expected(candidate: Candidate, frequency: Mapping[str, float]) -> float:
-    return sum(frequency.get(stem, 0.0) for stem in candidate.evidence.defined_stems)
+    # A sum that is the same in whatever order a set has its members.
+    return math.fsum(frequency.get(stem, 0.0) for stem in candidate.evidence.defined_stems)
 
 
 def _in_folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
-    return sum([frequency[stem] for stem in facts.folder_stems if stem in frequency])
+    return math.fsum(frequency[stem] for stem in facts.folder_stems if stem in frequency)
 
 
 def _kind(kind: FileKind, files: CandidateSet) -> float:

@@ -14,6 +14,9 @@ from codebase_mcp.text.tokens import ALL_CHUNKS
 RARE_CHUNKS = 2_000
 EXPANSION_CHUNKS = 500
 
+# How many chunks are scored where every term is common.
+COMMON_CHUNKS = 10_000
+
 # A word in more chunks than this is in several texts, so whether only one holds it is not asked.
 HOLDING_CHUNKS = 100
 

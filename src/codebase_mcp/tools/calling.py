@@ -86,7 +86,7 @@ async def reply_of(
             require_scope(spec, identity.access, call.operation)
             given = frozenset(arguments)
             caller = Caller(await open_app(), report_progress, given, identity, *form)
-            async with nullcontext() if queue is None else queue.place():
+            async with nullcontext() if queue is None else queue.place(identity.shares_as):
                 reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):
                 reply.secrets_masked = list(dict.fromkeys(kinds))

@@ -80,7 +80,8 @@ class QueryEntities(Arguments):
     filter: Annotated[
         dict[str, Any] | None,
         Field(
-            description='Only data that contains this: {"config": {"port": 80}}.',
+            description='Only data that contains this: {"config": {"port": 80}}. At most 16 KiB '
+            "and 100 list items.",
         ),
     ] = None
     tags: Annotated[Tags, Field(description="Only with all of these.")] = None

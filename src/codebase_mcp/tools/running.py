@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -17,56 +18,91 @@ Content = TypeVar("Content")
 _CANCEL_S = 0.5
 # A search takes some hundredths of a second, so this is the work of a few seconds.
 _WAITING_PER_PLACE = 16
+# Each takes about 20 KB.
+_WAITING_OF_A_CLIENT = 10_000
 # Clients and proxies give up after 30 or 60 seconds, and then call again.
 _WAIT_S = 15.0
 _RETRY_AFTER_S = 2
+
+
+class _Share:
+    """Places, and how many calls wait for these."""
+
+    def __init__(self, places: int, most_waiting: int) -> None:
+        self.places = asyncio.Semaphore(places)
+        self.most_waiting = most_waiting
+        self.waiting = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.waiting >= self.most_waiting
 
 
 class CallQueue:
     """Lets some calls run at once and some others wait, in order; further ones are refused.
 
     Without the limit each of a thousand calls would get a thousandth of the processor, and all of
-    them would time out.
+    them would time out. One of several callers gets half of it at most: else a few slow calls
+    would keep all others waiting. Calls of a ``single_client`` wait as long as it does: it has sent
+    them all, perhaps from a file, and would get no others by calling again.
     """
 
-    def __init__(self, name: str, places: int, *, wait_s: float | None = _WAIT_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        places: int,
+        *,
+        wait_s: float | None = _WAIT_S,
+        single_client: bool = False,
+    ) -> None:
         self._name = name
-        self._places = asyncio.Semaphore(places)
-        self._most_waiting = places * _WAITING_PER_PLACE
-        self._wait_s = wait_s
-        self._waiting = 0
+        self._places = places
+        self._most_waiting = _WAITING_OF_A_CLIENT if single_client else places * _WAITING_PER_PLACE
+        self._wait_s = None if single_client else wait_s
+        self._whole = _Share(places, self._most_waiting)
+        self._of_caller: WeakValueDictionary[str, _Share] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """One of the places, while the block runs.
+    async def place(self, caller: str | None = None) -> AsyncIterator[None]:
+        """One of the places, while the block runs; without a caller there are no others.
 
         Raises:
             Overloaded: too many others wait, or none has ended in time.
         """
-        if self.is_full:
+        shares = [self._whole] if caller is None else [self._share_of(caller), self._whole]
+        if any(share.is_full for share in shares):
             raise self.overloaded()
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self._wait_s):
-                await self._places.acquire()
-        except TimeoutError:
-            raise self.overloaded() from None
-        finally:
-            self._waiting -= 1
-        try:
+        async with AsyncExitStack() as taken:
+            for share in shares:
+                share.waiting += 1
+            try:
+                async with asyncio.timeout(self._wait_s):
+                    for share in shares:
+                        await taken.enter_async_context(share.places)
+            except TimeoutError:
+                raise self.overloaded() from None
+            finally:
+                for share in shares:
+                    share.waiting -= 1
             yield
-        finally:
-            self._places.release()
+
+    def _share_of(self, caller: str) -> _Share:
+        """What a caller may take of the queue; kept while it has calls."""
+        share = self._of_caller.get(caller)
+        if share is None:
+            share = _Share(max(1, self._places // 2), max(1, self._most_waiting // 2))
+            self._of_caller[caller] = share
+        return share
 
     @property
     def is_full(self) -> bool:
-        """Whether a further call would be refused."""
-        return self._waiting >= self._most_waiting
+        """Whether any further call would be refused."""
+        return self._whole.is_full
 
     def overloaded(self) -> Overloaded:
         """The error for a call that is refused."""
         return Overloaded(
-            f"The server is overloaded: {self._waiting} {self._name} are waiting",
+            f"The server is overloaded: {self._whole.waiting} {self._name} are waiting",
             hint=f"Nothing was done; call again in {_RETRY_AFTER_S} seconds or later.",
             retry_after_s=_RETRY_AFTER_S,
         )

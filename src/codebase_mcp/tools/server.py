@@ -129,8 +129,10 @@ class AppHolder:
         self.result_meta: ResultMeta | None = None
         self._settings = settings
         places = DEFAULT_CALLS if settings is None else settings.calls
-        self.queue = CallQueue("calls", places)
-        self._index_runs = CallQueue("index runs", max(1, places // 2), wait_s=None)
+        single = settings is not None and settings.transport == "stdio"
+        runs = max(1, places // 2)
+        self.queue = CallQueue("calls", places, single_client=single)
+        self._index_runs = CallQueue("index runs", runs, wait_s=None, single_client=single)
         self.keeps_sessions = keeps_sessions
         self._open_app = open_app
         access = FULL_ACCESS.reading() if settings and settings.read_only else FULL_ACCESS

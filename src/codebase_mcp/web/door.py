@@ -39,7 +39,7 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, identity_of, owner_of
 from codebase_mcp.web.answers import error_answer
 from codebase_mcp.web.peers import is_own_user
-from codebase_mcp.web.rate_limits import RateLimit
+from codebase_mcp.web.rate_limits import RateLimit, caller_of
 from codebase_mcp.web.streams import EndableStreams
 from codebase_mcp.web.tokens import Tokens
 
@@ -213,7 +213,10 @@ class Door:
             if path not in self._open_paths:
                 client = scope.get("client")
                 caller = await self._callers.identify(scope, is_page=is_page)
-                enter_identity(scope, replace(caller, peer=peer_of(client and client[0])))
+                caller = replace(caller, peer=peer_of(client and client[0]))
+                enter_identity(scope, caller)
+                if caller.owner is not None or not caller.access.reads_as_server:
+                    enter_identity(scope, replace(caller, shares_as=caller_of(scope)))
         except NotAdmitted as error:
             # Wrong keys count for the address that they come from.
             answer = self._rate_limit.around(self._refusal(error, scope, path))

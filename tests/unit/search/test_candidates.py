@@ -51,3 +51,11 @@ def test_bounds_leave_most_other_paths_out(directory: str, path: str) -> None:
 
 def test_no_directory_has_no_bounds() -> None:
     assert set(directory_bounds(None).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("repeated", "once"),
+    [("*" * 499, "**"), ("src/" + "*" * 401, "src/**"), ("**/" * 150 + "a", "**/a")],
+)
+def test_repeated_wildcards_count_once(repeated: str, once: str) -> None:
+    assert directory_pattern(repeated) == directory_pattern(once)

@@ -101,13 +101,23 @@ def stored_schema(text: str) -> Schema:
     return accept_schema(json.loads(text))
 
 
-def require_size(field: str, label: str, value: Any, max_bytes: int, max_depth: int) -> None:
+def require_size(
+    field: str,
+    label: str,
+    value: Any,
+    max_bytes: int,
+    max_depth: int,
+    *,
+    max_items: int | None = None,
+) -> None:
     """Check that a value is not too long as JSON, and not nested too deeply.
+
+    ``max_items`` is how many items all its lists may have together.
 
     Raises:
         InvalidInput: it is; the message names the limit.
     """
-    size = 0
+    size = items = 0
     for part, depth in _walk(value):
         if depth > max_depth:
             message = f"{label} must not nest deeper than {max_depth} levels"
@@ -116,9 +126,13 @@ def require_size(field: str, label: str, value: Any, max_bytes: int, max_depth: 
             message = f"{label} has a number of more than {_MAX_BITS * 3 // 10:,} digits"
             raise InvalidInput.of(field, None, message, rule="shorter numbers")
         size += _bytes_of(part)
+        items += len(part) if isinstance(part, list) else 0
     if size > max_bytes:
         message = f"{label} must be at most {max_bytes:,} bytes as JSON, got {size:,}"
         raise InvalidInput.of(field, None, message, rule=f"at most {max_bytes} bytes")
+    if max_items is not None and items > max_items:
+        message = f"{label} must have at most {max_items:,} list items, got {items:,}"
+        raise InvalidInput.of(field, None, message, rule=f"at most {max_items} list items")
 
 
 def _walk(value: Any) -> Iterator[tuple[Any, int]]:
