@@ -25,7 +25,7 @@ async def test_what_neither_runs_nor_waits_is_refused_at_once(
             await go_on.wait()
 
     calls = [asyncio.create_task(call(number)) for number in range(6)]
-    while len(order) < 2 or queue._waiting < 4:
+    while len(order) < 2 or queue._whole.waiting < 4:
         await asyncio.sleep(0)
     with pytest.raises(Overloaded) as refused:
         await call(6)
