@@ -26,6 +26,7 @@ class Evidence(IntEnum):
 
 
 SHORTEST = 6
+_FEWEST_BESIDE_SEQUENCE = 4
 _SHORTEST_RANDOM = 16
 
 # Words that say that a real value belongs here.
@@ -57,7 +58,7 @@ _TECHNICAL = re.compile(
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(
-    rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
+    rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|(?-i:EXAMPLE)|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
     rb"|\{_?[a-z]+(?:[_.][a-z]+)*(?:![rsa])?\}|(?-i:%[sdvqx@])(?![a-z])|%\w+\[|(?-i:%[A-Z_]{4,})"
     rb"|a-z|0-9|a-f|\[\^|\\[dws](?:[+*{\])]|$)"  # regular expressions
     rb"|^<[\w ./:-]*>?$|^\[[A-Z_ -]+\]$|^%\w+%$|^%\d$|^\$\d$|^\$+[A-Za-z_]\w*$|^\$env:"
@@ -79,7 +80,10 @@ _IDENTIFIER = re.compile(
 )
 _MEMBER = re.compile(rb"[a-z_/]*#[a-z_]+[?!]?")
 # Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
-_CHOSEN = re.compile(rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d")
+_CHOSEN = re.compile(
+    rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d|[a-z]+[_.-][a-z]+[_.-]\d"
+    rb"|[A-Za-z]{6,}\d[!?*]"
+)
 _NUMBER = re.compile(
     rb"[-+]?(?:0x[0-9a-f]{1,16}|[\d_.,:/-]+(?:e[-+]?\d+)?)(?:px|r?em|[mun]?s|[hdwnluf%]|[kmg]i?b?)?",
     re.IGNORECASE,
@@ -124,8 +128,10 @@ def is_placeholder(value: bytes) -> bool:
     if len(value) < SHORTEST or _TEMPLATE.search(value):
         return True
     rest = _SEQUENCE.sub(b"", value)
-    if len(rest) < SHORTEST and len(rest) < len(value):
-        return True
+    if len(rest) < len(value) and (len(rest) < _FEWEST_BESIDE_SEQUENCE or rest.isalpha()):
+        rest_words = {word.lower() for word in _WORD.findall(rest)}
+        if len(rest) < _FEWEST_BESIDE_SEQUENCE or _EMPTY_WORDS.issuperset(rest_words):
+            return True
     words = [word.lower() for word in _WORD.findall(value)]
     if not _PLACEHOLDER_WORDS.isdisjoint(words):
         return True

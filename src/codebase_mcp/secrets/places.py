@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
-from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name
+from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 # What the places are made of, as <<name>>.
@@ -21,20 +21,25 @@ _PARTS = {
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
     b"type": rb"""(?:[ \t]*::?[ \t]*"""
     rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
-    b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
+    # What stands between a name and "=": the size of an array, a mark, a type that follows.
+    b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
+    b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
     b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
     # What may stand between "=" and a value: a type's constructor, YAML's anchor.
-    b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\()?",
-    b"call": rb"(?:\w+(?:\.|::))*\w{1,30}\(",
+    b"lead": rb"(?:&\w+[ ]|<<call>>(?:\|\w*\|[ ]?)?|<{2})?",
+    b"call": rb"(?>(?:new[ ])?(?:\[\])?\w{1,30}+(?:(?:\.|::|\()\w{1,30}+)?\()",
     # What may stand in a value before its secret part.
     b"scheme": (
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
     ),
     b"quoted": (
-        rb"""(?:[bBrRfFuULs@$]{0,2})(?P<quote>\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[^:=]|=>))"""
+        rb"""(?:[bBrRfFuULs@$N*]{0,2})(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
+        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?!(?P=quote)\w|[ \t]*(?::[^:=]|=>))"""
     ),
-    b"percent": rb"%[qQwW]?(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})",
+    b"percent": (
+        rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
+        rb"|\[\[(?P<square>[^\r\n]{1,200}?)\]\](?!\]))"
+    ),
     # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
     b"bare": (
         rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}?)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
@@ -51,7 +56,8 @@ class _Place:
     """A place that may hold the value of a name.
 
     It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
-    it says, and not the name of a variable; a ``setting`` has its line for itself.
+    it says, and not the name of a variable; a ``setting`` has its line for itself. Where the place
+    says little, a value must be ``strong``.
     """
 
     begins: bytes
@@ -60,6 +66,7 @@ class _Place:
     is_literal: bool = False
     only_setting: bool = False
     is_mixed: bool = False
+    is_strong: bool = False
 
 
 def _expanded(pattern: bytes) -> bytes:
@@ -76,6 +83,7 @@ def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
         "literal" in marks,
         "setting" in marks,
         "mixed" in marks,
+        "strong" in marks,
     )
 
 
@@ -88,7 +96,7 @@ _PLACES = (
     # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
     _place(
         _SIGNS,
-        rb"<<closed>>(?:<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
+        rb"<<closed>>(?:<<declared>>?<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
     ),
     # A setting has the rest of its line.
     _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
@@ -100,7 +108,7 @@ _PLACES = (
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(
         b",?|o:\r\n",
-        rb"<<closed>>(?:<<space>>,<<space>>|<<break>><<or>><<break>>)<<lead>><<quoted>>",
+        rb"<<closed>>(?:<<space>>,<<space>>(?:\w+[:=]<<space>>)?|<<break>><<or>><<break>>)<<lead>><<quoted>>",
         "near",
     ),
     # getenv(…) ?: "…"
@@ -111,11 +119,15 @@ _PLACES = (
         rb"""(?:,|<<or>>)<<space>><<quoted>>""",
         "near",
     ),
-    # = b64decode("…")
-    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
+    # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
+    _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
+    _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
     _place(
-        b".(", rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"
+        b".(",
+        rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
+        rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
+        "near",
     ),
     _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
@@ -133,6 +145,22 @@ _PLACES = (
     # A list: keys = ["…", "…"]
     _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
 )
+# Further on in a statement, also behind another text, and in a sentence.
+_FURTHER_ON = _place(
+    b"",
+    rb"""<<closed>>[^"'`;\r\n#]{0,60}?(?:(?P<other>["'])[\w.:/-]{0,40}(?P=other)[^"'`;\r\n]{1,40}?)?"""
+    rb"""<<quoted>>""",
+    "near",
+    "strong",
+)
+_SAID = _place(
+    b"",
+    rb"""(?:\*\*|<<closed>>)(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/])?(?:\*\*)?[ ]+"""
+    rb"""(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=[.,;)]?(?:\s|$))""",
+    "near",
+    "strong",
+    "literal",
+)
 # After spaces alone.
 _SPACED = (
     # enable secret 0 …
@@ -144,9 +172,13 @@ _SPACED = (
 # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
 _ELEMENT = _place(
     b"",
-    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
-    rb"""(?P<element>[^<\r\n]{4,2000}?)\s{0,8}</""",
+    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</(?:key|name)>))(?:</\w+>\s*<\w+>|\s*<[vV]alue>)?\s*"""
+    rb"""(?:<!\[CDATA\[(?P<cdata>[^\r\n]{4,2000}?)\]\]>|(?P<element>[^<\r\n]{4,2000}?))\s{0,8}</""",
     "literal",
+)
+# <td>password</td><td>…</td>
+_NEXT_ELEMENT = _place(
+    b"", rb"</\w{1,30}>\s{0,80}<\w[^<>\r\n]{0,80}>(?P<element>[^<\s]{4,200})</", "near"
 )
 # name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
 # The value begins at one of these words; up to four lines without the end of a block may be before.
@@ -154,17 +186,17 @@ _VALUE_WORDS = (b"value", b"content", b"default", b"example")
 _LONGEST_WITHIN = 300
 _GAP = re.compile(
     _expanded(
-        rb"<<closed>>,?(?:[^\n{}<>]{0,80}|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)"
+        rb"<<closed>>,?(?:[ :]{0,3}\{)?(?:[^\n{}<>]{0,80}|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)(?:[pP]arameter)?"
     )
 )
 _WITHIN = (
-    _place(b"", rb"\w{5,7}\b<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
+    _place(b"", rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
     _place(b"", rb"\w{5,7}:[ ]*<<bare>>", "mixed"),
 )
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _LONG_NUMBER = 8
 _SHORT_NAME = 8
-_VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
+_VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")
 # A further part of a value, and a further value of a list.
 _PART = _place(
     b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
@@ -186,6 +218,11 @@ _SETTING = re.compile(
 _WORDS = frozenset((b"pass", b"passes", b"auth"))
 # A variable of a shell or of an environment file: what follows is a text.
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
+_END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
+# Letters, digits, and capitals or signs among them.
+_STRONG = re.compile(
+    rb"(?=[^a-zA-Z]*[a-zA-Z])(?=[^\d]*\d)(?=[^A-Z!#$%&*+?^@~-]*[A-Z!#$%&*+?^@~-])[^\s/\\(){}<>\"'`]{8,40}"
+)
 _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
@@ -208,6 +245,13 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
                 yield place, name.end
+    if data[name.start : name.end].lower() in _WORDS:
+        return
+    yield _FURTHER_ON, name.end
+    if sign in b"*`:i=" or data[end - 1 : end] in (b" ", b"`"):
+        yield _SAID, name.end
+    if data[name.end : name.end + 2] == b"</":
+        yield _NEXT_ELEMENT, name.end
     closed = data.find(b">", name.end, name.end + 90)
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
         yield _ELEMENT, name.end
@@ -221,7 +265,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     data = text.data
     line = data.rfind(b"\n", 0, name.start) + 1
     lead = data[max(line, name.start - 200) : name.start]
-    if b"arn:" in lead[-80:]:  # names of things at Amazon
+    if b"arn:" in lead[-80:] or lead.endswith(b"::"):  # names of things at Amazon
         return
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
@@ -242,9 +286,11 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or place.is_literal
             or is_argument
             or b" " in value
-            or (is_setting and _is_text(data, name, value))
+            or (is_setting and _is_text(data, name, value, match.end(group)))
         )
         is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
+        if place.is_strong and not _is_strong(value, name):
+            continue
         if _is_secret(value, name, is_stated, is_literal):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
@@ -254,10 +300,25 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         yield *match.span("hex"), name.sort.kind
 
 
-def _is_text(data: bytes, name: Name, value: bytes) -> bool:
-    """Whether the value of a setting is a text although it has no quotes."""
-    is_long_number = value.isdigit() and len(value) >= _LONG_NUMBER
-    return is_long_number or _VARIABLE.match(data, name.start) is not None
+def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
+    """Whether the value of a setting is a text although it has no quotes.
+
+    The name of a variable or of a type, or a word of a language, comes more often than once.
+    """
+    if value.isdigit():
+        return len(value) >= _LONG_NUMBER
+    if _VARIABLE.match(data, name.start) is not None:
+        return True
+    is_name = name.sort.kind == "password" and _END_OF_LINE.match(data, end)
+    return bool(is_name) and data.count(value) == 1 and sort_of(value) is None
+
+
+def _is_strong(value: bytes, name: Name) -> bool:
+    """Whether a value can be nothing but a secret, whatever stands between it and its name."""
+    if evidence(value) is Evidence.RANDOM:
+        return True
+    is_password = name.sort in (PASSWORD, PASSPHRASE) and b" " not in value
+    return is_password and _STRONG.fullmatch(value) is not None
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
