@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_strong
 from codebase_mcp.secrets.text import Span, Text
 
 _VALUE = (
@@ -26,7 +26,7 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
         b" -p",
         rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo|mongosh|mongodump|mongorestore|cqlsh|psexec|rdesktop|useradd"
         rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|pscp|plink|openssl|influx|clickhouse-client",
-        rb" -pw?[ ]" + _VALUE,
+        rb" -pw?(?:[ ]|(?=[\"']))" + _VALUE,
     ),
     (b" -a ", rb"redis-cli|valkey-cli", rb" -a " + _VALUE),
     (
@@ -45,8 +45,21 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b"user", rb"curl|wget|svn", rb"user" + _USER),
     (b" -U ", rb"smbclient|rpcclient|curl|net", rb" -U" + _USER),
     (b"creds", rb"skopeo|buildah|crane|podman", rb"creds" + _USER),
-    (b" -b", rb"htpasswd", rb" -b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+" + _VALUE),
-    (b"/user:", rb"net|cmdkey", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
+    *((lead, rb"curl", rb" -[a-zA-Z]{1,6}u" + _USER) for lead in (b" -s", b" -f", b" -k", b" -i")),
+    *(
+        (
+            lead,
+            rb"htpasswd",
+            rb" -(?:\w*n\w*\s+(?:-\w+\s+)*|\w*b\w*\s+(?:-\w+\s+)*\S+\s+)\S+\s+" + _VALUE,
+        )
+        for lead in (b" -b", b" -c", b" -B", b" -n")
+    ),
+    (b"/user:", rb"net|cmdkey|runas", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
+    (b" user ", rb"net", rb" user \S+\s+" + _VALUE),
+    (b" use ", rb"net", rb" use \S+\s+\S+\s+(?P<bare>[^\s/]{4,100})\s+/user"),
+    (b"/p:", rb"w?xfreerdp3?|mstsc", rb"/p:" + _VALUE),
+    (b"config ", rb"poetry|bundle", rb"config (?:--?\w+ |set )*\S+ (?:[^\s:]+[ :])?" + _VALUE),
+    (b"secret", rb"gh|wrangler|fly|aws|vercel", rb"secret\w* \w+ [^\n]{0,80}?(?:-b|--body|<<<)[ =]?" + _VALUE),
     (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
     (b"pass:", rb"openssl|cmdkey|runas", rb"pass:" + _VALUE),
     (b" -k ", rb"openssl|dotnet|nuget", rb" -k " + _VALUE),
@@ -60,7 +73,10 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b"community ", rb"snmp-server", rb"community " + _VALUE),
     (b" -c ", rb"snmpwalk|snmpget|snmpset|snmpbulkwalk", rb" -c " + _VALUE),
     (b"wpa_passphrase", rb"wpa_passphrase", rb"wpa_passphrase \S+\s+" + _VALUE),
-    (b"sqlplus ", rb"sqlplus", rb"sqlplus (?:-\w+\s+)*\w+/(?P<bare>[^\s@/\"']{4,100})"),
+    *(
+        (lead, lead, lead + rb" (?:-\w+\s+|target )*\w+/[\"']?(?P<bare>[^\s@/\"']{4,100})")
+        for lead in (b"sqlplus", b"expdp", b"impdp", b"rman")
+    ),
     (b" auth ", rb"stats", rb" auth \w+:(?P<bare>\S{4,100})"),
 )
 _Option = tuple[frozenset[bytes], re.Pattern[bytes], re.Pattern[bytes]]
@@ -86,14 +102,26 @@ _SHORT_WORDS = frozenset(
 )
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
-    rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
-    rb"""\|\s*[^\n|]{0,200}(?:chpasswd|-stdin|--with-token)"""
+    rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+)*["']?(?:(?P<user>[\w-]{1,60}):)?"""
+    rb"""(?P<value>[^\s"'|:]{6,500})["']?\s*\|\s*[^\n|]{0,200}$"""
 )
 _LONGEST_COMMAND = 500
+# Of any program: -u user … -p …   and what a command reads: <<< "…"
+_AFTER_USER = re.compile(
+    rb"[ ](?:-[uUlD]|--user(?:name)?)[ =]\S{1,60}[^\n|;]{0,80}?[ ]-[pPw][ =]?" + _VALUE
+)
+_HERE = re.compile(rb"<<<[ ]?" + _VALUE)
+_HEREDOC = re.compile(
+    rb"\bpasswd\b[^\r\n]{0,40}<<-?[ ]?[\"']?(?P<end>\w{1,20})[\"']?\r?\n"
+    rb"(?P<value>(?:(?!(?P=end))\S{6,100}\r?\n){1,2})"
+)
 _END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
-_PIPED_WORDS = frozenset((b"stdin", b"with", b"chpasswd"))
+_PIPED_WORDS = frozenset(b"stdin with chpasswd passwd sudo su fd cryptsetup kinit".split())
 _SEND = frozenset((b"send", b"sendline"))
-_PIPED_LEADS = (b"-stdin", b"--with-token", b"chpasswd")
+_PIPED_LEADS = (
+    *(b"-stdin", b"--with-token", b"passwd", b"sudo -S", b"passphrase-fd", b"cryptsetup", b"| su "),
+    b"kinit",
+)
 # send "…\r" after expect "password:"
 _SENT = re.compile(
     rb"""send(?:line)?[ (]+(?:-- )?["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']"""
@@ -101,16 +129,16 @@ _SENT = re.compile(
 _ASKED = re.compile(rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{\s*)?$""", re.IGNORECASE)
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'][^"'\n]{1,60}["'],))"""
-_PAIRS = (b"credential", b"auth", b"connect", b"login")
+_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_PAIRS = tuple(b"credential auth connect login create_user basic pdo wifi.begin".split())
 _CALLS = tuple(
     (name, re.compile(name + _OPENED))
-    for name in (*_PAIRS, *b"client sign hmac crypt environment algoliasearch".split())
+    for name in (*_PAIRS, *b"client sign verify hmac crypt cipher cipheriv cookie fernet jwt environment"
+    b" algoliasearch".split())
 )
-_CHOSEN = re.compile(rb"(?:[A-Z][a-z]+)+\d")
 _ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
 _TEXT = re.compile(
-    rb"""(?:^|[\s,(])(?:\w{1,12}\()?["'](?P<value>[^"'\r\n]{4,200})["'](?!\s*[:=])"""
+    rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
 )
 
 
@@ -120,6 +148,12 @@ def find(text: Text) -> Iterator[Span]:
     yield from _of_options(text)
     if not _PIPED_WORDS.isdisjoint(words):
         yield from _piped(data)
+    for lead, pattern, is_secret in ((b" -p", _AFTER_USER, is_chosen), (b"<<<", _HERE, is_strong)):
+        if lead in data:
+            for match in pattern.finditer(data):
+                group = match.lastgroup or "bare"
+                if is_secret(match[group]):
+                    yield *match.span(group), "password of a command"
     if b"expect" in words and not _SEND.isdisjoint(words):
         for match in _SENT.finditer(data):
             before = data[max(0, match.start() - 60) : match.start()]
@@ -137,20 +171,24 @@ def _of_options(text: Text) -> Iterator[Span]:
         for match in _SHORT_LEAD.finditer(data):
             for programs, called, value in _SHORT[match[0][2:]]:
                 if not programs.isdisjoint(words):
-                    yield from _of_option(data, match.start(), called, value)
+                    yield from _of_option(data, match.start(), 1, called, value)
     for lead, (programs, called, value) in _LONG:
         if not programs.isdisjoint(words):
             for place in _places(data, lead):
-                yield from _of_option(data, place, called, value)
+                yield from _of_option(data, place, len(lead), called, value)
 
 
 def _piped(data: bytes) -> Iterator[Span]:
     for lead in _PIPED_LEADS:
         for place in _places(data, lead):
             start = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST_COMMAND)
-            for match in _PIPED.finditer(data, start, place + len(lead)):
-                if evidence(match["value"]) >= (Evidence.WORD if match["user"] else Evidence.MIXED):
+            if b"|" not in data[start : place + 1]:
+                continue
+            for match in _PIPED.finditer(data, start, place + (lead[:1] == b"|")):
+                if match["user"] or is_chosen(match["value"]):
                     yield *match.span("value"), "password of a command"
+    for match in _HEREDOC.finditer(data):
+        yield *match.span("value"), "password of a command"
 
 
 def _places(data: bytes, literal: bytes) -> Iterator[int]:
@@ -161,17 +199,17 @@ def _places(data: bytes, literal: bytes) -> Iterator[int]:
 
 
 def _of_option(
-    data: bytes, place: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
+    data: bytes, place: int, length: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
 ) -> Iterator[Span]:
     match = value.match(data, place)
     if match is None:
         return
-    before = data[max(0, place - _LONGEST_COMMAND) : place + 1]
+    before = data[max(0, place - _LONGEST_COMMAND) : place + length]
     command = _END_OF_COMMAND.split(before)[-1]
-    if not programs.search(command) and not programs.match(data, place):
+    if not programs.search(command):
         return
     group = match.lastgroup or "bare"
-    if evidence(match[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", match[group]):
+    if is_chosen(match[group]) and not re.fullmatch(rb"[\d:.]+", match[group]):
         yield *match.span(group), "password of a command"
 
 
@@ -180,9 +218,9 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
     if arguments is None:
         return
     for number, text in enumerate(_TEXT.finditer(data, start, arguments.end())):
-        if data[start : text.start("value") - 1].rstrip().endswith((b":", b"=", b">")):
+        before = data[max(start, text.start("value") - 12) : text.start("value") - 1].rstrip(b" b")
+        if before.endswith((b":", b"=", b">")) and not before.endswith((b"key=", b"secret=")):
             continue  # it has a name
-        had = evidence(text["value"])
-        is_chosen = had is Evidence.MIXED or _CHOSEN.fullmatch(text["value"])
-        if had is Evidence.RANDOM or (takes_pair and number > 0 and is_chosen):
+        is_second = takes_pair and number > 0
+        if evidence(text["value"]) is Evidence.RANDOM or (is_second and is_chosen(text["value"])):
             yield *text.span("value"), "secret given to a call"

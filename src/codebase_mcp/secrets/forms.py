@@ -9,12 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
+from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder, is_strong
 from codebase_mcp.secrets.text import Span, Text
 
 
 def _any(value: bytes) -> bool:
     return not is_placeholder(value)
+
+
+def _word(value: bytes) -> bool:
+    return evidence(value) >= Evidence.WORD
+
+
+def _has_random_part(value: bytes) -> bool:
+    return any(_random(part) for part in re.split(rb"[/@]", value))
 
 
 def _mixed(value: bytes) -> bool:
@@ -61,7 +69,20 @@ _TOKENS = re.compile(
     rb"|(?P<Stripe_secret>whsec_[\w+/=]{24,})"
     rb"|(?P<age_key>AGE-SECRET-KEY-1[A-Z0-9]{40,})"
     rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
+    rb"|(?P<Google_access_token>ya29\.[\w-]{40,})"
+    rb"|(?P<New_Relic_key>NRAK-[A-Z0-9]{27}(?!\w))"
+    rb"|(?P<Mailgun_key>key-[0-9a-f]{32}(?!\w))"
+    rb"|(?P<LaunchDarkly_key>sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?!\w))"
+    rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
+    rb"|(?P<encoded_registry_login>eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2})"
+    rb"|(?P<minisign_key>RWRTY0Iy[A-Za-z0-9+/]{40,}={0,2})"
+    rb"|(?P<token_by_its_form>(?!sha\d)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}[_-]){0,2}"
+    rb"[A-Za-z0-9]{24,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
+)
+# Capitals, small letters and digits in one long run.
+_MIXED_CASE = re.compile(
+    rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{24,}$"
 )
 _BASE64_SIGNS = (b"+", b"/", b"=")
 # The digits before a token that belong to it.
@@ -99,13 +120,14 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "password in a URL",
         b"://",
-        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:])[^\s@"'<>?]{6,200}?)@[\w\[]""",
+        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)"""
+        rb"""@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
         _password,
     ),
     (
         "key in a URL",
         b"https://",
-        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""",
+        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.""",
         _random,
     ),
     (
@@ -123,15 +145,36 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "signature in a URL",
         b"ignature=",
-        rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
+        rb"ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
         _random,
     ),
+    ("key in a URL", b"code=", rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})", _random),
+    ("key in a URL", b"appid=", rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})", _random),
     ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
     (
         "password in a URL",
         b"&p=",
         rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
         _password,
+    ),
+    (
+        "webhook",
+        b"ebhook",
+        rb"https?://[^\s\"'<>]{0,120}ebhook[^\s/\"'<>]{0,20}/(?P<value>[\w@/.-]{30,400})",
+        _has_random_part,
+    ),
+    ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
+    *(
+        ("password of an account", lead, re.escape(lead) + rb"(?P<value>[^\s:\"'<>{}]{6,200})", _any)
+        for lead in (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}")
+    ),
+    ("password of an account", b":thin:", rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@", _mixed),
+    (
+        "password of an account",
+        b"og in ",
+        rb"og in (?:with|as|using)[^\r\n]{0,30}?[`\"'][\w.@-]{1,40}[`\"'] ?(?:/|:|and) ?"
+        rb"[`\"'](?P<value>[^`\"'\s]{6,60})",
+        _mixed,
     ),
     (
         "webhook",
@@ -151,6 +194,19 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         b"identified",
         rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
         _mixed,
+    ),
+    *(
+        ("password in SQL", lead, lead + rb"\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_strong)
+        for lead in (b"IDENTIFIED", b"identified")
+    ),
+    *(
+        (
+            "password in SQL",
+            lead,
+            rb"(?i:user|role|login)\b[^;\r\n]{0,80}(?i:password)\s+(?:=\s*)?N?'(?P<value>[^'\r\n]{6,200})'",
+            _word,
+        )
+        for lead in (b"PASSWORD ", b"password ")
     ),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
@@ -236,6 +292,8 @@ def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]
     for start, _ in words:
         match = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
         if match is None or match.lastgroup is None or is_placeholder(match[0]):
+            continue
+        if match.lastgroup == "token_by_its_form" and not _MIXED_CASE.search(match[0]):
             continue
         kind = match.lastgroup.replace("_", " ")
         if match.lastgroup not in _IDS_ALONE:

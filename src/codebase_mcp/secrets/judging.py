@@ -78,12 +78,18 @@ _PART = (
 _IDENTIFIER = re.compile(
     rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART)
 )
+_OF_CODE = re.compile(rb"[\s(){},;<>]")
+# Letters, digits, and capitals or signs among them.
+_STRONG = re.compile(
+    rb"(?=[^a-zA-Z]*[a-zA-Z])(?=[^\d]*\d)(?=[^A-Z!#$%&*+?^@~-]*[A-Z!#$%&*+?^@~-])"
+    rb"[^\s/\\(){}<>\"'`]{8,40}"
+)
 _MEMBER = re.compile(rb"[a-z_/]*#[a-z_]+[?!]?")
 # Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
 _CHOSEN = re.compile(
-    rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d|[a-z]+[_.-][a-z]+[_.-]\d"
-    rb"|[A-Za-z]{6,}\d[!?*]"
+    rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d|[A-Za-z]{6,}\d[!?*]"
 )
+_NUMBERED = re.compile(rb"[A-Za-z]+(?:[._-][A-Za-z]+)*[._-]?\d+[!?*]?")
 _NUMBER = re.compile(
     rb"[-+]?(?:0x[0-9a-f]{1,16}|[\d_.,:/-]+(?:e[-+]?\d+)?)(?:px|r?em|[mun]?s|[hdwnluf%]|[kmg]i?b?)?",
     re.IGNORECASE,
@@ -91,7 +97,7 @@ _NUMBER = re.compile(
 _FILE = re.compile(
     rb"(?:[\w@.+-]*[/\\])*[\w@+-]+(?:\.[a-z]\w{0,9})?\.(?:pem|key|crt|cer|txt|json|ya?ml|toml"
     rb"|[jt]sx?|py|rb|go|java|cs|php|[ch]|md|html?|xml|log|conf|ini|env|enc|csv|sql|sh|gz|zip|pdf"
-    rb"|png|jpe?g|svg)|[\w.-]+:\d{2,5}|\w+://.*|(?:arn|urn):.*|data:[a-z]+/.*",
+    rb"|png|jpe?g|svg)|[\w.-]+:\d{2,5}|\w+://.*|(?:[\w-]+:)?(?:arn|urn):.*|data:[a-z]+/.*",
     re.IGNORECASE,
 )
 _PATH = re.compile(
@@ -138,6 +144,20 @@ def is_placeholder(value: bytes) -> bool:
     letters = sum(map(len, words))
     others = len(re.sub(rb"[\s_.:/@-]", b"", value)) - letters
     return bool(words) and others < 4 and _EMPTY_WORDS.issuperset(words)
+
+
+def is_chosen(value: bytes) -> bool:
+    """Whether a value may be a password where a command or a call takes one."""
+    had = evidence(value)
+    return had >= Evidence.MIXED or (had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None)
+
+
+def is_strong(value: bytes) -> bool:
+    """Whether a value can be nothing but a password or a key, wherever it stands."""
+    if _OF_CODE.search(value):
+        return False
+    had = evidence(value)
+    return had is Evidence.RANDOM or (had is Evidence.MIXED and _STRONG.fullmatch(value) is not None)
 
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:

@@ -98,7 +98,7 @@ _HARMLESS = frozenset(
     b"next prev previous page lock request idempotency continuation sync change public cancel"
     b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
     b" special stop start end begin max min num total prompt completion input output marker"
-    b" fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
+    b" progress fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
 )
 # What is about a secret: its name, place or public half.
 _ABOUT = frozenset(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
+from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder, is_strong
 from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
@@ -26,7 +26,10 @@ _PARTS = {
     b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
     b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
     # What may stand between "=" and a value: a type's constructor, YAML's anchor.
-    b"lead": rb"(?:&\w+[ ]|<<call>>(?:\|\w*\|[ ]?)?|<{2})?",
+    b"lead": (
+        rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|(?:\[\])?byte|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\("
+        rb"|<{2})?"
+    ),
     b"call": rb"(?>(?:new[ ])?(?:\[\])?\w{1,30}+(?:(?:\.|::|\()\w{1,30}+)?\()",
     # What may stand in a value before its secret part.
     b"scheme": (
@@ -119,6 +122,8 @@ _PLACES = (
         rb"""(?:,|<<or>>)<<space>><<quoted>>""",
         "near",
     ),
+    # = b64decode("…")
+    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
     _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
     _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
@@ -204,9 +209,16 @@ _PART = _place(
 _NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
-    rb"""(?i:\bvalue["']?)\s*[:=]\s*["'](?P<quoted>[^"'\r\n]{6,500})["'],?\s*"""
-    rb"""["']?(?i:name|key)["']?\s*[:=]\s*["']?$"""
+    rb"""(?i:(?P<value>\bvalue["']?\s*[:=]\s*)?)["'](?P<quoted>[^"'\r\n]{6,500})["']"""
+    rb"""(?i:,?\s*["']?(?:name|\w{0,9}key|alias)["']?\s*[:=]\s*["']?|,\s*\w{3,9}:\s*["']"""
+    rb"""|\s+where\s+\w+\s*=\s*["'])$"""
 )
+# "…" // token
+_COMMENTED = re.compile(
+    rb"""["'](?P<quoted>[^"'\r\n]{16,200})["'][;,)\]]{0,4}[ \t]*(?://|#|--)[^"'\r\n]{0,40}$"""
+)
+# Who signs in, before the password: user:…   user / …
+_USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
 # What stands on a line before the name of a setting.
 _SETTING = re.compile(
@@ -218,11 +230,9 @@ _SETTING = re.compile(
 _WORDS = frozenset((b"pass", b"passes", b"auth"))
 # A variable of a shell or of an environment file: what follows is a text.
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
+# A word that may be a password: a name of code rather has capitals within or is joined.
+_WORD = re.compile(rb"[a-z]{6,}|[\w!#$%&*+?@^~.-]*\d[\w!#$%&*+?@^~-]*|(?:[a-z]*[A-Z]+){3,}[a-z]*")
 _END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
-# Letters, digits, and capitals or signs among them.
-_STRONG = re.compile(
-    rb"(?=[^a-zA-Z]*[a-zA-Z])(?=[^\d]*\d)(?=[^A-Z!#$%&*+?^@~-]*[A-Z!#$%&*+?^@~-])[^\s/\\(){}<>\"'`]{8,40}"
-)
 _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 
@@ -309,16 +319,15 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         return len(value) >= _LONG_NUMBER
     if _VARIABLE.match(data, name.start) is not None:
         return True
-    is_name = name.sort.kind == "password" and _END_OF_LINE.match(data, end)
-    return bool(is_name) and data.count(value) == 1 and sort_of(value) is None
+    is_alone = name.sort.kind == "password" and _WORD.fullmatch(value) and _END_OF_LINE.match(data, end)
+    return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
 
 
 def _is_strong(value: bytes, name: Name) -> bool:
     """Whether a value can be nothing but a secret, whatever stands between it and its name."""
-    if evidence(value) is Evidence.RANDOM:
-        return True
-    is_password = name.sort in (PASSWORD, PASSPHRASE) and b" " not in value
-    return is_password and _STRONG.fullmatch(value) is not None
+    return is_strong(value) and (
+        name.sort in (PASSWORD, PASSPHRASE) or evidence(value) is Evidence.RANDOM
+    )
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
@@ -327,11 +336,17 @@ def _names_itself(name: bytes, value: bytes) -> bool:
 
 
 def _values_before(text: Text, name: Name) -> Iterator[Span]:
-    first = max(0, name.start - 300)
-    if text.lower.find(b"value", first, name.start) < 0:
+    first = max(text.data.rfind(b"\n", 0, name.start - 100), name.start - 300, 0)
+    before = text.data[first : name.start]
+    if b'"' not in before and b"'" not in before:
         return
-    match = _BEFORE.search(text.data[first : name.start])
-    if match and _is_secret(match["quoted"], name, True, True):
+    match = _BEFORE.search(before) if before.endswith((b'"', b"'", b":", b"=", b" ")) else None
+    is_stated = match is not None and match["value"] is not None
+    if match is None and any(mark in before for mark in (b"//", b"#", b"--")):
+        match = _COMMENTED.search(before)
+    if match and (
+        _is_secret(match["quoted"], name, True, True) if is_stated else _is_strong(match["quoted"], name)
+    ):
         yield first + match.start("quoted"), first + match.end("quoted"), name.sort.kind
 
 
@@ -359,6 +374,8 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
             and is_literal
             and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
         )
+    if sort is not PASSWORD and (user := _USER.match(value)) and is_strong(value[user.end() :]):
+        return True
     needed = sort.stated if is_stated else sort.near
     if b" " in value and not is_stated:
         return False
