@@ -10,7 +10,7 @@ from codebase_mcp.secrets.naming import Name, Sort, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(
-    rb"(?i)\binsert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*"
+    rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*"
 )
 _ROW = re.compile(
     rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*+'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
@@ -29,7 +29,7 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in the columns of a text's tables."""
     data = text.data
     if b"insert" in text.words:
-        yield from _inserted(data)
+        yield from _inserted(text)
     if b"th" in text.words:
         yield from _html(data)
     below = 0
@@ -39,8 +39,9 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
             yield from spans
 
 
-def _inserted(data: bytes) -> Iterator[Span]:
-    for insert in _INSERT.finditer(data):
+def _inserted(text: Text) -> Iterator[Span]:
+    data = text.data
+    for insert in _INSERT.finditer(text.lower):
         names = [name.strip(b' \t\r\n`"[]') for name in insert["names"].split(b",")]
         sorts = [sort_of(name) for name in names]
         if not any(sorts):

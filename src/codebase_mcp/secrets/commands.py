@@ -42,7 +42,7 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     ),
     (b" -u", rb"curl|wget|lftp|jfrog|http|https|xh", rb" -u" + _USER),
     (b" -a ", rb"http|https|xh", rb" -a" + _USER),
-    (b"user", rb"curl|wget|svn", rb"user" + _USER),
+    (b"user", rb"curl|wget|svn|etcdctl", rb"user" + _USER),
     (b" -U ", rb"smbclient|rpcclient|curl|net", rb" -U" + _USER),
     (b"creds", rb"skopeo|buildah|crane|podman", rb"creds" + _USER),
     *((lead, rb"curl", rb" -[a-zA-Z]{1,6}u" + _USER) for lead in (b" -s", b" -f", b" -k", b" -i")),
@@ -57,14 +57,24 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b"/user:", rb"net|cmdkey|runas", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
     (b" user ", rb"net", rb" user \S+\s+" + _VALUE),
     (b" use ", rb"net", rb" use \S+\s+\S+\s+(?P<bare>[^\s/]{4,100})\s+/user"),
-    (b"/p:", rb"w?xfreerdp3?|mstsc", rb"/p:" + _VALUE),
+    (b"/p:", rb"xfreerdp|wfreerdp|xfreerdp3", rb"/p:" + _VALUE),
     (b"config ", rb"poetry|bundle", rb"config (?:--?\w+ |set )*\S+ (?:[^\s:]+[ :])?" + _VALUE),
     (b"secret", rb"gh|wrangler|fly|aws|vercel", rb"secret\w* \w+ [^\n]{0,80}?(?:-b|--body|<<<)[ =]?" + _VALUE),
     (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
-    (b"pass:", rb"openssl|cmdkey|runas", rb"pass:" + _VALUE),
+    (b"pass:", rb"openssl|cmdkey|runas|apksigner", rb"pass:" + _VALUE),
     (b" -k ", rb"openssl|dotnet|nuget", rb" -k " + _VALUE),
     (b"alias set ", rb"mc", rb"alias set \S+\s+\S+\s+\S+\s+" + _VALUE),
     (b"http-basic.", rb"composer", rb"http-basic\.\S+\s+\S+\s+" + _VALUE),
+    (b"-oauth.", rb"composer", rb"-oauth\.\S+\s+" + _VALUE),
+    *((lead, rb"snmpwalk|snmpget|snmpset", lead + _VALUE) for lead in (b" -A ", b" -X ")),
+    (b" -t ", rb"doctl|influx|linode-cli", rb" -t " + _VALUE),
+    (b" key ", rb"tacacs-server|radius-server|isakmp|iwconfig", rb" key (?:\d )?(?:s:)?" + _VALUE),
+    (b"rootpw", rb"rootpw", rb"rootpw (?:--\w+ )?" + _VALUE),
+    (
+        b"--from-literal=",
+        rb"kubectl|oc|k",
+        rb"""--from-literal=["']?[\w.-]+=["']?(?P<bare>[^\s"']{4,200})""",
+    ),
     (b"authtoken ", rb"ngrok", rb"authtoken " + _VALUE),
     (b"add_user ", rb"rabbitmqctl", rb"add_user \S+\s+" + _VALUE),
     (b"change_password ", rb"rabbitmqctl", rb"change_password \S+\s+" + _VALUE),
@@ -112,11 +122,11 @@ _AFTER_USER = re.compile(
 )
 _HERE = re.compile(rb"<<<[ ]?" + _VALUE)
 _HEREDOC = re.compile(
-    rb"\bpasswd\b[^\r\n]{0,40}<<-?[ ]?[\"']?(?P<end>\w{1,20})[\"']?\r?\n"
+    rb"passwd\b[^\r\n]{0,40}<<-?[ ]?[\"']?(?P<end>\w{1,20})[\"']?\r?\n"
     rb"(?P<value>(?:(?!(?P=end))\S{6,100}\r?\n){1,2})"
 )
 _END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
-_PIPED_WORDS = frozenset(b"stdin with chpasswd passwd sudo su fd cryptsetup kinit".split())
+_PRINTED = frozenset((b"echo", b"printf"))
 _SEND = frozenset((b"send", b"sendline"))
 _PIPED_LEADS = (
     *(b"-stdin", b"--with-token", b"passwd", b"sudo -S", b"passphrase-fd", b"cryptsetup", b"| su "),
@@ -126,19 +136,23 @@ _PIPED_LEADS = (
 _SENT = re.compile(
     rb"""send(?:line)?[ (]+(?:-- )?["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']"""
 )
-_ASKED = re.compile(rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{\s*)?$""", re.IGNORECASE)
+_ASKED = re.compile(
+    rb"""ass(?:word|phrase)[: ]*["'})\]]*\s*[;{]?\s*(?:\w{1,20}\.)?$""", re.IGNORECASE
+)
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
 _PAIRS = tuple(b"credential auth connect login create_user basic pdo wifi.begin".split())
 _CALLS = tuple(
     (name, re.compile(name + _OPENED))
     for name in (*_PAIRS, *b"client sign verify hmac crypt cipher cipheriv cookie fernet jwt environment"
     b" algoliasearch".split())
 )
-_ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
+_ARGUMENTS = re.compile(
+    rb"""(?:[^;()\[\]"']|"[^"\r\n]{0,200}"|'[^'\r\n]{0,200}'|\([^;()]{0,80}\)|\[[^;\[\]]{0,80}\]){0,300}+"""
+)
 _TEXT = re.compile(
-    rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
+    rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b|(?:key|secret)=)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
 )
 
 
@@ -146,8 +160,11 @@ def find(text: Text) -> Iterator[Span]:
     """The secrets that commands and calls take in a text."""
     data, words = text.data, text.words
     yield from _of_options(text)
-    if not _PIPED_WORDS.isdisjoint(words):
+    if not _PRINTED.isdisjoint(words):
         yield from _piped(data)
+    if b"passwd" in words:
+        for match in _HEREDOC.finditer(data):
+            yield *match.span("value"), "password of a command"
     for lead, pattern, is_secret in ((b" -p", _AFTER_USER, is_chosen), (b"<<<", _HERE, is_strong)):
         if lead in data:
             for match in pattern.finditer(data):
@@ -160,7 +177,7 @@ def find(text: Text) -> Iterator[Span]:
             if _ASKED.search(before) and evidence(match["value"]) >= Evidence.MIXED:
                 yield *match.span("value"), "password that is sent"
     for name, opened in _CALLS:
-        if name in text.vocabulary:
+        if re.split(rb"[._]", name)[-1] in text.vocabulary:
             for match in opened.finditer(text.lower):
                 yield from _of_call(data, match.end() - 1, takes_pair=name in _PAIRS)
 
@@ -187,8 +204,6 @@ def _piped(data: bytes) -> Iterator[Span]:
             for match in _PIPED.finditer(data, start, place + (lead[:1] == b"|")):
                 if match["user"] or is_chosen(match["value"]):
                     yield *match.span("value"), "password of a command"
-    for match in _HEREDOC.finditer(data):
-        yield *match.span("value"), "password of a command"
 
 
 def _places(data: bytes, literal: bytes) -> Iterator[int]:

@@ -7,9 +7,10 @@ value must look like. Formats of further providers are Kingfisher's.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder, is_strong
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
 from codebase_mcp.secrets.text import Span, Text
 
 
@@ -69,21 +70,26 @@ _TOKENS = re.compile(
     rb"|(?P<Stripe_secret>whsec_[\w+/=]{24,})"
     rb"|(?P<age_key>AGE-SECRET-KEY-1[A-Z0-9]{40,})"
     rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
-    rb"|(?P<Google_access_token>ya29\.[\w-]{40,})"
+    rb"|(?P<Google_access_token>(?<=ya29\.)[\w-]{40,})"
+    rb"|(?P<Hugging_Face_token>hf_[A-Za-z0-9]{34}(?!\w))"
+    rb"|(?P<Resend_key>re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?!\w))"
+    rb"|(?P<Tailscale_key>tskey-\w+-[\w-]{20,})"
     rb"|(?P<New_Relic_key>NRAK-[A-Z0-9]{27}(?!\w))"
     rb"|(?P<Mailgun_key>key-[0-9a-f]{32}(?!\w))"
     rb"|(?P<LaunchDarkly_key>sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?!\w))"
     rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<encoded_registry_login>eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<minisign_key>RWRTY0Iy[A-Za-z0-9+/]{40,}={0,2})"
-    rb"|(?P<token_by_its_form>(?!sha\d)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}[_-]){0,2}"
-    rb"[A-Za-z0-9]{24,120}(?![\w+/=-]))"
+    rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}[_-]){0,2}"
+    rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
 # Capitals, small letters and digits in one long run.
 _MIXED_CASE = re.compile(
-    rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{24,}$"
+    rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{30,}$"
 )
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,400}={0,2}(?![A-Za-z0-9+/=])")
+_LOGIN = re.compile(rb"[\w.@%+-]{1,60}:[!-~]{6,200}")
 _BASE64_SIGNS = (b"+", b"/", b"=")
 # The digits before a token that belong to it.
 _NUMBERED = re.compile(rb"\d{8,10}:$")
@@ -163,6 +169,14 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"https?://[^\s\"'<>]{0,120}ebhook[^\s/\"'<>]{0,20}/(?P<value>[\w@/.-]{30,400})",
         _has_random_part,
     ),
+    (
+        "password",
+        b"SecureString",
+        rb"SecureString\s+(?:-\w+\s+){0,2}[\"'](?P<value>[^\"'\r\n$]{6,200})[\"']",
+        _word,
+    ),
+    ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
+    ("key of a device", b"key 7 ", rb"key 7 (?P<value>[0-9A-F]{14,64})(?!\w)", _any),
     ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
     *(
         ("password of an account", lead, re.escape(lead) + rb"(?P<value>[^\s:\"'<>{}]{6,200})", _any)
@@ -187,16 +201,16 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         "password in SQL",
         b"IDENTIFIED",
         rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED,
-        _password,
+        _word,
     ),
     (
         "password in SQL",
         b"identified",
         rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
-        _mixed,
+        _word,
     ),
     *(
-        ("password in SQL", lead, lead + rb"\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_strong)
+        ("password in SQL", lead, lead + rb"\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen)
         for lead in (b"IDENTIFIED", b"identified")
     ),
     *(
@@ -258,6 +272,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
+_WORDS |= {b"og": b"log", b"ebhook": b"", b"securestring": b""}
 
 
 def _word_of(lead: bytes) -> bytes:
@@ -291,6 +306,8 @@ def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]
     """The tokens among the long ``words`` of a text, each given by its place."""
     for start, _ in words:
         match = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
+        if match is None and (login := _BASE64.match(data, start)) and _is_login(login[0]):
+            yield *login.span(), "user and password in base64"
         if match is None or match.lastgroup is None or is_placeholder(match[0]):
             continue
         if match.lastgroup == "token_by_its_form" and not _MIXED_CASE.search(match[0]):
@@ -302,6 +319,14 @@ def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]
         beside = _BESIDE.match(data, match.end())
         if beside and _random(beside["value"]):
             yield *beside.span("value"), "secret beside its id"
+
+
+def _is_login(value: bytes) -> bool:
+    """Whether a text in base64 is a user and a password."""
+    try:
+        return _LOGIN.fullmatch(b64decode(value, validate=True)) is not None
+    except ValueError:
+        return False
 
 
 def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:

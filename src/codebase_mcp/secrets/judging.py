@@ -27,6 +27,8 @@ class Evidence(IntEnum):
 
 SHORTEST = 6
 _FEWEST_BESIDE_SEQUENCE = 4
+_LENGTH_OF_SALTS = 50
+_WORDS_OF_WALLETS = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
 _SHORTEST_RANDOM = 16
 
 # Words that say that a real value belongs here.
@@ -149,7 +151,8 @@ def is_placeholder(value: bytes) -> bool:
 def is_chosen(value: bytes) -> bool:
     """Whether a value may be a password where a command or a call takes one."""
     had = evidence(value)
-    return had >= Evidence.MIXED or (had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None)
+    is_numbered = had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None
+    return had >= Evidence.MIXED or (is_numbered and _TECHNICAL.search(value) is None)
 
 
 def is_strong(value: bytes) -> bool:
@@ -167,7 +170,8 @@ def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     if value[:1] + value[-1:] in (b"{}", b"[]"):
         value = value[1:-1]
     if b" " in value or b"\t" in value:
-        return _of_words(value)
+        is_salt = len(value) >= _LENGTH_OF_SALTS and _is_random_with_signs(value)
+        return Evidence.RANDOM if is_salt else _of_words(value)
     # A text may hold the signs of an expression; what is no text may look random for its signs.
     is_call = _CALL.fullmatch(value) is not None
     is_random = _is_random(value) or (is_literal and _is_random_with_signs(value))
@@ -203,6 +207,8 @@ def _of_one_word(value: bytes, *, is_literal: bool) -> Evidence:
 
 def _of_words(value: bytes) -> Evidence:
     """The evidence of a value with spaces: a passphrase, or a sentence."""
+    if _WORDS_OF_WALLETS.fullmatch(value):
+        return Evidence.MIXED
     if _SENTENCE.search(value) or _EXPRESSION.search(value) or len(value) > 100:
         return Evidence.NONE
     if _FOUR_BY_FOUR.fullmatch(value):

@@ -35,7 +35,7 @@ _FOREIGN = (
     (
         "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo parola"
         " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
-        " motdepasse zugangsdaten"
+        " motdepasse"
         " пароль 密码 パスワード 비밀번호"
     )
     .encode()
@@ -57,7 +57,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         SECRET,
         (
             *b"secret token salt pepper credential accesskey secretkey authkey jwt bearer".split(),
-            *b"geheimnis geheim segreto segreta secreto secreta segredo secrete".split(),
+            *b"zugangsdaten geheimnis geheim segreto segreta secreto secreta segredo secrete".split(),
         ),
     ),
     (
@@ -118,18 +118,19 @@ _ANCHORS = tuple(
         *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "pincode")),
         # Most codes and keys are refused at once, by the letter before them.
         ("code", rb"(?:(?<=[ksygrmp]code)|(?<=[ksygnrmp][_-]code))(?![a-z])"),
-        ("key", rb"""(?<=[a-z_."'-]key)s?(?![a-z])"""),
+        ("key", rb"""(?:(?<=[a-z_.:"'-]key)|(?<=(?:pi|ss|et|te|se) key))s?(?![a-z])"""),
         ("auth", rb"(?:orization|ident)?(?![a-z])"),
         *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
     )
 )
-_FOREIGN_ANCHORS = tuple((word, re.compile(word)) for word in (*_FOREIGN, *_KEYS_ABROAD))
+_FOREIGN_ANCHORS = tuple((word, re.compile(word)) for word in (*_FOREIGN, *_KEYS_ABROAD, b"zugangsdaten"))
 _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
 )
 _NAME_END = re.compile(rb"[\w\x80-\xff-]*")
 _LONGEST_NAME = 100
+_SPACED_KEY = re.compile(rb"(?i:(?:api|access|secret|private|license)[ ]|\w{2,20}::?)$")
 _PARENT = re.compile(rb"""\w+["']?\s*(?:=>|[:=])\s*[\[{(]\s*["']?$""")
 
 
@@ -169,6 +170,8 @@ def names_in(text: Text) -> Iterator[Name]:
 def _start_of_parent(data: bytes, start: int) -> int:
     """Where the name of the object begins in which a member's name begins: crypt = {key: …}."""
     before = data[max(0, start - 40) : start]
+    if spaced := _SPACED_KEY.search(before):
+        return start - len(before) + spaced.start()
     parent = _PARENT.search(before) if before[-2:].strip(b"\"' ")[-1:] in b"[{(" else None
     return start - len(before) + parent.start() if parent else start
 
@@ -205,6 +208,10 @@ def _sort_of_words(words: list[bytes]) -> Sort | None:
 
 
 def _sort_of_key(before: list[bytes]) -> Sort | None:
+    if before[-1:] == [b"secret"]:
+        return SECRET
+    if before[-2:] == [b"pre", b"shared"] or before[-1:] == [b"preshared"]:
+        return PASSWORD
     is_header = before[:1] == [b"x"] and len(before) > 1
     return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
 

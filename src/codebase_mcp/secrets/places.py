@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder, is_strong
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder, is_strong
 from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
@@ -20,7 +20,7 @@ _PARTS = {
     b"space": rb"[ \t]*",
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
     b"type": rb"""(?:[ \t]*::?[ \t]*"""
-    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
+    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};)?[&'\w.\[\]<>|*?,]{1,40}?)""",
     # What stands between a name and "=": the size of an array, a mark, a type that follows.
     b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
     b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
@@ -103,7 +103,7 @@ _PLACES = (
     ),
     # A setting has the rest of its line.
     _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
-    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
+    _place(_SIGNS + b"%", rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
     # ?password=…&   ;Password=…;
     _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
     # ${PASSWORD:-…}
@@ -161,7 +161,7 @@ _FURTHER_ON = _place(
 _SAID = _place(
     b"",
     rb"""(?:\*\*|<<closed>>)(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/])?(?:\*\*)?[ ]+"""
-    rb"""(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=[.,;)]?(?:\s|$))""",
+    rb"""["'`]{0,2}(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`]{0,2}[.,;)]?(?:\s|$))""",
     "near",
     "strong",
     "literal",
@@ -201,6 +201,7 @@ _WITHIN = (
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _LONG_NUMBER = 8
 _SHORT_NAME = 8
+_FEW_BETWEEN = 24
 _VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")
 # A further part of a value, and a further value of a list.
 _PART = _place(
@@ -211,11 +212,11 @@ _NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 _BEFORE = re.compile(
     rb"""(?i:(?P<value>\bvalue["']?\s*[:=]\s*)?)["'](?P<quoted>[^"'\r\n]{6,500})["']"""
     rb"""(?i:,?\s*["']?(?:name|\w{0,9}key|alias)["']?\s*[:=]\s*["']?|,\s*\w{3,9}:\s*["']"""
-    rb"""|\s+where\s+\w+\s*=\s*["'])$"""
+    rb"""|\s+where\s+\w+\s*=\s*["']|,\s*)$"""
 )
 # "…" // token
 _COMMENTED = re.compile(
-    rb"""["'](?P<quoted>[^"'\r\n]{16,200})["'][;,)\]]{0,4}[ \t]*(?://|#|--)[^"'\r\n]{0,40}$"""
+    rb"""["'](?P<quoted>[^"'\r\n]{8,200})["'][;,)\]]{0,4}[ \t]*(?://|#|--)[^"'\r\n]{0,40}$"""
 )
 # Who signs in, before the password: user:…   user / …
 _USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
@@ -299,7 +300,8 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or (is_setting and _is_text(data, name, value, match.end(group)))
         )
         is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
-        if place.is_strong and not _is_strong(value, name):
+        is_far = place.is_strong and match.start(group) - name.end > _FEW_BETWEEN
+        if place.is_strong and not _is_strong(value, name, is_far=is_far):
             continue
         if _is_secret(value, name, is_stated, is_literal):
             yield *match.span(group), name.sort.kind
@@ -323,11 +325,11 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
     return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
 
 
-def _is_strong(value: bytes, name: Name) -> bool:
-    """Whether a value can be nothing but a secret, whatever stands between it and its name."""
-    return is_strong(value) and (
-        name.sort in (PASSWORD, PASSPHRASE) or evidence(value) is Evidence.RANDOM
-    )
+def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
+    """Whether a value can be nothing but a secret, although its place says little."""
+    if name.sort.kind == PASSWORD.kind:
+        return is_strong(value) or (not is_far and is_chosen(value) and b" " not in value)
+    return is_strong(value) and evidence(value) is Evidence.RANDOM
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
@@ -336,7 +338,7 @@ def _names_itself(name: bytes, value: bytes) -> bool:
 
 
 def _values_before(text: Text, name: Name) -> Iterator[Span]:
-    first = max(text.data.rfind(b"\n", 0, name.start - 100), name.start - 300, 0)
+    first = max(text.data.rfind(b"\n", 0, max(0, name.start - 100)), name.start - 300, 0)
     before = text.data[first : name.start]
     if b'"' not in before and b"'" not in before:
         return
@@ -374,12 +376,14 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
             and is_literal
             and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
         )
-    if sort is not PASSWORD and (user := _USER.match(value)) and is_strong(value[user.end() :]):
+    if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
     needed = sort.stated if is_stated else sort.near
     if b" " in value and not is_stated:
         return False
     had = evidence(value, is_literal=is_literal)
+    if sort is PASSWORD and is_literal and had is Evidence.WORD and is_chosen(value):
+        return True
     if needed is Evidence.WORD and had is Evidence.WORD:
         return is_literal and _may_be_password(value, name)
     return had >= needed
