@@ -58,7 +58,7 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b" user ", rb"net", rb" user \S+\s+" + _VALUE),
     (b" use ", rb"net", rb" use \S+\s+\S+\s+(?P<bare>[^\s/]{4,100})\s+/user"),
     (b"/p:", rb"xfreerdp|wfreerdp|xfreerdp3", rb"/p:" + _VALUE),
-    (b"config ", rb"poetry|bundle", rb"config (?:--?\w+ |set )*\S+ (?:[^\s:]+[ :])?" + _VALUE),
+    (b"config ", rb"poetry|bundle", rb"config (?:--?\w+ |set )*[\w-]+\.\S+ (?:[^\s:]+[ :])?" + _VALUE),
     (b"secret", rb"gh|wrangler|fly|aws|vercel", rb"secret\w* \w+ [^\n]{0,80}?(?:-b|--body|<<<)[ =]?" + _VALUE),
     (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
     (b"pass:", rb"openssl|cmdkey|runas|apksigner", rb"pass:" + _VALUE),
@@ -142,7 +142,7 @@ _ASKED = re.compile(
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
 _OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
-_PAIRS = tuple(b"credential auth connect login create_user basic pdo wifi.begin".split())
+_PAIRS = tuple(b"credential auth connect login create_user sym_encrypt basic pdo wifi.begin".split())
 _CALLS = tuple(
     (name, re.compile(name + _OPENED))
     for name in (*_PAIRS, *b"client sign verify hmac crypt cipher cipheriv cookie fernet jwt environment"

@@ -72,6 +72,7 @@ _TOKENS = re.compile(
     rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
     rb"|(?P<Google_access_token>(?<=ya29\.)[\w-]{40,})"
     rb"|(?P<Hugging_Face_token>hf_[A-Za-z0-9]{34}(?!\w))"
+    rb"|(?P<Square_secret>sq0[a-z]{3}-[\w-]{22,50})"
     rb"|(?P<Resend_key>re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?!\w))"
     rb"|(?P<Tailscale_key>tskey-\w+-[\w-]{20,})"
     rb"|(?P<New_Relic_key>NRAK-[A-Z0-9]{27}(?!\w))"
@@ -90,7 +91,7 @@ _MIXED_CASE = re.compile(
 )
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,400}={0,2}(?![A-Za-z0-9+/=])")
 _LOGIN = re.compile(rb"[\w.@%+-]{1,60}:[!-~]{6,200}")
-_BASE64_SIGNS = (b"+", b"/", b"=")
+_BASE64_SIGNS = (b"+", b"/")
 # The digits before a token that belong to it.
 _NUMBERED = re.compile(rb"\d{8,10}:$")
 # Ids are no secrets, but tell that the text beside them is.
@@ -175,6 +176,13 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"SecureString\s+(?:-\w+\s+){0,2}[\"'](?P<value>[^\"'\r\n$]{6,200})[\"']",
         _word,
     ),
+    (
+        "private key",
+        b"ivateKey>",
+        rb"ivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
+        _key_text,
+    ),
+    ("answer of a login", b"Digest ", rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})", _random),
     ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
     ("key of a device", b"key 7 ", rb"key 7 (?P<value>[0-9A-F]{14,64})(?!\w)", _any),
     ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
@@ -272,7 +280,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
-_WORDS |= {b"og": b"log", b"ebhook": b"", b"securestring": b""}
+_WORDS |= {b"og": b"log", b"ebhook": b"", b"ivatekey": b"", b"securestring": b""}
 
 
 def _word_of(lead: bytes) -> bytes:

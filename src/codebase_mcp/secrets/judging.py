@@ -124,6 +124,7 @@ _SENTENCE = re.compile(
     rb"|expired|incorrect|unless|only|no|as|on|it|we|set|get|used|read|string)(?:[\s.,:;!?]|$)",
     re.IGNORECASE,
 )
+_BYTES = re.compile(rb"(?:\\x[0-9a-fA-F]{2}){8,}")
 _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
 _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
@@ -167,6 +168,8 @@ def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     """What a value looks like. What is not ``is_literal`` may be the name of a variable."""
     if is_placeholder(value) or _FILE.fullmatch(value):
         return Evidence.NONE
+    if _BYTES.fullmatch(value):
+        return Evidence.RANDOM
     if value[:1] + value[-1:] in (b"{}", b"[]"):
         value = value[1:-1]
     if b" " in value or b"\t" in value:

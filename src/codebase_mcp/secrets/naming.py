@@ -69,7 +69,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     ),
 )
 # Words that end with "pass" and are no passwords.
-_NO_PASS = re.compile(rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|fore|fast|type|pre)s?pass")
+_NO_PASS = re.compile(rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|fore|fast|type|pre)s?pass")
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw"), PASSWORD),
     **dict.fromkeys((b"pin", b"pincode"), CODE),
@@ -95,7 +95,7 @@ _NEUTRAL = frozenset(
 )
 # What is no secret although it ends like one: places in a list, tokens of texts, questions.
 _HARMLESS = frozenset(
-    b"next prev previous page lock request idempotency continuation sync change public cancel"
+    b"next prev previous page lock request idempotency continuation change public cancel"
     b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
     b" special stop start end begin max min num total prompt completion input output marker"
     b" progress fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
@@ -238,6 +238,7 @@ def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
 _BY_WHAT_IS_BEFORE = {
     **dict.fromkeys(_KEYS_ABROAD, _sort_of_key_abroad),
     **dict.fromkeys((b"key", b"keys"), _sort_of_key),
+    b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
     **dict.fromkeys((b"code", b"codes"), _sort_of_code),
     b"session": _sort_of_session,
     b"id": _sort_of_id,

@@ -20,7 +20,7 @@ _PARTS = {
     b"space": rb"[ \t]*",
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
     b"type": rb"""(?:[ \t]*::?[ \t]*"""
-    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};)?[&'\w.\[\]<>|*?,]{1,40}?)""",
+    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
     # What stands between a name and "=": the size of an array, a mark, a type that follows.
     b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
     b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
@@ -36,8 +36,8 @@ _PARTS = {
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
     ),
     b"quoted": (
-        rb"""(?:[bBrRfFuULs@$N*]{0,2})(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?!(?P=quote)\w|[ \t]*(?::[^:=]|=>))"""
+        rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
+        rb"""(?P<quoted>(?:\\.|(?<=\w)''(?=\w)|[^\\\r\n]){1,2000}?)(?P=quote)(?!(?P=quote)\w|[ \t]*(?::[^:=]|=>))"""
     ),
     b"percent": (
         rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
@@ -111,7 +111,7 @@ _PLACES = (
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(
         b",?|o:\r\n",
-        rb"<<closed>>(?:<<space>>,<<space>>(?:\w+[:=]<<space>>)?|<<break>><<or>><<break>>)<<lead>><<quoted>>",
+        rb"<<closed>>(?:<<space>>,<<break>>(?:\w+[:=]<<space>>)?|<<break>><<or>><<break>>)<<lead>><<quoted>>",
         "near",
     ),
     # getenv(…) ?: "…"
@@ -125,6 +125,7 @@ _PLACES = (
     # = b64decode("…")
     _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
+    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near"),
     _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
     _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
@@ -172,7 +173,7 @@ _SPACED = (
     _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>"),
     # #define PASSWORD "…"   (def password "…")   --password …
     _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
-    _place(b"", rb"<<closed>>[ \t]+(?!\w+=)<<bare>>", "near"),
+    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near"),
 )
 # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
 _ELEMENT = _place(
@@ -227,8 +228,12 @@ _SETTING = re.compile(
     rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
     re.IGNORECASE,
 )
+# Before a name that is given a value.
+_DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
-_WORDS = frozenset((b"pass", b"passes", b"auth"))
+_WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
+_DIGIT = re.compile(rb"\d")
+_OF_TEXTS = re.compile(rb"[\s\\]")
 # A variable of a shell or of an environment file: what follows is a text.
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
 # A word that may be a password: a name of code rather has capitals within or is joined.
@@ -276,11 +281,13 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     data = text.data
     line = data.rfind(b"\n", 0, name.start) + 1
     lead = data[max(line, name.start - 200) : name.start]
-    if b"arn:" in lead[-80:] or lead.endswith(b"::"):  # names of things at Amazon
+    is_call = data.startswith(b".pass(", name.end - 5)
+    if b"arn:" in lead[-80:] or lead.endswith(b"::") or is_call:  # names of things at Amazon
         return
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
     is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
+    is_defined = _DEFINED.search(lead) is not None
     is_setting = _SETTING.fullmatch(lead) is not None
     for place, start in _places_after(text, name, is_option=is_option):
         if place.only_setting and not is_setting:
@@ -299,7 +306,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or b" " in value
             or (is_setting and _is_text(data, name, value, match.end(group)))
         )
-        is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
+        is_stated = place.is_stated or is_defined or (is_argument and (follows == b"=" or group != "bare"))
         is_far = place.is_strong and match.start(group) - name.end > _FEW_BETWEEN
         if place.is_strong and not _is_strong(value, name, is_far=is_far):
             continue
@@ -328,7 +335,8 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
     """Whether a value can be nothing but a secret, although its place says little."""
     if name.sort.kind == PASSWORD.kind:
-        return is_strong(value) or (not is_far and is_chosen(value) and b" " not in value)
+        is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
+        return is_strong(value) or (bool(is_near) and is_chosen(value))
     return is_strong(value) and evidence(value) is Evidence.RANDOM
 
 
@@ -382,8 +390,12 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     if b" " in value and not is_stated:
         return False
     had = evidence(value, is_literal=is_literal)
-    if sort is PASSWORD and is_literal and had is Evidence.WORD and is_chosen(value):
-        return True
+    if had is Evidence.WORD:
+        is_numbered = _DIGIT.search(value) is not None
+        if not is_numbered and sort_of(value) is not None:
+            return False
+        if sort.kind == PASSWORD.kind and is_literal and is_numbered and is_chosen(value):
+            return True
     if needed is Evidence.WORD and had is Evidence.WORD:
         return is_literal and _may_be_password(value, name)
     return had >= needed
