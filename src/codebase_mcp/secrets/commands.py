@@ -25,7 +25,7 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (
         b" -p",
         rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo|mongosh|mongodump|mongorestore|cqlsh|psexec|rdesktop|useradd"
-        rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|pscp|plink|openssl|influx|clickhouse-client",
+        rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|security|pscp|plink|openssl|influx|clickhouse-client",
         rb" -pw?(?:[ ]|(?=[\"']))" + _VALUE,
     ),
     (b" -a ", rb"redis-cli|valkey-cli", rb" -a " + _VALUE),
@@ -34,6 +34,8 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
         rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_pub|mosquitto_sub|tsql|ssh-keygen",
         rb" -P ?" + _VALUE,
     ),
+    (b" -p:", rb"winrs", rb" -p:" + _VALUE),
+    (b" -w ", rb"security", rb" -w " + _VALUE),
     (b" -N ", rb"ssh-keygen", rb" -N " + _VALUE),
     (
         b" -w ",
@@ -130,7 +132,7 @@ _PRINTED = frozenset((b"echo", b"printf"))
 _SEND = frozenset((b"send", b"sendline"))
 _PIPED_LEADS = (
     *(b"-stdin", b"--with-token", b"passwd", b"sudo -S", b"passphrase-fd", b"cryptsetup", b"| su "),
-    b"kinit",
+    *(b"kinit", b"secret ", b"secrets ", b"| vault"),
 )
 # send "…\r" after expect "password:"
 _SENT = re.compile(
@@ -141,11 +143,11 @@ _ASKED = re.compile(
 )
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
-_PAIRS = tuple(b"credential auth connect login create_user sym_encrypt basic pdo wifi.begin".split())
+_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new|(?:edstring|ature)|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_PAIRS = tuple(b"credential auth connect login create_user sym_encrypt basic pdo mysqli wifi.begin".split())
 _CALLS = tuple(
     (name, re.compile(name + _OPENED))
-    for name in (*_PAIRS, *b"client sign verify hmac crypt cipher cipheriv cookie fernet jwt environment"
+    for name in (*_PAIRS, *b"client sign verify hmac serializer crypt cipher cipheriv cookie fernet jwt environment"
     b" algoliasearch".split())
 )
 _ARGUMENTS = re.compile(

@@ -46,7 +46,7 @@ def find_secrets(data: bytes) -> list[Span]:
         *columns.find(text, names),
     ]
     if words := _long_words(data):
-        candidates += forms.find_tokens(data, words)
+        candidates += forms.find_tokens(data, words, names)
         candidates += _by_provider(data)
     merged: list[Span] = []
     for start, end, kind in sorted(candidates):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
+from codebase_mcp.secrets.naming import Name
 from codebase_mcp.secrets.text import Span, Text
 
 
@@ -89,6 +91,14 @@ _TOKENS = re.compile(
 _MIXED_CASE = re.compile(
     rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{30,}$"
 )
+_DRAWN = re.compile(
+    rb"(?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[\w-]{20,200}"
+)
+_NO_SIGN = re.compile(rb"[A-Za-z0-9]+")
+_ID_BEFORE = re.compile(rb"""[iI]d["']?\s*(?:=>|[:=])\s*$""")
+_SHORTEST_ALONE = 24
+_LONGEST_ALONE = 64
+_FEW_BETWEEN = 80
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,400}={0,2}(?![A-Za-z0-9+/=])")
 _LOGIN = re.compile(rb"[\w.@%+-]{1,60}:[!-~]{6,200}")
 _BASE64_SIGNS = (b"+", b"/")
@@ -183,6 +193,10 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _key_text,
     ),
     ("answer of a login", b"Digest ", rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})", _random),
+    *(
+        ("password", lead, re.escape(lead) + rb"b?[\"'][\w.@-]{1,40}:(?P<value>[^\"'\s:]{6,100})[\"']", is_chosen)
+        for lead in (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode(")
+    ),
     ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
     ("key of a device", b"key 7 ", rb"key 7 (?P<value>[0-9A-F]{14,64})(?!\w)", _any),
     ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
@@ -310,9 +324,17 @@ def find(text: Text) -> Iterator[Span]:
                 yield *match.span(group), kind
 
 
-def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]:
+def find_tokens(
+    data: bytes, words: Iterable[tuple[int, int]], names: Iterable[Name]
+) -> Iterator[Span]:
     """The tokens among the long ``words`` of a text, each given by its place."""
-    for start, _ in words:
+    ends = sorted(name.end for name in names)
+    for start, end in words:
+        if _is_drawn(data, start, end) and (
+            _is_quoted_alone(data, start, end) or _is_beside(data, start, ends)
+        ):
+            yield start, end, "random text"
+            continue
         match = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
         if match is None and (login := _BASE64.match(data, start)) and _is_login(login[0]):
             yield *login.span(), "user and password in base64"
@@ -327,6 +349,45 @@ def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]
         beside = _BESIDE.match(data, match.end())
         if beside and _random(beside["value"]):
             yield *beside.span("value"), "secret beside its id"
+
+
+def _is_drawn(data: bytes, start: int, end: int) -> bool:
+    """Whether a machine drew a word from capitals, small letters and digits."""
+    if not _DRAWN.fullmatch(data, start, end):
+        return False
+    if data[start - 1 : start] in _BASE64_SIGNS or data[end : end + 1] in _BASE64_SIGNS:
+        return False
+    return _random(data[start:end]) and not _is_text_in_base64(data[start:end])
+
+
+def _is_quoted_alone(data: bytes, start: int, end: int) -> bool:
+    """Whether a word is a text in quotes, and no id."""
+    quote = data[start - 1 : start]
+    is_quoted = quote in (b'"', b"'", b"`") and data[end : end + 1] == quote
+    return (
+        is_quoted
+        and _SHORTEST_ALONE <= end - start <= _LONGEST_ALONE
+        and _NO_SIGN.fullmatch(data, start, end) is not None
+        and _ID_BEFORE.search(data[max(0, start - 20) : start - 1]) is None
+    )
+
+
+def _is_beside(data: bytes, start: int, ends: list[int]) -> bool:
+    """Whether the name of a secret stands before a word in its line."""
+    last = bisect(ends, start) - 1
+    return (
+        last >= 0
+        and start - ends[last] <= _FEW_BETWEEN
+        and data.find(b"\n", ends[last], start) < 0
+    )
+
+
+def _is_text_in_base64(value: bytes) -> bool:
+    try:
+        text = b64decode(value + b"=" * (-len(value) % 4))
+    except ValueError:
+        return False
+    return text.isascii()
 
 
 def _is_login(value: bytes) -> bool:

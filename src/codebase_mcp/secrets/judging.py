@@ -129,6 +129,10 @@ _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
 _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
 _ODD_CHANGES = 4
+_VOWEL = re.compile(rb"[aeiouAEIOU\d]")
+# A word has more vowels; digits count as such, as they are judged by themselves.
+_FEWEST_VOWELS = 0.25
+_LEAST_ENTROPY = 3.2
 _SIGN = re.compile(rb"[^\w\s./:-]")
 
 
@@ -229,6 +233,10 @@ def _is_random(value: bytes) -> bool:
     """Whether a value looks random: letters and digits change often, few repeat."""
     if len(value) < _SHORTEST_RANDOM or not re.fullmatch(rb"[\w+/=.~:%-]+", value):
         return False
+    if value.isalnum() and len(_VOWEL.findall(value)) < len(value) * _FEWEST_VOWELS and (
+        not value.isdigit() and _entropy(value) > _LEAST_ENTROPY
+    ):
+        return True
     if _IDENTIFIER.fullmatch(value) or value.count(b"%") > len(value) / 8:
         return False
     text = re.sub(rb"[^A-Za-z0-9]", b"", _TECHNICAL.sub(b"", value)).decode()

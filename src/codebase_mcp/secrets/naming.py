@@ -69,7 +69,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     ),
 )
 # Words that end with "pass" and are no passwords.
-_NO_PASS = re.compile(rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|fore|fast|type|pre)s?pass")
+_NO_PASS = re.compile(rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|surrogate|fore|fast|type|pre)s?pass")
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw"), PASSWORD),
     **dict.fromkeys((b"pin", b"pincode"), CODE),
@@ -238,6 +238,9 @@ def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
 _BY_WHAT_IS_BEFORE = {
     **dict.fromkeys(_KEYS_ABROAD, _sort_of_key_abroad),
     **dict.fromkeys((b"key", b"keys"), _sort_of_key),
+    b"phrase": lambda before: (
+        None if {b"pass", b"seed", b"recovery"}.isdisjoint(before[-1:]) else PASSPHRASE
+    ),
     b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
     **dict.fromkeys((b"code", b"codes"), _sort_of_code),
     b"session": _sort_of_session,

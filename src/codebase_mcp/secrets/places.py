@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder, is_strong
-from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, Name, sort_of
+from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, SECRET, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 # What the places are made of, as <<name>>.
@@ -37,7 +37,7 @@ _PARTS = {
     ),
     b"quoted": (
         rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|(?<=\w)''(?=\w)|[^\\\r\n]){1,2000}?)(?P=quote)(?!(?P=quote)\w|[ \t]*(?::[^:=]|=>))"""
+        rb"""(?P<quoted>(?:\\.|(?<=\w)''(?=\w)|[^\\\r\n]){1,2000}?)(?P=quote)(?!(?P=quote)\w|[ \t]*(?::[ \t]*[^:=\s]|=>))"""
     ),
     b"percent": (
         rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
@@ -125,7 +125,7 @@ _PLACES = (
     # = b64decode("…")
     _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
-    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near"),
+    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
     _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
     _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
@@ -161,8 +161,8 @@ _FURTHER_ON = _place(
 )
 _SAID = _place(
     b"",
-    rb"""(?:\*\*|<<closed>>)(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/])?(?:\*\*)?[ ]+"""
-    rb"""["'`]{0,2}(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`]{0,2}[.,;)]?(?:\s|$))""",
+    rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
+    rb"""["'`*]{0,2}(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
     "near",
     "strong",
     "literal",
@@ -197,7 +197,7 @@ _GAP = re.compile(
 )
 _WITHIN = (
     _place(b"", rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
-    _place(b"", rb"\w{5,7}:[ ]*<<bare>>", "mixed"),
+    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed"),
 )
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _LONG_NUMBER = 8
@@ -232,6 +232,7 @@ _SETTING = re.compile(
 _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
 _WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
+_JOINED = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 _DIGIT = re.compile(rb"\d")
 _OF_TEXTS = re.compile(rb"[\s\\]")
 # A variable of a shell or of an environment file: what follows is a text.
@@ -261,10 +262,10 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
                 yield place, name.end
-    if data[name.start : name.end].lower() in _WORDS:
+    if data[name.start : name.end].lower() in _WORDS and sign not in (b"=", b":"):
         return
     yield _FURTHER_ON, name.end
-    if sign in b"*`:i=" or data[end - 1 : end] in (b" ", b"`"):
+    if sign in b"*`:i=>|(f" or data[end - 1 : end] in (b" ", b"`"):
         yield _SAID, name.end
     if data[name.end : name.end + 2] == b"</":
         yield _NEXT_ELEMENT, name.end
@@ -337,7 +338,7 @@ def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
     if name.sort.kind == PASSWORD.kind:
         is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
         return is_strong(value) or (bool(is_near) and is_chosen(value))
-    return is_strong(value) and evidence(value) is Evidence.RANDOM
+    return is_strong(value) and (name.sort is SECRET or evidence(value) is Evidence.RANDOM)
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
@@ -392,7 +393,7 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     had = evidence(value, is_literal=is_literal)
     if had is Evidence.WORD:
         is_numbered = _DIGIT.search(value) is not None
-        if not is_numbered and sort_of(value) is not None:
+        if not is_numbered and _JOINED.search(value) and sort_of(value) is not None:
             return False
         if sort.kind == PASSWORD.kind and is_literal and is_numbered and is_chosen(value):
             return True
