@@ -143,7 +143,7 @@ _ASKED = re.compile(
 )
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new|(?:edstring|ature)|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
 _PAIRS = tuple(b"credential auth connect login create_user sym_encrypt basic pdo mysqli wifi.begin".split())
 _CALLS = tuple(
     (name, re.compile(name + _OPENED))
@@ -239,5 +239,8 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
         if before.endswith((b":", b"=", b">")) and not before.endswith((b"key=", b"secret=")):
             continue  # it has a name
         is_second = takes_pair and number > 0
-        if evidence(text["value"]) is Evidence.RANDOM or (is_second and is_chosen(text["value"])):
+        value = text["value"]
+        if evidence(value) is Evidence.RANDOM or (
+            is_second and b" " not in value and is_chosen(value)
+        ):
             yield *text.span("value"), "secret given to a call"

@@ -12,7 +12,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
-from codebase_mcp.secrets.naming import Name
+from codebase_mcp.secrets.naming import CODE, Name
 from codebase_mcp.secrets.text import Span, Text
 
 
@@ -96,8 +96,8 @@ _DRAWN = re.compile(
 )
 _NO_SIGN = re.compile(rb"[A-Za-z0-9]+")
 _ID_BEFORE = re.compile(rb"""[iI]d["']?\s*(?:=>|[:=])\s*$""")
-_SHORTEST_ALONE = 24
-_LONGEST_ALONE = 64
+_SHORTEST_ALONE = 28
+_LONGEST_ALONE = 56
 _FEW_BETWEEN = 80
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,400}={0,2}(?![A-Za-z0-9+/=])")
 _LOGIN = re.compile(rb"[\w.@%+-]{1,60}:[!-~]{6,200}")
@@ -201,7 +201,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     ("key of a device", b"key 7 ", rb"key 7 (?P<value>[0-9A-F]{14,64})(?!\w)", _any),
     ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
     *(
-        ("password of an account", lead, re.escape(lead) + rb"(?P<value>[^\s:\"'<>{}]{6,200})", _any)
+        ("password of an account", lead, re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})", _any)
         for lead in (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}")
     ),
     ("password of an account", b":thin:", rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@", _mixed),
@@ -328,7 +328,7 @@ def find_tokens(
     data: bytes, words: Iterable[tuple[int, int]], names: Iterable[Name]
 ) -> Iterator[Span]:
     """The tokens among the long ``words`` of a text, each given by its place."""
-    ends = sorted(name.end for name in names)
+    ends = sorted(name.end for name in names if name.sort is not CODE)
     for start, end in words:
         if _is_drawn(data, start, end) and (
             _is_quoted_alone(data, start, end) or _is_beside(data, start, ends)
@@ -379,6 +379,7 @@ def _is_beside(data: bytes, start: int, ends: list[int]) -> bool:
         last >= 0
         and start - ends[last] <= _FEW_BETWEEN
         and data.find(b"\n", ends[last], start) < 0
+        and data.find(b"arn:", max(0, start - 120), start) < 0
     )
 
 

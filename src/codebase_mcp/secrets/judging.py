@@ -28,6 +28,7 @@ class Evidence(IntEnum):
 SHORTEST = 6
 _FEWEST_BESIDE_SEQUENCE = 4
 _LENGTH_OF_SALTS = 50
+_SPOKEN = re.compile(rb"[a-z]{5}")
 _WORDS_OF_WALLETS = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
 _SHORTEST_RANDOM = 16
 
@@ -133,7 +134,7 @@ _VOWEL = re.compile(rb"[aeiouAEIOU\d]")
 # A word has more vowels; digits count as such, as they are judged by themselves.
 _FEWEST_VOWELS = 0.25
 _LEAST_ENTROPY = 3.2
-_SIGN = re.compile(rb"[^\w\s./:-]")
+_SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -177,7 +178,8 @@ def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
     if value[:1] + value[-1:] in (b"{}", b"[]"):
         value = value[1:-1]
     if b" " in value or b"\t" in value:
-        is_salt = len(value) >= _LENGTH_OF_SALTS and _is_random_with_signs(value)
+        is_long = len(value) >= _LENGTH_OF_SALTS and not _SPOKEN.search(value)
+        is_salt = is_long and _is_random_with_signs(value)
         return Evidence.RANDOM if is_salt else _of_words(value)
     # A text may hold the signs of an expression; what is no text may look random for its signs.
     is_call = _CALL.fullmatch(value) is not None

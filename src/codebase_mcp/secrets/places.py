@@ -111,7 +111,7 @@ _PLACES = (
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(
         b",?|o:\r\n",
-        rb"<<closed>>(?:<<space>>,<<break>>(?:\w+[:=]<<space>>)?|<<break>><<or>><<break>>)<<lead>><<quoted>>",
+        rb"<<closed>>(?:<<space>>,(?:<<space>>|<<break>>\w+[:=]<<space>>)|<<break>><<or>><<break>>)<<lead>><<quoted>>",
         "near",
     ),
     # getenv(…) ?: "…"
@@ -162,7 +162,7 @@ _FURTHER_ON = _place(
 _SAID = _place(
     b"",
     rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
-    rb"""["'`*]{0,2}(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
+    rb"""["'`*]{0,2}(?!\w+=)(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
     "near",
     "strong",
     "literal",
@@ -234,7 +234,7 @@ _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])
 _WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
 _JOINED = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 _DIGIT = re.compile(rb"\d")
-_OF_TEXTS = re.compile(rb"[\s\\]")
+_OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
 # A variable of a shell or of an environment file: what follows is a text.
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
 # A word that may be a password: a name of code rather has capitals within or is joined.
@@ -308,7 +308,9 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or (is_setting and _is_text(data, name, value, match.end(group)))
         )
         is_stated = place.is_stated or is_defined or (is_argument and (follows == b"=" or group != "bare"))
-        is_far = place.is_strong and match.start(group) - name.end > _FEW_BETWEEN
+        is_far = place is _FURTHER_ON and (
+            match["other"] is not None or match.start(group) - name.end > _FEW_BETWEEN
+        )
         if place.is_strong and not _is_strong(value, name, is_far=is_far):
             continue
         if _is_secret(value, name, is_stated, is_literal):
@@ -338,7 +340,8 @@ def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
     if name.sort.kind == PASSWORD.kind:
         is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
         return is_strong(value) or (bool(is_near) and is_chosen(value))
-    return is_strong(value) and (name.sort is SECRET or evidence(value) is Evidence.RANDOM)
+    is_secret = name.sort is SECRET and not is_far
+    return is_strong(value) and (is_secret or evidence(value) is Evidence.RANDOM)
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
