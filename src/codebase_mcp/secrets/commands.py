@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_strong
 from codebase_mcp.secrets.text import Span, Text
@@ -115,12 +115,13 @@ _SHORT_WORDS = frozenset(
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+)*["']?(?:(?P<user>[\w-]{1,60}):)?"""
-    rb"""(?P<value>[^\s"'|:]{6,500})["']?\s*\|\s*[^\n|]{0,200}$"""
+    rb"""(?P<value>[^\s"'|:]{6,500})["']?\s*\|\s*"""
+    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo -S|passphrase-fd|cryptsetup|su |kinit|secrets? |vault)"""
 )
 _LONGEST_COMMAND = 500
 # Of any program: -u user … -p …   and what a command reads: <<< "…"
 _AFTER_USER = re.compile(
-    rb"[ ](?:-[uUlD]|--user(?:name)?)[ =]\S{1,60}[^\n|;]{0,80}?[ ]-[pPw][ =]?" + _VALUE
+    rb" -(?:u|-user(?:name)?)[ =]\S{1,60}[^\n|;]{0,80}?[ ]-[pPw][ =]?" + _VALUE
 )
 _HERE = re.compile(rb"<<<[ ]?" + _VALUE)
 _HEREDOC = re.compile(
@@ -130,10 +131,6 @@ _HEREDOC = re.compile(
 _END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
 _PRINTED = frozenset((b"echo", b"printf"))
 _SEND = frozenset((b"send", b"sendline"))
-_PIPED_LEADS = (
-    *(b"-stdin", b"--with-token", b"passwd", b"sudo -S", b"passphrase-fd", b"cryptsetup", b"| su "),
-    *(b"kinit", b"secret ", b"secrets ", b"| vault"),
-)
 # send "…\r" after expect "password:"
 _SENT = re.compile(
     rb"""send(?:line)?[ (]+(?:-- )?["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']"""
@@ -143,13 +140,15 @@ _ASKED = re.compile(
 )
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|parser|store|\.encode|\.decode|\.new|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
-_PAIRS = tuple(b"credential auth connect login create_user sym_encrypt basic pdo mysqli wifi.begin".split())
+_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_PAIRS = tuple(b"credential auth connect login create_user pgp_sym_encrypt basic pdo mysqli wifi.begin".split())
 _CALLS = tuple(
-    (name, re.compile(name + _OPENED))
-    for name in (*_PAIRS, *b"client sign verify hmac serializer crypt cipher cipheriv cookie fernet jwt environment"
+    (re.split(rb"[._]", name)[0], re.compile(name + _OPENED), name in _PAIRS)
+    for name in (*_PAIRS, *b"client sign verify hmac serializer crypt cipher cookie fernet jwt environment"
     b" algoliasearch".split())
 )
+# Those that are parts of other words: newCookieStore.
+_PARTS = frozenset(b"credential auth connect login client sign hmac crypt cipher cookie".split())
 _ARGUMENTS = re.compile(
     rb"""(?:[^;()\[\]"']|"[^"\r\n]{0,200}"|'[^'\r\n]{0,200}'|\([^;()]{0,80}\)|\[[^;\[\]]{0,80}\]){0,300}+"""
 )
@@ -167,21 +166,28 @@ def find(text: Text) -> Iterator[Span]:
     if b"passwd" in words:
         for match in _HEREDOC.finditer(data):
             yield *match.span("value"), "password of a command"
-    for lead, pattern, is_secret in ((b" -p", _AFTER_USER, is_chosen), (b"<<<", _HERE, is_strong)):
-        if lead in data:
-            for match in pattern.finditer(data):
-                group = match.lastgroup or "bare"
-                if is_secret(match[group]):
-                    yield *match.span(group), "password of a command"
+    if b" -u" in data or b" --user" in data:
+        yield from _matched(data, _AFTER_USER, is_chosen)
+    if b"<<<" in data:
+        yield from _matched(data, _HERE, is_strong)
     if b"expect" in words and not _SEND.isdisjoint(words):
         for match in _SENT.finditer(data):
             before = data[max(0, match.start() - 60) : match.start()]
             if _ASKED.search(before) and evidence(match["value"]) >= Evidence.MIXED:
                 yield *match.span("value"), "password that is sent"
-    for name, opened in _CALLS:
-        if re.split(rb"[._]", name)[-1] in text.vocabulary:
+    for word, opened, takes_pair in _CALLS:
+        if word in words or (word in _PARTS and word in text.vocabulary):
             for match in opened.finditer(text.lower):
-                yield from _of_call(data, match.end() - 1, takes_pair=name in _PAIRS)
+                yield from _of_call(data, match.end() - 1, takes_pair=takes_pair)
+
+
+def _matched(
+    data: bytes, pattern: re.Pattern[bytes], is_secret: Callable[[bytes], bool]
+) -> Iterator[Span]:
+    for match in pattern.finditer(data):
+        group = match.lastgroup or "bare"
+        if is_secret(match[group]):
+            yield *match.span(group), "password of a command"
 
 
 def _of_options(text: Text) -> Iterator[Span]:
@@ -198,14 +204,11 @@ def _of_options(text: Text) -> Iterator[Span]:
 
 
 def _piped(data: bytes) -> Iterator[Span]:
-    for lead in _PIPED_LEADS:
-        for place in _places(data, lead):
-            start = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST_COMMAND)
-            if b"|" not in data[start : place + 1]:
-                continue
-            for match in _PIPED.finditer(data, start, place + (lead[:1] == b"|")):
-                if match["user"] or is_chosen(match["value"]):
-                    yield *match.span("value"), "password of a command"
+    for lead in _PRINTED:
+        for place in _places(data, lead + b" "):
+            match = _PIPED.match(data, place)
+            if match and (match["user"] or is_chosen(match["value"])):
+                yield *match.span("value"), "password of a command"
 
 
 def _places(data: bytes, literal: bytes) -> Iterator[int]:

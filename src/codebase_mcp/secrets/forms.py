@@ -100,7 +100,7 @@ _SHORTEST_ALONE = 28
 _LONGEST_ALONE = 56
 _FEW_BETWEEN = 80
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,400}={0,2}(?![A-Za-z0-9+/=])")
-_LOGIN = re.compile(rb"[\w.@%+-]{1,60}:[!-~]{6,200}")
+_LOGIN = re.compile(rb"[A-Za-z][\w.@%+-]{0,60}:[!-~]{6,200}")
 _BASE64_SIGNS = (b"+", b"/")
 # The digits before a token that belong to it.
 _NUMBERED = re.compile(rb"\d{8,10}:$")
@@ -174,11 +174,14 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
         _password,
     ),
-    (
-        "webhook",
-        b"ebhook",
-        rb"https?://[^\s\"'<>]{0,120}ebhook[^\s/\"'<>]{0,20}/(?P<value>[\w@/.-]{30,400})",
-        _has_random_part,
+    *(
+        (
+            "webhook",
+            lead,
+            rb"https?://[^\s\"'<>]{0,120}" + lead + rb"(?P<value>[\w@/.-]{30,400})",
+            _has_random_part,
+        )
+        for lead in (b"webhook/", b"webhooks/", b"webhookb2/")
     ),
     (
         "password",
@@ -198,7 +201,6 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         for lead in (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode(")
     ),
     ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
-    ("key of a device", b"key 7 ", rb"key 7 (?P<value>[0-9A-F]{14,64})(?!\w)", _any),
     ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
     *(
         ("password of an account", lead, re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})", _any)
@@ -239,10 +241,10 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         (
             "password in SQL",
             lead,
-            rb"(?i:user|role|login)\b[^;\r\n]{0,80}(?i:password)\s+(?:=\s*)?N?'(?P<value>[^'\r\n]{6,200})'",
+            lead + rb"\s*(?:=\s*)?N?'(?P<value>[^'\r\n]{6,200})'",
             _word,
         )
-        for lead in (b"PASSWORD ", b"password ")
+        for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")
     ),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
@@ -294,7 +296,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
-_WORDS |= {b"og": b"log", b"ebhook": b"", b"ivatekey": b"", b"securestring": b""}
+_WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
 
 
 def _word_of(lead: bytes) -> bytes:

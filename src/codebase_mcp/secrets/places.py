@@ -151,6 +151,10 @@ _PLACES = (
     # A list: keys = ["…", "…"]
     _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
 )
+_BY_SIGN = {
+    bytes((sign,)): tuple(place for place in _PLACES if sign in place.begins)
+    for sign in {sign for place in _PLACES for sign in place.begins}
+}
 # Further on in a statement, also behind another text, and in a sentence.
 _FURTHER_ON = _place(
     b"",
@@ -188,7 +192,9 @@ _NEXT_ELEMENT = _place(
 )
 # name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
 # The value begins at one of these words; up to four lines without the end of a block may be before.
-_VALUE_WORDS = (b"value", b"content", b"default", b"example")
+_VALUE_WORDS = frozenset(
+    b"value content default example parametervalue defaultvalue".split()
+)
 _LONGEST_WITHIN = 300
 _GAP = re.compile(
     _expanded(
@@ -203,6 +209,8 @@ _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0
 _LONG_NUMBER = 8
 _SHORT_NAME = 8
 _FEW_BETWEEN = 24
+_FEW_BEFORE = 60
+_LONG_WITHOUT_DIGIT = 16
 _VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")
 # A further part of a value, and a further value of a list.
 _PART = _place(
@@ -254,9 +262,8 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
     data = text.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
-    for place in _PLACES:
-        if sign in place.begins:
-            yield place, name.end
+    for place in _BY_SIGN.get(sign, ()):
+        yield place, name.end
     if data[end - 1 : end] in (b" ", b"\t"):
         is_word = not is_option and data[name.start : name.end].lower() in _WORDS
         for place in () if is_word else _SPACED:
@@ -269,10 +276,10 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
         yield _SAID, name.end
     if data[name.end : name.end + 2] == b"</":
         yield _NEXT_ELEMENT, name.end
-    closed = data.find(b">", name.end, name.end + 90)
+    closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
         yield _ELEMENT, name.end
-    for word in _VALUE_WORDS:
+    for word in () if _VALUE_WORDS.isdisjoint(text.words) else _VALUE_WORDS:
         match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
         if match >= 0 and _GAP.fullmatch(data, name.end, match):
             yield from ((place, match) for place in _WITHIN)
@@ -337,6 +344,8 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
     """Whether a value can be nothing but a secret, although its place says little."""
+    if len(value) < _LONG_WITHOUT_DIGIT and _DIGIT.search(value) is None:
+        return False
     if name.sort.kind == PASSWORD.kind:
         is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
         return is_strong(value) or (bool(is_near) and is_chosen(value))
@@ -350,13 +359,15 @@ def _names_itself(name: bytes, value: bytes) -> bool:
 
 
 def _values_before(text: Text, name: Name) -> Iterator[Span]:
-    first = max(text.data.rfind(b"\n", 0, max(0, name.start - 100)), name.start - 300, 0)
+    first = max(name.start - 300, 0)
     before = text.data[first : name.start]
-    if b'"' not in before and b"'" not in before:
+    is_last = before.rstrip(b" ").endswith((b'"', b"'", b":", b"=", b","))
+    tail = before[-_FEW_BEFORE:]
+    if b'"' not in tail and b"'" not in tail:
         return
-    match = _BEFORE.search(before) if before.endswith((b'"', b"'", b":", b"=", b" ")) else None
+    match = _BEFORE.search(before) if is_last else None
     is_stated = match is not None and match["value"] is not None
-    if match is None and any(mark in before for mark in (b"//", b"#", b"--")):
+    if match is None and any(mark in tail for mark in (b"//", b"#", b"--")):
         match = _COMMENTED.search(before)
     if match and (
         _is_secret(match["quoted"], name, True, True) if is_stated else _is_strong(match["quoted"], name)
