@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from enum import IntEnum
+from functools import lru_cache
 from itertools import pairwise
 
 
@@ -28,6 +29,7 @@ class Evidence(IntEnum):
 SHORTEST = 6
 _FEWEST_BESIDE_SEQUENCE = 4
 _LENGTH_OF_SALTS = 50
+_LONGEST_JUDGED = 200
 _SPOKEN = re.compile(rb"[a-z]{5}")
 _WORDS_OF_WALLETS = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
 _SHORTEST_RANDOM = 16
@@ -139,6 +141,7 @@ _SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 
 def is_placeholder(value: bytes) -> bool:
     """Whether a value stands for one that is not written here."""
+    value = value[:_LONGEST_JUDGED]
     if len(value) < SHORTEST or _TEMPLATE.search(value):
         return True
     rest = _SEQUENCE.sub(b"", value)
@@ -170,7 +173,16 @@ def is_strong(value: bytes) -> bool:
 
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
-    """What a value looks like. What is not ``is_literal`` may be the name of a variable."""
+    """What a value looks like. What is not ``is_literal`` may be the name of a variable.
+
+    A long value is judged by its beginning.
+    """
+    return _evidence(value[:_LONGEST_JUDGED], is_literal=is_literal)
+
+
+# Each value is judged several times, for each place that it may stand in.
+@lru_cache(maxsize=256)
+def _evidence(value: bytes, *, is_literal: bool) -> Evidence:
     if is_placeholder(value) or _FILE.fullmatch(value):
         return Evidence.NONE
     if _BYTES.fullmatch(value):

@@ -128,8 +128,8 @@ _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
 )
-_NAME_END = re.compile(rb"[\w\x80-\xff-]*")
 _LONGEST_NAME = 100
+_NAME_END = re.compile(rb"[\w\x80-\xff-]{0,100}")
 _SPACED_KEY = re.compile(rb"(?i:(?:api|access|secret|private|license)[ ]|\w{2,20}::?)$")
 _PARENT = re.compile(rb"""\w+["']?\s*(?:=>|[:=])\s*[\[{(]\s*["']?$""")
 

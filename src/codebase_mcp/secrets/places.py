@@ -6,6 +6,7 @@ One table for all languages: each place begins where the name ends.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ _PARTS = {
     ),
     b"quoted": (
         rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|(?<=\w)''(?=\w)|[^\\\r\n]){1,2000}?)(?P=quote)(?!(?P=quote)\w|[ \t]*(?::[ \t]*[^:=\s]|=>))"""
+        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
     ),
     b"percent": (
         rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
@@ -45,10 +46,10 @@ _PARTS = {
     ),
     # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
     b"bare": (
-        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}?)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
+        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}+)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
     ),
     b"line": (
-        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,2000}?)"""
+        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,600}?)"""
         rb"""(?=[ \t]{0,8}(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
     ),
 }
@@ -208,6 +209,9 @@ _WITHIN = (
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _LONG_NUMBER = 8
 _SHORT_NAME = 8
+# Where more names stand they have no values; a text made of names would take seconds.
+_BLOCK = 1024
+_MOST_IN_BLOCK = 48
 _FEW_BETWEEN = 24
 _FEW_BEFORE = 60
 _LONG_WITHOUT_DIGIT = 16
@@ -253,8 +257,12 @@ _QUERY = re.compile(rb"[?&;][\w.-]*$")
 
 def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in a text that follow a name, by place."""
-    for name in names:
-        yield from _values_of(text, name)
+    of_block = Counter[int]()
+    for name in sorted(names, key=lambda name: name.start):
+        block = name.start // _BLOCK
+        of_block[block] += 1
+        if of_block[block] <= _MOST_IN_BLOCK:
+            yield from _values_of(text, name)
 
 
 def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[_Place, int]]:
