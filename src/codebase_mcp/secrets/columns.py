@@ -9,9 +9,7 @@ from codebase_mcp.secrets.judging import Evidence, evidence
 from codebase_mcp.secrets.naming import Name, Sort, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
-_INSERT = re.compile(
-    rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*"
-)
+_INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
 _ROW = re.compile(
     rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*+'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
 )

@@ -60,8 +60,16 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b" user ", rb"net", rb" user \S+\s+" + _VALUE),
     (b" use ", rb"net", rb" use \S+\s+\S+\s+(?P<bare>[^\s/]{4,100})\s+/user"),
     (b"/p:", rb"xfreerdp|wfreerdp|xfreerdp3", rb"/p:" + _VALUE),
-    (b"config ", rb"poetry|bundle", rb"config (?:--?\w+ |set )*[\w-]+\.\S+ (?:[^\s:]+[ :])?" + _VALUE),
-    (b"secret", rb"gh|wrangler|fly|aws|vercel", rb"secret\w* \w+ [^\n]{0,80}?(?:-b|--body|<<<)[ =]?" + _VALUE),
+    (
+        b"config ",
+        rb"poetry|bundle",
+        rb"config (?:--?\w+ |set )*[\w-]+\.\S+ (?:[^\s:]+[ :])?" + _VALUE,
+    ),
+    (
+        b"secret",
+        rb"gh|wrangler|fly|aws|vercel",
+        rb"secret\w* \w+ [^\n]{0,80}?(?:-b|--body|<<<)[ =]?" + _VALUE,
+    ),
     (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
     (b"pass:", rb"openssl|cmdkey|runas|apksigner", rb"pass:" + _VALUE),
     (b" -k ", rb"openssl|dotnet|nuget", rb" -k " + _VALUE),
@@ -141,11 +149,16 @@ _ASKED = re.compile(
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
 _OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
-_PAIRS = tuple(b"credential auth connect login create_user pgp_sym_encrypt basic pdo mysqli wifi.begin".split())
+_PAIRS = tuple(
+    b"credential auth connect login create_user pgp_sym_encrypt basic pdo mysqli wifi.begin".split()
+)
 _CALLS = tuple(
     (re.split(rb"[._]", name)[0], re.compile(name + _OPENED), name in _PAIRS)
-    for name in (*_PAIRS, *b"client sign verify hmac serializer crypt cipher cookie fernet jwt environment"
-    b" algoliasearch".split())
+    for name in (
+        *_PAIRS,
+        *b"client sign verify hmac serializer crypt cipher cookie fernet jwt environment"
+        b" algoliasearch".split(),
+    )
 )
 # Those that are parts of other words: newCookieStore.
 _PARTS = frozenset(b"credential auth connect login client sign hmac crypt cipher cookie".split())

@@ -195,18 +195,38 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"ivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
         _key_text,
     ),
-    ("answer of a login", b"Digest ", rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})", _random),
+    (
+        "answer of a login",
+        b"Digest ",
+        rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})",
+        _random,
+    ),
     *(
-        ("password", lead, re.escape(lead) + rb"b?[\"'][\w.@-]{1,40}:(?P<value>[^\"'\s:]{6,100})[\"']", is_chosen)
+        (
+            "password",
+            lead,
+            re.escape(lead) + rb"b?[\"'][\w.@-]{1,40}:(?P<value>[^\"'\s:]{6,100})[\"']",
+            is_chosen,
+        )
         for lead in (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode(")
     ),
     ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
     ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
     *(
-        ("password of an account", lead, re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})", _any)
+        (
+            "password of an account",
+            lead,
+            re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})",
+            _any,
+        )
         for lead in (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}")
     ),
-    ("password of an account", b":thin:", rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@", _mixed),
+    (
+        "password of an account",
+        b":thin:",
+        rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@",
+        _mixed,
+    ),
     (
         "password of an account",
         b"og in ",

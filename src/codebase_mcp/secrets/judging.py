@@ -169,7 +169,9 @@ def is_strong(value: bytes) -> bool:
     if _OF_CODE.search(value):
         return False
     had = evidence(value)
-    return had is Evidence.RANDOM or (had is Evidence.MIXED and _STRONG.fullmatch(value) is not None)
+    return had is Evidence.RANDOM or (
+        had is Evidence.MIXED and _STRONG.fullmatch(value) is not None
+    )
 
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
@@ -247,8 +249,10 @@ def _is_random(value: bytes) -> bool:
     """Whether a value looks random: letters and digits change often, few repeat."""
     if len(value) < _SHORTEST_RANDOM or not re.fullmatch(rb"[\w+/=.~:%-]+", value):
         return False
-    if value.isalnum() and len(_VOWEL.findall(value)) < len(value) * _FEWEST_VOWELS and (
-        not value.isdigit() and _entropy(value) > _LEAST_ENTROPY
+    if (
+        value.isalnum()
+        and len(_VOWEL.findall(value)) < len(value) * _FEWEST_VOWELS
+        and (not value.isdigit() and _entropy(value) > _LEAST_ENTROPY)
     ):
         return True
     if _IDENTIFIER.fullmatch(value) or value.count(b"%") > len(value) / 8:

@@ -69,7 +69,9 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     ),
 )
 # Words that end with "pass" and are no passwords.
-_NO_PASS = re.compile(rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|surrogate|fore|fast|type|pre)s?pass")
+_NO_PASS = re.compile(
+    rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|surrogate|fore|fast|type|pre)s?pass"
+)
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw"), PASSWORD),
     **dict.fromkeys((b"pin", b"pincode"), CODE),
@@ -123,7 +125,9 @@ _ANCHORS = tuple(
         *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
     )
 )
-_FOREIGN_ANCHORS = tuple((word, re.compile(word)) for word in (*_FOREIGN, *_KEYS_ABROAD, b"zugangsdaten"))
+_FOREIGN_ANCHORS = tuple(
+    (word, re.compile(word)) for word in (*_FOREIGN, *_KEYS_ABROAD, b"zugangsdaten")
+)
 _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"

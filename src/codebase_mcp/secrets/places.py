@@ -193,9 +193,7 @@ _NEXT_ELEMENT = _place(
 )
 # name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
 # The value begins at one of these words; up to four lines without the end of a block may be before.
-_VALUE_WORDS = frozenset(
-    b"value content default example parametervalue defaultvalue".split()
-)
+_VALUE_WORDS = frozenset(b"value content default example parametervalue defaultvalue".split())
 _LONGEST_WITHIN = 300
 _GAP = re.compile(
     _expanded(
@@ -322,7 +320,9 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or b" " in value
             or (is_setting and _is_text(data, name, value, match.end(group)))
         )
-        is_stated = place.is_stated or is_defined or (is_argument and (follows == b"=" or group != "bare"))
+        is_stated = (
+            place.is_stated or is_defined or (is_argument and (follows == b"=" or group != "bare"))
+        )
         is_far = place is _FURTHER_ON and (
             match["other"] is not None or match.start(group) - name.end > _FEW_BETWEEN
         )
@@ -346,7 +346,9 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         return len(value) >= _LONG_NUMBER
     if _VARIABLE.match(data, name.start) is not None:
         return True
-    is_alone = name.sort.kind == "password" and _WORD.fullmatch(value) and _END_OF_LINE.match(data, end)
+    is_alone = (
+        name.sort.kind == "password" and _WORD.fullmatch(value) and _END_OF_LINE.match(data, end)
+    )
     return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
 
 
@@ -378,7 +380,9 @@ def _values_before(text: Text, name: Name) -> Iterator[Span]:
     if match is None and any(mark in tail for mark in (b"//", b"#", b"--")):
         match = _COMMENTED.search(before)
     if match and (
-        _is_secret(match["quoted"], name, True, True) if is_stated else _is_strong(match["quoted"], name)
+        _is_secret(match["quoted"], name, True, True)
+        if is_stated
+        else _is_strong(match["quoted"], name)
     ):
         yield first + match.start("quoted"), first + match.end("quoted"), name.sort.kind
 
