@@ -124,7 +124,8 @@ _SHORT_WORDS = frozenset(
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+)*["']?(?:(?P<user>[\w-]{1,60}):)?"""
     rb"""(?P<value>[^\s"'|:]{6,500})["']?\s*\|\s*"""
-    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo -S|passphrase-fd|cryptsetup|su |kinit|secrets? |vault)"""
+    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo -S|passphrase-fd|cryptsetup"""
+    rb"""|su |kinit|secrets? |vault)"""
 )
 _LONGEST_COMMAND = 500
 # Of any program: -u user … -p …   and what a command reads: <<< "…"
@@ -148,7 +149,11 @@ _ASKED = re.compile(
 )
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\(|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
+_OPENED = (
+    rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new"""
+    rb"""|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\("""
+    rb"""|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
+)
 _PAIRS = tuple(
     b"credential auth connect login create_user pgp_sym_encrypt basic pdo mysqli wifi.begin".split()
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.secrets import columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
-from codebase_mcp.secrets.naming import names_in
+from codebase_mcp.secrets.naming import Name, names_in
 from codebase_mcp.secrets.text import Span, Text
 
 if TYPE_CHECKING:
@@ -35,16 +35,17 @@ _LONG_PART = re.compile(rb"[A-Za-z0-9]{16}")
 _LOADING = Lock()
 
 
-def find_secrets(data: bytes) -> list[Span]:
+def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
-    text = Text.of(data)
-    names = list(names_in(text))
-    candidates = [
-        *places.find(text, names),
-        *forms.find(text),
-        *commands.find(text),
-        *columns.find(text, names),
-    ]
+    candidates: list[Span] = []
+    names: list[Name] = []
+    if not only_tokens:
+        text = Text.of(data)
+        names = list(names_in(text))
+        candidates += places.find(text, names)
+        candidates += forms.find(text)
+        candidates += commands.find(text)
+        candidates += columns.find(text, names)
     if words := _long_words(data):
         candidates += forms.find_tokens(data, words, names)
         candidates += _by_provider(data)

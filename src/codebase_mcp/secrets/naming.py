@@ -33,7 +33,8 @@ KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
 _FOREIGN = (
     (
-        "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo parola"
+        "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo"
+        " parola"
         " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
         " motdepasse"
         " пароль 密码 パスワード 비밀번호"
@@ -57,7 +58,8 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         SECRET,
         (
             *b"secret token salt pepper credential accesskey secretkey authkey jwt bearer".split(),
-            *b"zugangsdaten geheimnis geheim segreto segreta secreto secreta segredo secrete".split(),
+            *b"zugangsdaten geheimnis geheim segreto segreta secreto secreta".split(),
+            *b"segredo secrete".split(),
         ),
     ),
     (
@@ -92,15 +94,16 @@ _SECRET_CODES = frozenset(
 # What may follow the word that counts, and changes nothing.
 _NEUTRAL = frozenset(
     b"value val plain plaintext str confirmation confirm prod production dev live staging base"
-    b" default b64 base64 hex raw data old new s key1 key2 api primary secondary fallback backup main"
-    b" string text".split()
+    b" default b64 base64 hex raw data old new s key1 key2 api primary secondary fallback"
+    b" backup main string text".split()
 )
 # What is no secret although it ends like one: places in a list, tokens of texts, questions.
 _HARMLESS = frozenset(
     b"next prev previous page lock request idempotency continuation change public cancel"
     b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
     b" special stop start end begin max min num total prompt completion input output marker"
-    b" progress fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
+    b" progress fencing cursor resume delta publishable html css design syntax lexer parser"
+    b" stream".split()
 )
 # What is about a secret: its name, place or public half.
 _ABOUT = frozenset(

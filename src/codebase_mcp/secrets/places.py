@@ -166,7 +166,8 @@ _FURTHER_ON = _place(
 )
 _SAID = _place(
     b"",
-    rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
+    rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?"""
+    rb"""(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
     rb"""["'`*]{0,2}(?!\w+=)(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
     "near",
     "strong",
@@ -197,7 +198,8 @@ _VALUE_WORDS = frozenset(b"value content default example parametervalue defaultv
 _LONGEST_WITHIN = 300
 _GAP = re.compile(
     _expanded(
-        rb"<<closed>>,?(?:[ :]{0,3}\{)?(?:[^\n{}<>]{0,80}|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)(?:[pP]arameter)?"
+        rb"<<closed>>,?(?:[ :]{0,3}\{)?(?:[^\n{}<>]{0,80}"
+        rb"|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)(?:[pP]arameter)?"
     )
 )
 _WITHIN = (
@@ -244,6 +246,7 @@ _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])
 _WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
 _JOINED = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 _DIGIT = re.compile(rb"\d")
+_CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
 # A variable of a shell or of an environment file: what follows is a text.
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
@@ -403,29 +406,27 @@ def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
 
 def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
     sort = name.sort
-    if len(value) < sort.shortest:
+    if len(value) < sort.shortest or (b" " in value and not is_stated):
         return False
     if sort is CODE:
-        return (
-            is_stated
-            and is_literal
-            and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
-        )
+        return is_stated and is_literal and _CODE.fullmatch(value) is not None
     if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
     needed = sort.stated if is_stated else sort.near
-    if b" " in value and not is_stated:
-        return False
     had = evidence(value, is_literal=is_literal)
-    if had is Evidence.WORD:
-        is_numbered = _DIGIT.search(value) is not None
-        if not is_numbered and _JOINED.search(value) and sort_of(value) is not None:
-            return False
-        if sort.kind == PASSWORD.kind and is_literal and is_numbered and is_chosen(value):
+    if had is not Evidence.WORD:
+        return had >= needed
+    return is_literal and _is_weak_password(value, name, is_expected=needed is had)
+
+
+def _is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
+    """Whether a word is a password, and no name of a secret, of a field or the like."""
+    if _DIGIT.search(value):
+        if name.sort.kind == PASSWORD.kind and is_chosen(value):
             return True
-    if needed is Evidence.WORD and had is Evidence.WORD:
-        return is_literal and _may_be_password(value, name)
-    return had >= needed
+    elif _JOINED.search(value) and sort_of(value) is not None:
+        return False
+    return is_expected and _may_be_password(value, name)
 
 
 def _may_be_password(value: bytes, name: Name) -> bool:
