@@ -166,7 +166,9 @@ _CALLS = tuple(
     )
 )
 # Those that are parts of other words: newCookieStore.
-_PARTS = frozenset(b"credential auth connect login client sign hmac crypt cipher cookie".split())
+_PARTS = frozenset(
+    b"credential auth connect login client sign hmac crypt cipher cookie environment".split()
+)
 _ARGUMENTS = re.compile(
     rb"""(?:[^;()\[\]"']|"[^"\r\n]{0,200}"|'[^'\r\n]{0,200}'|\([^;()]{0,80}\)|\[[^;\[\]]{0,80}\]){0,300}+"""
 )

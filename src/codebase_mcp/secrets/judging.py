@@ -134,7 +134,7 @@ _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
 _ODD_CHANGES = 4
 _VOWEL = re.compile(rb"[aeiouAEIOU\d]")
 # A word has more vowels; digits count as such, as they are judged by themselves.
-_FEWEST_VOWELS = 0.25
+_FEWEST_VOWELS = 0.27
 _LEAST_ENTROPY = 3.2
 _SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 

@@ -304,9 +304,11 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
     is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
-    is_defined = _DEFINED.search(lead) is not None
-    is_setting = _SETTING.fullmatch(lead) is not None
+    is_defined = _DEFINED.search(lead[-40:]) is not None
+    is_setting = None
     for place, start in _places_after(text, name, is_option=is_option):
+        if is_setting is None:
+            is_setting = _SETTING.fullmatch(lead) is not None
         if place.only_setting and not is_setting:
             continue
         match = place.pattern.match(data, start)
