@@ -13,7 +13,7 @@ _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
     rb"""|(?P<bare>[^\s"'|;<>`]{4,200}))"""
 )
-_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
+_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,]["']?(?P<bare>[^\s"'|;<>`]{4,200})"""
 
 # What stands before the secret, the programs whose option it is, and where the secret is.
 _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
@@ -124,7 +124,7 @@ _SHORT_WORDS = frozenset(
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+)*["']?(?:(?P<user>[\w-]{1,60}):)?"""
     rb"""(?P<value>[^\s"'|:]{6,500})["']?\s*\|\s*"""
-    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo -S|passphrase-fd|cryptsetup"""
+    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo -S| login|passphrase-fd|cryptsetup"""
     rb"""|su |kinit|secrets? |vault)"""
 )
 _LONGEST_COMMAND = 500
@@ -137,7 +137,7 @@ _HEREDOC = re.compile(
     rb"passwd\b[^\r\n]{0,40}<<-?[ ]?[\"']?(?P<end>\w{1,20})[\"']?\r?\n"
     rb"(?P<value>(?:(?!(?P=end))\S{6,100}\r?\n){1,2})"
 )
-_END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
+_END_OF_COMMAND = re.compile(rb"(?<![\\^`])(?<![\\^`]\r)\r?\n")  # a line may go on in the next
 _PRINTED = frozenset((b"echo", b"printf"))
 _SEND = frozenset((b"send", b"sendline"))
 # send "…\r" after expect "password:"
@@ -175,6 +175,10 @@ _ARGUMENTS = re.compile(
 _TEXT = re.compile(
     rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b|(?:key|secret)=)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
 )
+
+
+_ADDRESS = re.compile(rb"[\w.+-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}")
+_JOINED = re.compile(rb"[\w\x80-\xff]{2}[-_.+&][\w\x80-\xff]")
 
 
 def find(text: Text) -> Iterator[Span]:
@@ -257,13 +261,19 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
     arguments = _ARGUMENTS.match(data, start + 1)
     if arguments is None:
         return
+    had = b""
     for number, text in enumerate(_TEXT.finditer(data, start, arguments.end())):
         before = data[max(start, text.start("value") - 12) : text.start("value") - 1].rstrip(b" b")
         if before.endswith((b":", b"=", b">")) and not before.endswith((b"key=", b"secret=")):
             continue  # it has a name
         is_second = takes_pair and number > 0
         value = text["value"]
+        follows_address, had = _ADDRESS.fullmatch(had) is not None, value
         if evidence(value) is Evidence.RANDOM or (
-            is_second and b" " not in value and is_chosen(value)
+            (is_second or follows_address)
+            and b" " not in value
+            and (
+                is_chosen(value) or (follows_address and _JOINED.search(value) and evidence(value))
+            )
         ):
             yield *text.span("value"), "secret given to a call"

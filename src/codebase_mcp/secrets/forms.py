@@ -12,7 +12,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
-from codebase_mcp.secrets.naming import CODE, Name
+from codebase_mcp.secrets.naming import CODE, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 
@@ -38,10 +38,20 @@ def _random(value: bytes) -> bool:
 
 def _password(value: bytes) -> bool:
     """Whether a value is at most a weak password, but no label."""
-    return (
-        evidence(value) >= Evidence.WORD
-        and re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=]", value) is not None
-    )
+    if evidence(value) < Evidence.WORD:
+        return False
+    if re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=\x80-\xff]", value):
+        return True
+    return re.search(rb"[a-zA-Z]{2}[-_.][a-zA-Z]{2}", value) is not None and sort_of(value) is None
+
+
+def _login(value: bytes) -> bool:
+    """Whether a text in base64 may sign in: it is a short text, or looks random."""
+    try:
+        text = b64decode(value, validate=True)
+    except ValueError:
+        return len(value) >= _SHORTEST_LOGIN and _mixed(value)
+    return _mixed(value) or (text.isascii() and text.decode().isprintable())
 
 
 def _key_text(value: bytes) -> bool:
@@ -51,6 +61,8 @@ def _key_text(value: bytes) -> bool:
     runs = re.findall(rb"[A-Za-z0-9+/=]{16,}", value)
     return sum(map(len, runs)) * 2 >= len(value)
 
+
+_SHORTEST_LOGIN = 12
 
 Check = Callable[[bytes], bool]
 
@@ -117,8 +129,8 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "password in a header",
         b"asic ",
-        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])",
-        _mixed,
+        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])",
+        _login,
     ),
     (
         "session in a cookie",
@@ -169,6 +181,38 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     ("key in a URL", b"code=", rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})", _random),
     ("key in a URL", b"appid=", rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})", _random),
     ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
+    (
+        "key by its name",
+        b"\nkey",
+        b"\nkey" + rb"[ ]?[=:][ ]?[\"']?(?P<value>[\w+/=-]{32,200})[\"']?\r?(?=\n|\Z)",
+        _random,
+    ),
+    ("password of Maven", b"<master>{", rb"<master>(?P<value>\{[\w+/=-]{20,200}\})", _any),
+    # user:password behind what it is for
+    (
+        "password of a source",
+        b"BUNDLE_",
+        rb"BUNDLE_\w+:[ ]*[\"']?[\w.@+-]{1,60}:(?P<value>[^\s\"'/]{6,200})",
+        _word,
+    ),
+    *(
+        (
+            "password of a server",
+            lead,
+            rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:(?P<value>[^\s:/][^\s:]{5,200})\r?$",
+            _word,
+        )
+        for lead in (b"smtp", b"]:587", b"]:465", b"]:25")
+    ),
+    *(
+        (
+            "password of a client",
+            lead,
+            rb"(?m)^\"[^\"\r\n]{1,80}\"\s+\*\s+\"(?P<value>[^\s\"]{6,100})\"[ \t*]*\r?$",
+            _word,
+        )
+        for lead in (b'" * "', b'"\t*\t"', b'"  *  "')
+    ),
     (
         "password in a URL",
         b"&p=",
@@ -315,6 +359,26 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 )
 
 
+# Recovery codes: a heading, then lines of codes with a digit.
+_WORDS_OF_CODES = frozenset(
+    b"codes wiederherstellungscodes backupcodes notfallcodes einmalcodes herstelcodes".split()
+)
+_CODES = re.compile(rb"codes?\b[^\n]{0,100}\n")
+_BEFORE_CODES = re.compile(
+    rb"(?:recovery|backup|scratch|emergency|one-time|2fa|mfa|herstel|wiederherstellungs|notfall|einmal)[ -]?$"
+)
+_BEHIND_CODES = re.compile("codes? de (?:secours|récupération)|.* de recuperación".encode())
+_RECOVERY_CODE = re.compile(
+    rb"\b(?=\S*\d)[A-Za-z0-9]{4,16}(?:-[A-Za-z0-9]{3,12}){0,4}\b|\b\d{4} \d{4}\b"
+)
+_LINE_OF_CODES = re.compile(
+    rb"[ \t]*(?:[-*#>|]+[ \t]+|\d{1,2}[.)][ \t]+|\[[ x]\][ \t]+){0,3}"
+    rb"(?P<codes>(?:[\"'`]?(?=\S*\d)[A-Za-z0-9]{4,16}+(?:-[A-Za-z0-9]{3,12}+){0,4}+[\"'`]?[ \t,;|]{0,8}+){1,5})\r?"
+)
+_MOST_LINES_OF_CODES = 30
+_FEW_BEFORE_CODES = 160
+
+
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
 _WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
@@ -338,6 +402,8 @@ _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
+    if not _WORDS_OF_CODES.isdisjoint(text.words):
+        yield from _codes(text)
     for kind, lead, word, pattern, is_secret in _COMPILED:
         if word and word not in text.words:
             continue
@@ -345,6 +411,26 @@ def find(text: Text) -> Iterator[Span]:
             group = "value" if "value" in pattern.groupindex else 0
             if is_secret(match[group]):
                 yield *match.span(group), kind
+
+
+def _codes(text: Text) -> Iterator[Span]:
+    """The codes in the lines below a heading that says so."""
+    data = text.data
+    for heading in _CODES.finditer(text.lower):
+        before = text.lower[max(0, heading.start() - 30) : heading.start()]
+        if not (_BEFORE_CODES.search(before) or _BEHIND_CODES.match(heading[0])):
+            continue
+        start = heading.end()
+        for _ in range(_MOST_LINES_OF_CODES):
+            end = data.find(b"\n", start)
+            end = len(data) if end < 0 else end
+            line = _LINE_OF_CODES.fullmatch(data, start, end)
+            if line:
+                for code in _RECOVERY_CODE.finditer(data, *line.span("codes")):
+                    yield *code.span(), CODE.kind
+            elif data[start:end].strip() and start - heading.end() > _FEW_BEFORE_CODES:
+                break
+            start = end + 1
 
 
 def find_tokens(

@@ -65,7 +65,8 @@ _TECHNICAL = re.compile(
 _TEMPLATE = re.compile(
     rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|(?-i:EXAMPLE)|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
     rb"|\{_?[a-z]+(?:[_.][a-z]+)*(?:![rsa])?\}|(?-i:%[sdvqx@])(?![a-z])|%\w+\[|(?-i:%[A-Z_]{4,})"
-    rb"|a-z|0-9|a-f|\[\^|\\[dws](?:[+*{\])]|$)"  # regular expressions
+    rb"|(?-i:A-Za|a-zA|(?<![A-Za-z])[aA]-[fzFZ](?![A-Za-z]))|(?<!\d)0-9(?!\d)|\[\^"
+    rb"|\\[dws](?:[+*{\])]|$)"  # regular expressions
     rb"|^<[\w ./:-]*>?$|^\[[A-Z_ -]+\]$|^%\w+%$|^%\d$|^\$\d$|^\$+[A-Za-z_]\w*$|^\$env:"
     rb"|^[:@!]{1,2}[A-Za-z_]+$|^!(?:Ref|Sub|GetAtt|vault|secret)",
     re.IGNORECASE,
@@ -111,7 +112,7 @@ _PATH = re.compile(
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
-    rb"^[\"'`]|^\\&|^[?:,]\w|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||::\w+|===|^//|/\*"
+    rb"^[\"'`]|^\\&|^[?:,]\w(?:\D*$|\w*[.(\[])|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||::\w+|===|^//|/\*"
     rb"|^(?:new|await) |^lambda|^\w+ [?=] |[\w)] (?:==|[+*/<>-]) [\w(]|[\w\])]\.\w+\("
     rb"|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$"
     rb"|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$"
@@ -126,6 +127,13 @@ _SENTENCE = re.compile(
     rb"|change|confirm|new|current|old|password|passwort|passphrase|token|secret|key|user|field"
     rb"|expired|incorrect|unless|only|no|as|on|it|we|set|get|used|read|string)(?:[\s.,:;!?]|$)",
     re.IGNORECASE,
+)
+_PHRASE = re.compile(rb"[\w\x80-\xff][\w\x80-\xff,&!'+-]*(?: [\w\x80-\xff,&!?'+-]+){1,9}[.]?")
+# Words of a sentence about secrets, or to whoever types them in.
+_ABOUT_SECRETS = re.compile(
+    rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave"
+    rb"|\b(?:pwd|key|user|login|enter|your|please|bitte|ihr|must|invalid|required|missing|read|from|if|is"
+    rb"|are|the)\b)"
 )
 _BYTES = re.compile(rb"(?:\\x[0-9a-fA-F]{2}){8,}")
 _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
@@ -171,6 +179,15 @@ def is_strong(value: bytes) -> bool:
     had = evidence(value)
     return had is Evidence.RANDOM or (
         had is Evidence.MIXED and _STRONG.fullmatch(value) is not None
+    )
+
+
+def is_phrase(value: bytes) -> bool:
+    """Whether words may be a passphrase, where nothing but a value can stand."""
+    return (
+        _PHRASE.fullmatch(value) is not None
+        and not is_placeholder(value)
+        and _ABOUT_SECRETS.search(value) is None
     )
 
 

@@ -36,7 +36,7 @@ _FOREIGN = (
         "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo"
         " parola"
         " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
-        " motdepasse"
+        " motdepasse jelszó hemlighet kodeord heslá parolă sandi slaptažodis κωδικός"
         " пароль 密码 パスワード 비밀번호"
     )
     .encode()
@@ -49,7 +49,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         PASSWORD,
         (
             *b"password passwd passwort passw passcode passord pwd mdp passe psk".split(),
-            *b"bindpw rootpw userpw dbpw adminpw userpass requirepass masterauth".split(),
+            *b"bindpw rootpw userpw dbpw adminpw masterauth".split(),
             *_FOREIGN,
         ),
     ),
@@ -75,9 +75,9 @@ _NO_PASS = re.compile(
     rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|surrogate|fore|fast|type|pre)s?pass"
 )
 _EXACT: dict[bytes, Sort] = {
-    **dict.fromkeys((b"pass", b"pw"), PASSWORD),
+    **dict.fromkeys((b"pass", b"pw", b"requirepass", b"userpass"), PASSWORD),
     **dict.fromkeys((b"pin", b"pincode"), CODE),
-    **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
+    **dict.fromkeys((b"totp", b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
 }
 # Which keys and codes are secret; others are of caches, tables, countries and the public.
 _SECRET_KEYS = frozenset(
@@ -110,7 +110,7 @@ _ABOUT = frozenset(
     b"id ids address arn version digest checksum fingerprint sha sha1 sha256 thumbprint name names"
     b" url uri path file type".split()
 )
-_KEYS_ABROAD = "chiave schluessel schlüssel cle clé llave chave".encode().split()
+KEYS_ABROAD = "chiave schluessel schlüssel cle clé llave chave".encode().split()
 _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
 
 # Where names can be found fast: each has a literal beginning.
@@ -123,13 +123,17 @@ _ANCHORS = tuple(
         *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "pincode")),
         # Most codes and keys are refused at once, by the letter before them.
         ("code", rb"(?:(?<=[ksygrmp]code)|(?<=[ksygnrmp][_-]code))(?![a-z])"),
-        ("key", rb"""(?:(?<=[a-z_.:"'-]key)|(?<=(?:pi|ss|et|te|se) key))s?(?![a-z])"""),
+        (
+            "key",
+            rb"""(?:(?:(?<=[a-z_.:"'-]key)|(?<=(?:pi|ss|et|te|se) key))s?(?![a-z])"""
+            rb"""|s(?=["']?[ ]?[:=][ ]?\[["']))""",
+        ),
         ("auth", rb"(?:orization|ident)?(?![a-z])"),
         *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
     )
 )
 _FOREIGN_ANCHORS = tuple(
-    (word, re.compile(word)) for word in (*_FOREIGN, *_KEYS_ABROAD, b"zugangsdaten")
+    (word, re.compile(word)) for word in (*_FOREIGN, *KEYS_ABROAD, b"zugangsdaten")
 )
 _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
 _NAME_BYTES = bytes(
@@ -191,7 +195,10 @@ def sort_of(name: bytes) -> Sort | None:
         words.pop()
     if not words or not _HARMLESS.isdisjoint(words[-3:-1]):
         return None
-    return _sort_of_words(words) or _sort_of_qualified(words)
+    is_constant = (
+        words[-1] == b"key" and len(words) > 1 and name.isupper() and name.endswith(b"KEY")
+    )  # TILE_KEY
+    return _sort_of_words(words) or (KEY if is_constant else _sort_of_qualified(words))
 
 
 def _sort_of_qualified(words: list[bytes]) -> Sort | None:
@@ -243,7 +250,7 @@ def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
 
 
 _BY_WHAT_IS_BEFORE = {
-    **dict.fromkeys(_KEYS_ABROAD, _sort_of_key_abroad),
+    **dict.fromkeys(KEYS_ABROAD, _sort_of_key_abroad),
     **dict.fromkeys((b"key", b"keys"), _sort_of_key),
     b"phrase": lambda before: (
         None if {b"pass", b"seed", b"recovery"}.isdisjoint(before[-1:]) else PASSPHRASE

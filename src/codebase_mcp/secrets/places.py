@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder, is_strong
+from codebase_mcp.secrets.judging import (
+    Evidence,
+    evidence,
+    is_chosen,
+    is_phrase,
+    is_placeholder,
+    is_strong,
+)
 from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, SECRET, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
@@ -181,6 +188,8 @@ _SPACED = (
     _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
     _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near"),
 )
+# ENV PASSWORD …
+_REST = _place(b"", rb"[ \t]+(?!\w+=)<<line>>", "literal")
 # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
 _ELEMENT = _place(
     b"",
@@ -252,8 +261,33 @@ _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
 # A word that may be a password: a name of code rather has capitals within or is joined.
 _WORD = re.compile(rb"[a-z]{6,}|[\w!#$%&*+?@^~.-]*\d[\w!#$%&*+?@^~-]*|(?:[a-z]*[A-Z]+){3,}[a-z]*")
+# Words joined by signs: where the lines around are settings, no expression.
+_JOINED_WORDS = re.compile(
+    rb"(?=\D)[\w\x80-\xff]{2,40}(?:[-+&!#*~?.]{1,2}[\w\x80-\xff]{1,40}){0,8}[-+&!#*~?]{0,3}"
+)
+_SIGNS_OF_TEXTS = re.compile(
+    rb"[-+&!#*~?\x80-\xff]|\.\w+\.|[^_]_[a-zA-Z]+_[^_]|^[A-Z]\w*[a-z]_[a-z]"
+)
+_LINE_OF_CODE = re.compile(
+    rb"[(){};,\\]\s*$|\w\(|=>|^\s*(?:def|if|for|return|class|import|from|func|let|var|const|with|try"
+    rb"|else|raise|except|yield|elif|assert|self)\b"
+)
 _END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
-_QUERY = re.compile(rb"[?&;][\w.-]*$")
+# Before the name of an argument: ?a=b&   -o user=a,
+_QUERY = re.compile(rb"[?&;][\w.-]*$| -o [^\s()]*,[\w.-]*$")
+# ENV NAME value
+_VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv)[ \t]+\w*")
+# env('NAME', '…')
+_ENVIRONMENT = re.compile(rb"env\w*(?:\.\w+)?[(\[]\s*[\"']\w*$", re.IGNORECASE)
+# What stands beside the password of a connection.
+_CONNECTION = re.compile(
+    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver)[\"']?\s*[:=])"
+)
+_FEW_AROUND = 200
+# A line of a user before a line of a password.
+_USER_BEFORE = re.compile(
+    rb"(?i:\b(?:user|username|login|host|machine|benutzer))[ \t]+\S+[ \t]*\r?\n[ \t*#;/-]*$"
+)
 
 
 def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
@@ -271,14 +305,23 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
     data = text.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
+    is_word = (
+        data[name.start : name.end].lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
+    )
     for place in _BY_SIGN.get(sign, ()):
         yield place, name.end
     if data[end - 1 : end] in (b" ", b"\t"):
-        is_word = not is_option and data[name.start : name.end].lower() in _WORDS
+        is_word = (
+            is_word
+            and not is_option
+            and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
+        )
+        if _VARIABLE_OF_IMAGE.fullmatch(data, data.rfind(b"\n", 0, name.start) + 1, name.start):
+            yield _REST, name.end
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
                 yield place, name.end
-    if data[name.start : name.end].lower() in _WORDS and sign not in (b"=", b":"):
+    if is_word and sign not in (b"=", b":"):
         return
     yield _FURTHER_ON, name.end
     if sign in b"*`:i=>|(f" or data[end - 1 : end] in (b" ", b"`"):
@@ -323,23 +366,44 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or place.is_literal
             or is_argument
             or b" " in value
-            or (is_setting and _is_text(data, name, value, match.end(group)))
+            or (is_setting and _is_text(data, name, value, match.end()))
         )
         is_stated = (
-            place.is_stated or is_defined or (is_argument and (follows == b"=" or group != "bare"))
+            place.is_stated
+            or is_defined
+            or (is_argument and (follows == b"=" or group != "bare"))
+            or (
+                is_setting
+                and is_literal
+                and follows in b" \t"
+                and _END_OF_LINE.match(data, match.end())
+            )
         )
         is_far = place is _FURTHER_ON and (
             match["other"] is not None or match.start(group) - name.end > _FEW_BETWEEN
         )
         if place.is_strong and not _is_strong(value, name, is_far=is_far):
             continue
-        if _is_secret(value, name, is_stated, is_literal):
+        if _is_secret(value, name, bool(is_stated), is_literal) or (
+            group == "quoted"
+            and b" " in value
+            and is_phrase(value)
+            and (is_option or _may_be_phrase(text, name, lead, is_stated=place.is_stated))
+        ):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
                 yield from _further(data, match.end(), name)
     yield from _values_before(text, name)
     if follows in b"[ =" and (match := _HEX_BYTES.match(data, name.end)):
         yield *match.span("hex"), name.sort.kind
+
+
+def _may_be_phrase(text: Text, name: Name, lead: bytes, *, is_stated: bool) -> bool:
+    """Whether words may be a secret here: among the settings of a connection, or by default."""
+    if _ENVIRONMENT.search(lead[-40:]):
+        return name.sort.kind in (PASSWORD.kind, SECRET.kind)
+    around = text.data[max(0, name.start - _FEW_AROUND) : name.end + _FEW_AROUND]
+    return is_stated and name.sort.kind == PASSWORD.kind and _CONNECTION.search(around) is not None
 
 
 def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
@@ -351,10 +415,24 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         return len(value) >= _LONG_NUMBER
     if _VARIABLE.match(data, name.start) is not None:
         return True
-    is_alone = (
-        name.sort.kind == "password" and _WORD.fullmatch(value) and _END_OF_LINE.match(data, end)
+    if name.sort.kind != PASSWORD.kind or _END_OF_LINE.match(data, end) is None:
+        return False
+    is_text = _WORD.fullmatch(value) or (
+        _JOINED_WORDS.fullmatch(value)
+        and _SIGNS_OF_TEXTS.search(value)
+        and (b"." not in value or data[name.end : name.end + 3].lstrip(b"\"' ")[:1] != b"=")
+        and _is_among_settings(data, name.start)
     )
-    return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
+    return bool(is_text) and data.count(value) == 1 and sort_of(value) is None
+
+
+def _is_among_settings(data: bytes, place: int) -> bool:
+    """Whether neither the line before nor the line behind is one of code."""
+    start = data.rfind(b"\n", 0, place)
+    end = data.find(b"\n", place)
+    before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
+    behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
+    return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
