@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_strong
+from codebase_mcp.secrets.judging import Evidence, evidence, is_phrase, is_strong
 from codebase_mcp.secrets.naming import KEY, KEYS_ABROAD, PASSWORD, Name, Sort, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
@@ -30,6 +30,7 @@ _WIDE = re.compile(rb"[ ]{2,}|\t+")
 _WIDE_CELL = re.compile(rb"[^\s\"](?:[^ \t\r\n]|[ ](?![ ]))*")
 _NARROW_CELL = re.compile(rb'"[^"\r\n]*"|[^\s"]\S*')
 _AROUND_ROW = re.compile(rb"""[ \t]*"(?=[^"]*(?:\\n)?",?\r?$)|(?:\\n)?",?\r?$|\r$""")
+_RULE = re.compile(rb"[-+|=: ]{3,500}\r?")
 _LONGEST_ROW = 4000
 _HTML = re.compile(
     rb"(?is)<tr[^>]{0,200}>(?P<names>\s*(?:<th[^>]{0,200}>[^<]{0,60}</th>\s*){1,20})</tr>"
@@ -59,7 +60,7 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     if b"th" in text.words:
         yield from _html(data)
     below = 0
-    for start in sorted({data.rfind(b"\n", 0, name.start) + 1 for name in names}):
+    for start in sorted({0} | {data.rfind(b"\n", 0, name.start) + 1 for name in names}):
         if start >= below:
             spans, below = _lines(data, start)
             yield from spans
@@ -84,7 +85,8 @@ def _columns(names: Sequence[bytes]) -> list[_Column | None]:
 def _inserted(text: Text) -> Iterator[Span]:
     data = text.data
     for insert in _INSERT.finditer(text.lower):
-        columns = _columns([name.strip(b' \t\r\n`"[]') for name in insert["names"].split(b",")])
+        names = [name.strip(b' \t\r\n`"[]') for name in insert["names"].split(b",")]
+        columns = [c and _Column(c.sort, True) for c in _columns(names)]
         if not any(columns):
             continue
         end = insert.end()
@@ -115,6 +117,9 @@ def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
         end = len(data) if end < 0 else end
         cells = _split(data[start : min(end, start + _LONGEST_ROW)], mark)
         if len(cells) != len(columns):
+            if _RULE.fullmatch(data, start, end):
+                start = end + 1
+                continue
             break
         spans += _cells(cells, columns, start)
         start = end + 1
@@ -195,7 +200,10 @@ def _is_secret(value: bytes, column: _Column) -> bool:
     had = evidence(value)
     if had >= max(sort.stated, Evidence.MIXED) and len(value) >= sort.shortest:
         return True
+    if sort.kind == PASSWORD.kind and column.is_login:
+        return (had is Evidence.WORD and re.fullmatch(rb"[A-Z]?[a-z]{1,9}", value) is None) or (
+            is_phrase(value) and sort_of(value) is None
+        )
     if sort.kind == PASSWORD.kind and had is Evidence.WORD:
-        is_chosen = b"." not in value and _OF_PASSWORDS.search(value) is not None
-        return is_chosen or (column.is_login and re.search(rb"\w[-_. +]\w", value) is not None)
+        return b"." not in value and _OF_PASSWORDS.search(value) is not None
     return column.is_login and had >= Evidence.WORD and is_strong(value)

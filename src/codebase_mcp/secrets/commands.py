@@ -6,14 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_strong
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase, is_strong
 from codebase_mcp.secrets.text import Span, Text
 
 _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
     rb"""|(?P<bare>[^\s"'|;<>`]{4,200}))"""
 )
-_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,]["']?(?P<bare>[^\s"'|;<>`]{4,200})"""
+_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}["']?[:%,]["']?(?P<bare>[^\s"'|;<>`]{4,200})"""
 
 # What stands before the secret, the programs whose option it is, and where the secret is.
 _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
@@ -187,7 +187,7 @@ def find(text: Text) -> Iterator[Span]:
     yield from _of_options(text)
     if not _PRINTED.isdisjoint(words):
         yield from _piped(data)
-    if b"passwd" in words:
+    if b"passwd" in text.vocabulary:
         for match in _HEREDOC.finditer(data):
             yield *match.span("value"), "password of a command"
     if b" -u" in data or b" --user" in data:
@@ -253,7 +253,8 @@ def _of_option(
     if not programs.search(command):
         return
     group = match.lastgroup or "bare"
-    if is_chosen(match[group]) and not re.fullmatch(rb"[\d:.]+", match[group]):
+    is_secret = is_chosen(match[group]) or (group != "bare" and is_phrase(match[group]))
+    if is_secret and not re.fullmatch(rb"[\d:.]+", match[group]):
         yield *match.span(group), "password of a command"
 
 

@@ -142,7 +142,7 @@ _NAME_BYTES = bytes(
 _LONGEST_NAME = 100
 _NAME_END = re.compile(rb"[\w\x80-\xff-]{0,100}")
 _SPACED_KEY = re.compile(rb"(?i:(?:api|access|secret|private|license)[ ]|\w{2,20}::?)$")
-_PARENT = re.compile(rb"""\w+["']?\s*(?:=>|[:=])\s*[\[{(]\s*["']?$""")
+_PARENT = re.compile(rb"""\w+["']?\s*(?:(?:=>|[:=])\s*[\[{(]|\(\{)\s*["']?$""")
 
 
 @dataclass(frozen=True, slots=True)

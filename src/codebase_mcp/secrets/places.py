@@ -114,6 +114,8 @@ _PLACES = (
     _place(_SIGNS + b"%", rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
     # ?password=…&   ;Password=…;
     _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    # ;Password=…;
+    _place(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
     # ${PASSWORD:-…}
     _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
@@ -274,19 +276,24 @@ _LINE_OF_CODE = re.compile(
 )
 _END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
 # Before the name of an argument: ?a=b&   -o user=a,
-_QUERY = re.compile(rb"[?&;][\w.-]*$| -o [^\s()]*,[\w.-]*$")
+_QUERY = re.compile(rb"[?&;][\w.-]*$| (?:-o|cifs|smb3|fuse) [^\s()]*,[\w.-]*$")
 # ENV NAME value
+_ENV = frozenset((b"env", b"setenv"))
 _VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv)[ \t]+\w*")
 # env('NAME', '…')
 _ENVIRONMENT = re.compile(rb"env\w*(?:\.\w+)?[(\[]\s*[\"']\w*$", re.IGNORECASE)
 # What stands beside the password of a connection.
 _CONNECTION = re.compile(
-    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver)[\"']?\s*[:=])"
+    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?\s*[:=>]"
+    rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
 )
+# Names that no field has that is shown, and what stands behind a name in code.
+_NEVER_SHOWN = frozenset(b"psk pwd pw passwd pgpassword".split())
+_ASSIGNED = re.compile(rb"[ ]?=[ ]?[\"']")
 _FEW_AROUND = 200
 # A line of a user before a line of a password.
 _USER_BEFORE = re.compile(
-    rb"(?i:\b(?:user|username|login|host|machine|benutzer))[ \t]+\S+[ \t]*\r?\n[ \t*#;/-]*$"
+    rb"(?i:\b(?:user|username|login|host|machine|benutzer))[ \t]+\S+(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)$"
 )
 
 
@@ -316,7 +323,9 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
             and not is_option
             and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
         )
-        if _VARIABLE_OF_IMAGE.fullmatch(data, data.rfind(b"\n", 0, name.start) + 1, name.start):
+        if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
+            data, data.rfind(b"\n", 0, name.start) + 1, name.start
+        ):
             yield _REST, name.end
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
@@ -385,10 +394,10 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         if place.is_strong and not _is_strong(value, name, is_far=is_far):
             continue
         if _is_secret(value, name, bool(is_stated), is_literal) or (
-            group == "quoted"
-            and b" " in value
+            b" " in value
             and is_phrase(value)
-            and (is_option or _may_be_phrase(text, name, lead, is_stated=place.is_stated))
+            and sort_of(value) is None
+            and (is_option or place is _REST or _may_be_phrase(text, name, lead, place, group))
         ):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
@@ -398,12 +407,22 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         yield *match.span("hex"), name.sort.kind
 
 
-def _may_be_phrase(text: Text, name: Name, lead: bytes, *, is_stated: bool) -> bool:
-    """Whether words may be a secret here: among the settings of a connection, or by default."""
+def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: str) -> bool:
+    """Whether words may be a secret here: in code, among the settings of a connection, or by default.
+
+    Elsewhere they are rather a text that is shown beside a field.
+    """
     if _ENVIRONMENT.search(lead[-40:]):
         return name.sort.kind in (PASSWORD.kind, SECRET.kind)
+    if not place.is_stated or name.sort.kind != PASSWORD.kind:
+        return False
+    its_name = text.data[name.start : name.end]
+    if its_name.isupper() or its_name in _NEVER_SHOWN or _QUERY.search(lead[-100:]):
+        return True
+    if group == "quoted" and _ASSIGNED.match(text.data, name.end):
+        return True
     around = text.data[max(0, name.start - _FEW_AROUND) : name.end + _FEW_AROUND]
-    return is_stated and name.sort.kind == PASSWORD.kind and _CONNECTION.search(around) is not None
+    return _CONNECTION.search(around) is not None
 
 
 def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
@@ -513,4 +532,6 @@ def _may_be_password(value: bytes, name: Name) -> bool:
     """Whether a word is rather a weak password than a label or the name of something."""
     if name.sort is PASSPHRASE:
         return True
-    return b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|\W.*", value) is None
+    return (
+        b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
+    )
