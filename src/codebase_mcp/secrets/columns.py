@@ -40,6 +40,7 @@ _OF_LOGINS = frozenset(
     b"user username login benutzer benutzername account ssid host hostname server url email client"
     b" gebruiker utilisateur usuario utente konto uzytkownik kullanici wlan wifi".split()
 )
+_OF_RADIO = frozenset((b"ssid", b"wlan", b"wifi"))
 _OTHER_KEYS = frozenset(b"key code pass pin".split())
 _OF_PASSWORDS = re.compile(rb"\d|[a-z][A-Z]|[!#$%&*+=?@^~]|[\x80-\xff]")
 _OF_NAMES = re.compile(rb"[a-z\x80-\xff]+")
@@ -70,11 +71,12 @@ def _columns(names: Sequence[bytes]) -> list[_Column | None]:
     """The columns with secrets among those with these names."""
     words = [_OF_NAMES.findall(name.lower()) for name in names]
     is_login = any(not _OF_LOGINS.isdisjoint(of_name) for of_name in words)
+    is_radio = any(not _OF_RADIO.isdisjoint(of_name) for of_name in words)
     columns: list[_Column | None] = []
     for name, of_name in zip(names, words, strict=True):
         sort = sort_of(name)
         if is_login and sort is None and of_name and of_name[-1] in _OTHER_KEYS:
-            columns.append(_Column(KEY, is_login))
+            columns.append(_Column(PASSWORD if is_radio else KEY, is_login))
         elif is_login and sort is KEY and of_name[-1] in KEYS_ABROAD:
             columns.append(_Column(PASSWORD, is_login))
         else:

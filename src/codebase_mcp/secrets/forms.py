@@ -146,6 +146,12 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"""(?P<value>[\w.~+/%-]{16,500})""",
         _random,
     ),
+    (
+        "password of a registry",
+        b'"auth"',
+        rb'"auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"',
+        _login,
+    ),
     # In addresses and connection strings
     (
         "password in a URL",

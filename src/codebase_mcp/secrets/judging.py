@@ -134,7 +134,7 @@ _ABOUT_SECRETS = re.compile(
     rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave|character|zeichen|eingeben"
     rb"|vergessen|forgot|repeat|again|invalid|required|missing|confirm|\b(?:pwd|key|user|login|enter"
     rb"|your|please|bitte|ihr|must|read|from|if|is|are|the|too|short|long|weak|strong|least|empty"
-    rb"|cannot|can't|type|match|reset|show|hide|new|old|not|no|for|of|with|error|failed|field|value)\b)"
+    rb"|cannot|can't|type|match|reset|show|hide|new|old|not|no|for|of|with|error|failed|field|value|return|raise|true|false|none)\b)"
 )
 _BYTES = re.compile(rb"(?:\\x[0-9a-fA-F]{2}){8,}")
 _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")

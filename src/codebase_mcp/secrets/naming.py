@@ -246,7 +246,7 @@ def _sort_of_id(before: list[bytes]) -> Sort | None:
 
 
 def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
-    return PASSWORD if before[-1:] == [b"parola"] else KEY
+    return PASSWORD if before[-1:] in ([b"parola"], [b"wlan"], [b"wifi"]) else KEY
 
 
 _BY_WHAT_IS_BEFORE = {

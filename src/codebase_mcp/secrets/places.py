@@ -270,26 +270,30 @@ _JOINED_WORDS = re.compile(
 _SIGNS_OF_TEXTS = re.compile(
     rb"[-+&!#*~?\x80-\xff]|\.\w+\.|[^_]_[a-zA-Z]+_[^_]|^[A-Z]\w*[a-z]_[a-z]"
 )
+_SPACED_EQUALS = re.compile(rb"[\"']?(?:[ \t]+=|=[ \t])")
 _LINE_OF_CODE = re.compile(
     rb"[(){};,\\]\s*$|\w\(|=>|^\s*(?:def|if|for|return|class|import|from|func|let|var|const|with|try"
     rb"|else|raise|except|yield|elif|assert|self)\b"
 )
 _END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
 # Before the name of an argument: ?a=b&   -o user=a,
-_QUERY = re.compile(rb"[?&;][\w.-]*$| (?:-o|cifs|smb3|fuse) [^\s()]*,[\w.-]*$")
+_QUERY = re.compile(
+    rb"[?&;][\w.-]*$| (?:-o|cifs|smb3|fuse) [^\s()]*,[\w.-]*$|\w=[^\s(),\"']+ $"
+    rb"| (?:-e|--env|--set|--from-literal)[ =][\"']?[\w.-]*$"
+)
 # ENV NAME value
 _ENV = frozenset((b"env", b"setenv"))
 _VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv)[ \t]+\w*")
 # env('NAME', '…')
-_ENVIRONMENT = re.compile(rb"env\w*(?:\.\w+)?[(\[]\s*[\"']\w*$", re.IGNORECASE)
+_ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
 # What stands beside the password of a connection.
 _CONNECTION = re.compile(
-    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?\s*[:=>]"
+    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
     rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
 )
 # Names that no field has that is shown, and what stands behind a name in code.
 _NEVER_SHOWN = frozenset(b"psk pwd pw passwd pgpassword".split())
-_ASSIGNED = re.compile(rb"[ ]?=[ ]?[\"']")
+_ASSIGNED = re.compile(rb"[\"'\])]{0,3}[ ]?=[ ]?[\"']")
 _FEW_AROUND = 200
 # A line of a user before a line of a password.
 _USER_BEFORE = re.compile(
@@ -377,6 +381,8 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or b" " in value
             or (is_setting and _is_text(data, name, value, match.end()))
         )
+        if place is _WITHIN[1] and name.sort.kind == PASSWORD.kind:
+            is_literal = _is_joined(value) and sort_of(value) is None
         is_stated = (
             place.is_stated
             or is_defined
@@ -417,9 +423,11 @@ def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: st
     if not place.is_stated or name.sort.kind != PASSWORD.kind:
         return False
     its_name = text.data[name.start : name.end]
-    if its_name.isupper() or its_name in _NEVER_SHOWN or _QUERY.search(lead[-100:]):
+    if its_name.isupper() or lead.endswith(b"<") or _QUERY.search(lead[-100:]):
         return True
-    if group == "quoted" and _ASSIGNED.match(text.data, name.end):
+    if group == "quoted" and (
+        its_name in _NEVER_SHOWN or _ASSIGNED.match(text.data, name.end) is not None
+    ):
         return True
     around = text.data[max(0, name.start - _FEW_AROUND) : name.end + _FEW_AROUND]
     return _CONNECTION.search(around) is not None
@@ -437,12 +445,16 @@ def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
     if name.sort.kind != PASSWORD.kind or _END_OF_LINE.match(data, end) is None:
         return False
     is_text = _WORD.fullmatch(value) or (
-        _JOINED_WORDS.fullmatch(value)
-        and _SIGNS_OF_TEXTS.search(value)
-        and (b"." not in value or data[name.end : name.end + 3].lstrip(b"\"' ")[:1] != b"=")
+        _is_joined(value)
+        and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
         and _is_among_settings(data, name.start)
     )
     return bool(is_text) and data.count(value) == 1 and sort_of(value) is None
+
+
+def _is_joined(value: bytes) -> bool:
+    """Whether words are joined as in a text rather than as in a name."""
+    return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
 
 
 def _is_among_settings(data: bytes, place: int) -> bool:
@@ -505,12 +517,14 @@ def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
 
 def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
     sort = name.sort
-    if len(value) < sort.shortest or (b" " in value and not is_stated):
+    if b" " in value and not is_stated:
         return False
     if sort is CODE:
         return is_stated and is_literal and _CODE.fullmatch(value) is not None
     if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
+    if len(value) < sort.shortest:
+        return False
     needed = sort.stated if is_stated else sort.near
     had = evidence(value, is_literal=is_literal)
     if had is not Evidence.WORD:
