@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase, is_strong
+from codebase_mcp.secrets.naming import sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 _VALUE = (
@@ -90,7 +91,7 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (b"change_password ", rb"rabbitmqctl", rb"change_password \S+\s+" + _VALUE),
     (b" login ", rb"vault|cargo|wandb|heroku|fly", rb" login (?:-\S+\s+)*" + _VALUE),
     (b" --auth", rb"netlify|firebase|vercel|surge", rb" --auth[ =]" + _VALUE),
-    (b"community ", rb"snmp-server", rb"community " + _VALUE),
+    (b"community ", rb"snmp-server|rocommunity|rwcommunity", rb"community " + _VALUE),
     (b" -c ", rb"snmpwalk|snmpget|snmpset|snmpbulkwalk", rb" -c " + _VALUE),
     (b"wpa_passphrase", rb"wpa_passphrase", rb"wpa_passphrase \S+\s+" + _VALUE),
     *(
@@ -154,6 +155,7 @@ _OPENED = (
     rb"""|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\("""
     rb"""|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
 )
+_LOGINS = frozenset(b"credential auth login basic pdo mysqli".split())
 _PAIRS = tuple(
     b"credential auth connect login create_user pgp_sym_encrypt basic pdo mysqli wifi.begin".split()
 )
@@ -177,6 +179,9 @@ _TEXT = re.compile(
 )
 
 
+# -p of these is a port or a project, unless they log in.
+_OTHER_P = re.compile(rb"\b(?:docker|podman|nerdctl|helm|oc)\b(?![^\n]*\blogin\b)")
+_NAME = re.compile(rb"[a-z0-9_.]+")
 _ADDRESS = re.compile(rb"[\w.+-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}")
 _JOINED = re.compile(rb"[\w\x80-\xff]{2}[-_.+&][\w\x80-\xff]")
 
@@ -202,7 +207,9 @@ def find(text: Text) -> Iterator[Span]:
     for word, opened, takes_pair in _CALLS:
         if word in words or (word in _PARTS and word in text.vocabulary):
             for match in opened.finditer(text.lower):
-                yield from _of_call(data, match.end() - 1, takes_pair=takes_pair)
+                yield from _of_call(
+                    data, match.end() - 1, takes_pair=takes_pair, is_login=word in _LOGINS
+                )
 
 
 def _matched(
@@ -231,7 +238,7 @@ def _piped(data: bytes) -> Iterator[Span]:
     for lead in _PRINTED:
         for place in _places(data, lead + b" "):
             match = _PIPED.match(data, place)
-            if match and (match["user"] or is_chosen(match["value"])):
+            if match and (match["user"] or is_chosen(match["value"]) or _is_joined(match["value"])):
                 yield *match.span("value"), "password of a command"
 
 
@@ -253,12 +260,26 @@ def _of_option(
     if not programs.search(command):
         return
     group = match.lastgroup or "bare"
-    is_secret = is_chosen(match[group]) or (group != "bare" and is_phrase(match[group]))
+    is_secret = (
+        is_chosen(match[group])
+        or (group != "bare" and is_phrase(match[group]))
+        or (_is_joined(match[group]) and _OTHER_P.search(command) is None)
+    )
     if is_secret and not re.fullmatch(rb"[\d:.]+", match[group]):
         yield *match.span(group), "password of a command"
 
 
-def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
+def _is_joined(value: bytes) -> bool:
+    """Whether words are joined, as in a password, and are not the name of a secret."""
+    return (
+        b" " not in value
+        and _JOINED.search(value) is not None
+        and evidence(value) >= Evidence.WORD
+        and sort_of(value) is None
+    )
+
+
+def _of_call(data: bytes, start: int, *, takes_pair: bool, is_login: bool) -> Iterator[Span]:
     arguments = _ARGUMENTS.match(data, start + 1)
     if arguments is None:
         return
@@ -270,11 +291,10 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
         is_second = takes_pair and number > 0
         value = text["value"]
         follows_address, had = _ADDRESS.fullmatch(had) is not None, value
+        takes_words = (follows_address or is_login) and _NAME.fullmatch(value) is None
         if evidence(value) is Evidence.RANDOM or (
             (is_second or follows_address)
             and b" " not in value
-            and (
-                is_chosen(value) or (follows_address and _JOINED.search(value) and evidence(value))
-            )
+            and (is_chosen(value) or (takes_words and _is_joined(value)))
         ):
             yield *text.span("value"), "secret given to a call"

@@ -14,7 +14,7 @@ from functools import cache
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from codebase_mcp.secrets import columns, commands, forms, places, rules_folder
+from codebase_mcp.secrets import codes, columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
 from codebase_mcp.secrets.naming import Name, names_in
 from codebase_mcp.secrets.text import Span, Text
@@ -45,6 +45,7 @@ def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
         names = list(names_in(text))
         candidates += places.find(text, names)
         candidates += forms.find(text)
+        candidates += codes.find(text)
         candidates += commands.find(text)
         candidates += columns.find(text, names)
     if words := _long_words(data):

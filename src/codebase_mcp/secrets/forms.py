@@ -205,7 +205,8 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         (
             "password of a server",
             lead,
-            rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:(?P<value>[^\s:/][^\s:]{5,200})\r?$",
+            rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:"
+            rb"(?P<value>[^\s:/][^\s:]{5,200})\r?$",
             _word,
         )
         for lead in (b"smtp", b"]:587", b"]:465", b"]:25")
@@ -365,26 +366,6 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 )
 
 
-# Recovery codes: a heading, then lines of codes with a digit.
-_WORDS_OF_CODES = frozenset(
-    b"codes wiederherstellungscodes backupcodes notfallcodes einmalcodes herstelcodes".split()
-)
-_CODES = re.compile(rb"codes?\b[^\n]{0,100}\n")
-_BEFORE_CODES = re.compile(
-    rb"(?:recovery|backup|scratch|emergency|one-time|2fa|mfa|herstel|wiederherstellungs|notfall|einmal)[ -]?$"
-)
-_BEHIND_CODES = re.compile("codes? de (?:secours|récupération)|.* de recuperación".encode())
-_RECOVERY_CODE = re.compile(
-    rb"\b(?=\S*\d)[A-Za-z0-9]{4,16}(?:-[A-Za-z0-9]{3,12}){0,4}\b|\b\d{4} \d{4}\b"
-)
-_LINE_OF_CODES = re.compile(
-    rb"[ \t]*(?:[-*#>|]+[ \t]+|\d{1,2}[.)][ \t]+|\[[ x]\][ \t]+){0,3}"
-    rb"(?P<codes>(?:[\"'`]?(?=\S*\d)[A-Za-z0-9]{4,16}+(?:-[A-Za-z0-9]{3,12}+){0,4}+[\"'`]?[ \t,;|]{0,8}+){1,5})\r?"
-)
-_MOST_LINES_OF_CODES = 30
-_FEW_BEFORE_CODES = 160
-
-
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
 _WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
@@ -408,8 +389,6 @@ _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
-    if not _WORDS_OF_CODES.isdisjoint(text.words):
-        yield from _codes(text)
     for kind, lead, word, pattern, is_secret in _COMPILED:
         if word and word not in text.words:
             continue
@@ -417,26 +396,6 @@ def find(text: Text) -> Iterator[Span]:
             group = "value" if "value" in pattern.groupindex else 0
             if is_secret(match[group]):
                 yield *match.span(group), kind
-
-
-def _codes(text: Text) -> Iterator[Span]:
-    """The codes in the lines below a heading that says so."""
-    data = text.data
-    for heading in _CODES.finditer(text.lower):
-        before = text.lower[max(0, heading.start() - 30) : heading.start()]
-        if not (_BEFORE_CODES.search(before) or _BEHIND_CODES.match(heading[0])):
-            continue
-        start = heading.end()
-        for _ in range(_MOST_LINES_OF_CODES):
-            end = data.find(b"\n", start)
-            end = len(data) if end < 0 else end
-            line = _LINE_OF_CODES.fullmatch(data, start, end)
-            if line:
-                for code in _RECOVERY_CODE.finditer(data, *line.span("codes")):
-                    yield *code.span(), CODE.kind
-            elif data[start:end].strip() and start - heading.end() > _FEW_BEFORE_CODES:
-                break
-            start = end + 1
 
 
 def find_tokens(

@@ -19,6 +19,7 @@ from codebase_mcp.secrets.judging import (
     is_strong,
 )
 from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, SECRET, Name, sort_of
+from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_text
 from codebase_mcp.secrets.text import Span, Text
 
 # What the places are made of, as <<name>>.
@@ -218,7 +219,6 @@ _WITHIN = (
     _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed"),
 )
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
-_LONG_NUMBER = 8
 _SHORT_NAME = 8
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
@@ -259,23 +259,6 @@ _JOINED = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 _DIGIT = re.compile(rb"\d")
 _CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
-# A variable of a shell or of an environment file: what follows is a text.
-_VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
-# A word that may be a password: a name of code rather has capitals within or is joined.
-_WORD = re.compile(rb"[a-z]{6,}|[\w!#$%&*+?@^~.-]*\d[\w!#$%&*+?@^~-]*|(?:[a-z]*[A-Z]+){3,}[a-z]*")
-# Words joined by signs: where the lines around are settings, no expression.
-_JOINED_WORDS = re.compile(
-    rb"(?=\D)[\w\x80-\xff]{2,40}(?:[-+&!#*~?.]{1,2}[\w\x80-\xff]{1,40}){0,8}[-+&!#*~?]{0,3}"
-)
-_SIGNS_OF_TEXTS = re.compile(
-    rb"[-+&!#*~?\x80-\xff]|\.\w+\.|[^_]_[a-zA-Z]+_[^_]|^[A-Z]\w*[a-z]_[a-z]"
-)
-_SPACED_EQUALS = re.compile(rb"[\"']?(?:[ \t]+=|=[ \t])")
-_LINE_OF_CODE = re.compile(
-    rb"[(){};,\\]\s*$|\w\(|=>|^\s*(?:def|if|for|return|class|import|from|func|let|var|const|with|try"
-    rb"|else|raise|except|yield|elif|assert|self)\b"
-)
-_END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
 # Before the name of an argument: ?a=b&   -o user=a,
 _QUERY = re.compile(
     rb"[?&;][\w.-]*$| (?:-o|cifs|smb3|fuse) [^\s()]*,[\w.-]*$|\w=[^\s(),\"']+ $"
@@ -291,13 +274,12 @@ _CONNECTION = re.compile(
     rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
     rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
 )
-# Names that no field has that is shown, and what stands behind a name in code.
+# Names of no field that is shown, and what follows a name in code.
 _NEVER_SHOWN = frozenset(b"psk pwd pw passwd pgpassword".split())
 _ASSIGNED = re.compile(rb"[\"'\])]{0,3}[ ]?=[ ]?[\"']")
-_FEW_AROUND = 200
-# A line of a user before a line of a password.
 _USER_BEFORE = re.compile(
-    rb"(?i:\b(?:user|username|login|host|machine|benutzer))[ \t]+\S+(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)$"
+    rb"(?i:\b(?:user|username|login|host|machine|benutzer))[ \t]+\S+"
+    rb"(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)$"
 )
 
 
@@ -379,10 +361,10 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or place.is_literal
             or is_argument
             or b" " in value
-            or (is_setting and _is_text(data, name, value, match.end()))
+            or (is_setting and is_text(data, name, value, match.end()))
         )
         if place is _WITHIN[1] and name.sort.kind == PASSWORD.kind:
-            is_literal = _is_joined(value) and sort_of(value) is None
+            is_literal = is_joined(value) and sort_of(value) is None
         is_stated = (
             place.is_stated
             or is_defined
@@ -391,7 +373,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
                 is_setting
                 and is_literal
                 and follows in b" \t"
-                and _END_OF_LINE.match(data, match.end())
+                and END_OF_LINE.match(data, match.end())
             )
         )
         is_far = place is _FURTHER_ON and (
@@ -414,7 +396,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
 
 
 def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: str) -> bool:
-    """Whether words may be a secret here: in code, among the settings of a connection, or by default.
+    """Whether words may be a secret here: in code, among settings of a connection, by default.
 
     Elsewhere they are rather a text that is shown beside a field.
     """
@@ -425,45 +407,11 @@ def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: st
     its_name = text.data[name.start : name.end]
     if its_name.isupper() or lead.endswith(b"<") or _QUERY.search(lead[-100:]):
         return True
-    if group == "quoted" and (
-        its_name in _NEVER_SHOWN or _ASSIGNED.match(text.data, name.end) is not None
-    ):
+    is_shown = its_name not in _NEVER_SHOWN and not _ASSIGNED.match(text.data, name.end)
+    if group == "quoted" and not is_shown:
         return True
-    around = text.data[max(0, name.start - _FEW_AROUND) : name.end + _FEW_AROUND]
+    around = text.data[max(0, name.start - 200) : name.end + 200]
     return _CONNECTION.search(around) is not None
-
-
-def _is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
-    """Whether the value of a setting is a text although it has no quotes.
-
-    The name of a variable or of a type, or a word of a language, comes more often than once.
-    """
-    if value.isdigit():
-        return len(value) >= _LONG_NUMBER
-    if _VARIABLE.match(data, name.start) is not None:
-        return True
-    if name.sort.kind != PASSWORD.kind or _END_OF_LINE.match(data, end) is None:
-        return False
-    is_text = _WORD.fullmatch(value) or (
-        _is_joined(value)
-        and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
-        and _is_among_settings(data, name.start)
-    )
-    return bool(is_text) and data.count(value) == 1 and sort_of(value) is None
-
-
-def _is_joined(value: bytes) -> bool:
-    """Whether words are joined as in a text rather than as in a name."""
-    return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
-
-
-def _is_among_settings(data: bytes, place: int) -> bool:
-    """Whether neither the line before nor the line behind is one of code."""
-    start = data.rfind(b"\n", 0, place)
-    end = data.find(b"\n", place)
-    before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
-    behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
-    return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
