@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 20
 # Of a masked secret less than this many characters in a row may still be read.
 READABLE = 6
 LEAST_RECALL = 0.97
-MOST_FALSE_ALARMS = 0.03
+MOST_FALSE_ALARMS = 0.01
 MOST_MASKED_FILES = 0.01
 
 TEXTS = frozenset(

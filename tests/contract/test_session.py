@@ -241,3 +241,12 @@ async def test_200_characters_are_a_name(call: Any, project: str) -> None:
     name = uuid.uuid4().hex * 6 + "12345678"
     reply = await call.ok("session", operation="start", session_id=name, project_id=project)
     assert reply["session_id"] == name
+
+
+async def test_a_token_in_a_name_is_masked_where_it_is_shown(call: Any, project: str) -> None:
+    token = "ghp_" + "wMsw4ytmgMQ98o6pUaoXZM8NXNIbXU14NGHO"
+    here = {"session_id": f"s/{token}", "project_id": project}
+    started = await call.ok("session", operation="start", **here)
+    assert started["session_id"] == "s/" + "*" * len(token)
+    again = await call.ok("session", operation="get_context", **here)
+    assert (again["session_id"], again["status"]) == (started["session_id"], "active")

@@ -95,6 +95,24 @@ async def test_branches_are_compared_by_files_and_definitions(
     assert reply["base_commit"] == git(repository, "rev-parse", "main")
 
 
+async def test_a_token_in_the_name_of_a_branch_or_a_definition_is_masked(
+    repository: Path, call: Caller, project_id: str
+) -> None:
+    token = "ghp_" + "wMsw4ytmgMQ98o6pUaoXZM8NXNIbXU14NGHO"
+    git(repository, "checkout", "-q", "-b", token, "main")
+    commit(repository, {"new.py": BODY.format(token)})
+    for operation in ("compare_branches", "analyze_impact"):
+        reply = await call.ok(
+            "vcs",
+            operation=operation,
+            collection=project_id,
+            branch_a="main",
+            branch_b=token,
+        )
+        assert token not in str(reply)
+        assert "*" * len(token) in str(reply)
+
+
 async def test_the_names_of_other_clients_are_accepted(
     repository: Path, call: Caller, project_id: str
 ) -> None:

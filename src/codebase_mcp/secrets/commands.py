@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase, is_strong
+from codebase_mcp.secrets.naming import sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
     rb"""|(?P<bare>[^\s"'|;<>`]{4,200}))"""
 )
-_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}[:%,](?P<bare>[^\s"'|;<>`]{4,200})"""
+_USER = rb"""[ =]?["']?[^\s:%,"']{1,60}["']?[:%,]["']?(?P<bare>[^\s"'|;<>`]{4,200})"""
 
 # What stands before the secret, the programs whose option it is, and where the secret is.
 _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
@@ -25,8 +26,8 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     (
         b" -p",
         rb"sshpass|docker|podman|helm|oras|nerdctl|twine|az|mongo|mongosh|mongodump|mongorestore|cqlsh|psexec|rdesktop|useradd"
-        rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|pscp|plink|openssl|influx|clickhouse-client",
-        rb" -pw?[ ]" + _VALUE,
+        rb"|usermod|oc|cf|ibmcloud|curlftpfs|samba-tool|security|pscp|plink|openssl|influx|clickhouse-client",
+        rb" -pw?(?:[ ]|(?=[\"']))" + _VALUE,
     ),
     (b" -a ", rb"redis-cli|valkey-cli", rb" -a " + _VALUE),
     (
@@ -34,6 +35,8 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
         rb"sqlcmd|bcp|isql|zip|unzip|ipmitool|mosquitto_pub|mosquitto_sub|tsql|ssh-keygen",
         rb" -P ?" + _VALUE,
     ),
+    (b" -p:", rb"winrs", rb" -p:" + _VALUE),
+    (b" -w ", rb"security", rb" -w " + _VALUE),
     (b" -N ", rb"ssh-keygen", rb" -N " + _VALUE),
     (
         b" -w ",
@@ -42,25 +45,59 @@ _OPTIONS: tuple[tuple[bytes, bytes, bytes], ...] = (
     ),
     (b" -u", rb"curl|wget|lftp|jfrog|http|https|xh", rb" -u" + _USER),
     (b" -a ", rb"http|https|xh", rb" -a" + _USER),
-    (b"user", rb"curl|wget|svn", rb"user" + _USER),
+    (b"user", rb"curl|wget|svn|etcdctl", rb"user" + _USER),
     (b" -U ", rb"smbclient|rpcclient|curl|net", rb" -U" + _USER),
     (b"creds", rb"skopeo|buildah|crane|podman", rb"creds" + _USER),
-    (b" -b", rb"htpasswd", rb" -b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+" + _VALUE),
-    (b"/user:", rb"net|cmdkey", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
+    *((lead, rb"curl", rb" -[a-zA-Z]{1,6}u" + _USER) for lead in (b" -s", b" -f", b" -k", b" -i")),
+    *(
+        (
+            lead,
+            rb"htpasswd",
+            rb" -(?:\w*n\w*\s+(?:-\w+\s+)*|\w*b\w*\s+(?:-\w+\s+)*\S+\s+)\S+\s+" + _VALUE,
+        )
+        for lead in (b" -b", b" -c", b" -B", b" -n")
+    ),
+    (b"/user:", rb"net|cmdkey|runas", rb"/user:\S+\s+(?:/pass:)?" + _VALUE),
+    (b" user ", rb"net", rb" user \S+\s+" + _VALUE),
+    (b" use ", rb"net", rb" use \S+\s+\S+\s+(?P<bare>[^\s/]{4,100})\s+/user"),
+    (b"/p:", rb"xfreerdp|wfreerdp|xfreerdp3", rb"/p:" + _VALUE),
+    (
+        b"config ",
+        rb"poetry|bundle",
+        rb"config (?:--?\w+ |set )*[\w-]+\.\S+ (?:[^\s:]+[ :])?" + _VALUE,
+    ),
+    (
+        b"secret",
+        rb"gh|wrangler|fly|aws|vercel",
+        rb"secret\w* \w+ [^\n]{0,80}?(?:-b|--body|<<<)[ =]?" + _VALUE,
+    ),
     (b" /rp ", rb"schtasks|sc", rb" /rp " + _VALUE),
-    (b"pass:", rb"openssl|cmdkey|runas", rb"pass:" + _VALUE),
+    (b"pass:", rb"openssl|cmdkey|runas|apksigner", rb"pass:" + _VALUE),
     (b" -k ", rb"openssl|dotnet|nuget", rb" -k " + _VALUE),
     (b"alias set ", rb"mc", rb"alias set \S+\s+\S+\s+\S+\s+" + _VALUE),
     (b"http-basic.", rb"composer", rb"http-basic\.\S+\s+\S+\s+" + _VALUE),
+    (b"-oauth.", rb"composer", rb"-oauth\.\S+\s+" + _VALUE),
+    *((lead, rb"snmpwalk|snmpget|snmpset", lead + _VALUE) for lead in (b" -A ", b" -X ")),
+    (b" -t ", rb"doctl|influx|linode-cli", rb" -t " + _VALUE),
+    (b" key ", rb"tacacs-server|radius-server|isakmp|iwconfig", rb" key (?:\d )?(?:s:)?" + _VALUE),
+    (b"rootpw", rb"rootpw", rb"rootpw (?:--\w+ )?" + _VALUE),
+    (
+        b"--from-literal=",
+        rb"kubectl|oc|k",
+        rb"""--from-literal=["']?[\w.-]+=["']?(?P<bare>[^\s"']{4,200})""",
+    ),
     (b"authtoken ", rb"ngrok", rb"authtoken " + _VALUE),
     (b"add_user ", rb"rabbitmqctl", rb"add_user \S+\s+" + _VALUE),
     (b"change_password ", rb"rabbitmqctl", rb"change_password \S+\s+" + _VALUE),
     (b" login ", rb"vault|cargo|wandb|heroku|fly", rb" login (?:-\S+\s+)*" + _VALUE),
     (b" --auth", rb"netlify|firebase|vercel|surge", rb" --auth[ =]" + _VALUE),
-    (b"community ", rb"snmp-server", rb"community " + _VALUE),
+    (b"community ", rb"snmp-server|rocommunity|rwcommunity", rb"community " + _VALUE),
     (b" -c ", rb"snmpwalk|snmpget|snmpset|snmpbulkwalk", rb" -c " + _VALUE),
     (b"wpa_passphrase", rb"wpa_passphrase", rb"wpa_passphrase \S+\s+" + _VALUE),
-    (b"sqlplus ", rb"sqlplus", rb"sqlplus (?:-\w+\s+)*\w+/(?P<bare>[^\s@/\"']{4,100})"),
+    *(
+        (lead, lead, lead + rb" (?:-\w+\s+|target )*\w+/[\"']?(?P<bare>[^\s@/\"']{4,100})")
+        for lead in (b"sqlplus", b"expdp", b"impdp", b"rman")
+    ),
     (b" auth ", rb"stats", rb" auth \w+:(?P<bare>\S{4,100})"),
 )
 _Option = tuple[frozenset[bytes], re.Pattern[bytes], re.Pattern[bytes]]
@@ -86,49 +123,102 @@ _SHORT_WORDS = frozenset(
 )
 # echo … | docker login --password-stdin     echo "user:…" | chpasswd
 _PIPED = re.compile(
-    rb"""(?:echo|printf)\s+(?:-\w+\s+)*["']?(?:(?P<user>[\w-]+):)?(?P<value>[^\s"'|:]{6,500})["']?\s*"""
-    rb"""\|\s*[^\n|]{0,200}(?:chpasswd|-stdin|--with-token)"""
+    rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+)*["']?(?:(?P<user>[\w-]{1,60}):)?"""
+    rb"""(?P<value>[^\s"'|:]{6,500})["']?\s*\|\s*"""
+    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo -S| login|passphrase-fd|cryptsetup"""
+    rb"""|su |kinit|secrets? |vault)"""
 )
 _LONGEST_COMMAND = 500
-_END_OF_COMMAND = re.compile(rb"(?<!\\)(?<!\\\r)\r?\n")  # a line may go on in the next
-_PIPED_WORDS = frozenset((b"stdin", b"with", b"chpasswd"))
+# Of any program: -u user … -p …   and what a command reads: <<< "…"
+_AFTER_USER = re.compile(
+    rb" -(?:u|-user(?:name)?)[ =]\S{1,60}[^\n|;]{0,80}?[ ]-[pPw][ =]?" + _VALUE
+)
+_HERE = re.compile(rb"<<<[ ]?" + _VALUE)
+_HEREDOC = re.compile(
+    rb"passwd\b[^\r\n]{0,40}<<-?[ ]?[\"']?(?P<end>\w{1,20})[\"']?\r?\n"
+    rb"(?P<value>(?:(?!(?P=end))\S{6,100}\r?\n){1,2})"
+)
+_END_OF_COMMAND = re.compile(rb"(?<![\\^`])(?<![\\^`]\r)\r?\n")  # a line may go on in the next
+_PRINTED = frozenset((b"echo", b"printf"))
 _SEND = frozenset((b"send", b"sendline"))
-_PIPED_LEADS = (b"-stdin", b"--with-token", b"chpasswd")
 # send "…\r" after expect "password:"
 _SENT = re.compile(
     rb"""send(?:line)?[ (]+(?:-- )?["'](?P<value>[^"'\r\n]{4,100}?)(?:\\[rn])*["']"""
 )
-_ASKED = re.compile(rb"""(?:password|passphrase)[: ]*["'})]*\s*(?:\{\s*)?$""", re.IGNORECASE)
+_ASKED = re.compile(
+    rb"""ass(?:word|phrase)[: ]*["'})\]]*\s*[;{]?\s*(?:\w{1,20}\.)?$""", re.IGNORECASE
+)
 
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
-_OPENED = rb"""(?:s|ion|enticate)?[ ]?(?:\(|=[ ]?\(|[ ](?=["'][^"'\n]{1,60}["'],))"""
-_PAIRS = (b"credential", b"auth", b"connect", b"login")
+_OPENED = (
+    rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new"""
+    rb"""|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\("""
+    rb"""|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
+)
+_LOGINS = frozenset(b"credential auth login basic pdo mysqli".split())
+_PAIRS = tuple(
+    b"credential auth connect login create_user pgp_sym_encrypt basic pdo mysqli wifi.begin".split()
+)
 _CALLS = tuple(
-    (name, re.compile(name + _OPENED))
-    for name in (*_PAIRS, *b"client sign hmac crypt environment algoliasearch".split())
+    (re.split(rb"[._]", name)[0], re.compile(name + _OPENED), name in _PAIRS)
+    for name in (
+        *_PAIRS,
+        *b"client sign verify hmac serializer crypt cipher cookie fernet jwt environment"
+        b" algoliasearch".split(),
+    )
 )
-_CHOSEN = re.compile(rb"(?:[A-Z][a-z]+)+\d")
-_ARGUMENTS = re.compile(rb"(?:[^;()]|\([^;()]{0,80}\)){0,500}")
+# Those that are parts of other words: newCookieStore.
+_PARTS = frozenset(
+    b"credential auth connect login client sign hmac crypt cipher cookie environment".split()
+)
+_ARGUMENTS = re.compile(
+    rb"""(?:[^;()\[\]"']|"[^"\r\n]{0,200}"|'[^'\r\n]{0,200}'|\([^;()]{0,80}\)|\[[^;\[\]]{0,80}\]){0,300}+"""
+)
 _TEXT = re.compile(
-    rb"""(?:^|[\s,(])(?:\w{1,12}\()?["'](?P<value>[^"'\r\n]{4,200})["'](?!\s*[:=])"""
+    rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b|(?:key|secret)=)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
 )
+
+
+# -p of these is a port or a project, unless they log in.
+_OTHER_P = re.compile(rb"\b(?:docker|podman|nerdctl|helm|oc)\b(?![^\n]*\blogin\b)")
+_NAME = re.compile(rb"[a-z0-9_.]+")
+_ADDRESS = re.compile(rb"[\w.+-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}")
+_JOINED = re.compile(rb"[\w\x80-\xff]{2}[-_.+&][\w\x80-\xff]")
 
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets that commands and calls take in a text."""
     data, words = text.data, text.words
     yield from _of_options(text)
-    if not _PIPED_WORDS.isdisjoint(words):
+    if not _PRINTED.isdisjoint(words):
         yield from _piped(data)
+    if b"passwd" in text.vocabulary:
+        for match in _HEREDOC.finditer(data):
+            yield *match.span("value"), "password of a command"
+    if b" -u" in data or b" --user" in data:
+        yield from _matched(data, _AFTER_USER, is_chosen)
+    if b"<<<" in data:
+        yield from _matched(data, _HERE, is_strong)
     if b"expect" in words and not _SEND.isdisjoint(words):
         for match in _SENT.finditer(data):
             before = data[max(0, match.start() - 60) : match.start()]
             if _ASKED.search(before) and evidence(match["value"]) >= Evidence.MIXED:
                 yield *match.span("value"), "password that is sent"
-    for name, opened in _CALLS:
-        if name in text.vocabulary:
+    for word, opened, takes_pair in _CALLS:
+        if word in words or (word in _PARTS and word in text.vocabulary):
             for match in opened.finditer(text.lower):
-                yield from _of_call(data, match.end() - 1, takes_pair=name in _PAIRS)
+                yield from _of_call(
+                    data, match.end() - 1, takes_pair=takes_pair, is_login=word in _LOGINS
+                )
+
+
+def _matched(
+    data: bytes, pattern: re.Pattern[bytes], is_secret: Callable[[bytes], bool]
+) -> Iterator[Span]:
+    for match in pattern.finditer(data):
+        group = match.lastgroup or "bare"
+        if is_secret(match[group]):
+            yield *match.span(group), "password of a command"
 
 
 def _of_options(text: Text) -> Iterator[Span]:
@@ -137,20 +227,19 @@ def _of_options(text: Text) -> Iterator[Span]:
         for match in _SHORT_LEAD.finditer(data):
             for programs, called, value in _SHORT[match[0][2:]]:
                 if not programs.isdisjoint(words):
-                    yield from _of_option(data, match.start(), called, value)
+                    yield from _of_option(data, match.start(), 1, called, value)
     for lead, (programs, called, value) in _LONG:
         if not programs.isdisjoint(words):
             for place in _places(data, lead):
-                yield from _of_option(data, place, called, value)
+                yield from _of_option(data, place, len(lead), called, value)
 
 
 def _piped(data: bytes) -> Iterator[Span]:
-    for lead in _PIPED_LEADS:
-        for place in _places(data, lead):
-            start = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST_COMMAND)
-            for match in _PIPED.finditer(data, start, place + len(lead)):
-                if evidence(match["value"]) >= (Evidence.WORD if match["user"] else Evidence.MIXED):
-                    yield *match.span("value"), "password of a command"
+    for lead in _PRINTED:
+        for place in _places(data, lead + b" "):
+            match = _PIPED.match(data, place)
+            if match and (match["user"] or is_chosen(match["value"]) or _is_joined(match["value"])):
+                yield *match.span("value"), "password of a command"
 
 
 def _places(data: bytes, literal: bytes) -> Iterator[int]:
@@ -161,28 +250,51 @@ def _places(data: bytes, literal: bytes) -> Iterator[int]:
 
 
 def _of_option(
-    data: bytes, place: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
+    data: bytes, place: int, length: int, programs: re.Pattern[bytes], value: re.Pattern[bytes]
 ) -> Iterator[Span]:
     match = value.match(data, place)
     if match is None:
         return
-    before = data[max(0, place - _LONGEST_COMMAND) : place + 1]
+    before = data[max(0, place - _LONGEST_COMMAND) : place + length]
     command = _END_OF_COMMAND.split(before)[-1]
-    if not programs.search(command) and not programs.match(data, place):
+    if not programs.search(command):
         return
     group = match.lastgroup or "bare"
-    if evidence(match[group]) >= Evidence.MIXED and not re.fullmatch(rb"[\d:.]+", match[group]):
+    is_secret = (
+        is_chosen(match[group])
+        or (group != "bare" and is_phrase(match[group]))
+        or (_is_joined(match[group]) and _OTHER_P.search(command) is None)
+    )
+    if is_secret and not re.fullmatch(rb"[\d:.]+", match[group]):
         yield *match.span(group), "password of a command"
 
 
-def _of_call(data: bytes, start: int, *, takes_pair: bool) -> Iterator[Span]:
+def _is_joined(value: bytes) -> bool:
+    """Whether words are joined, as in a password, and are not the name of a secret."""
+    return (
+        b" " not in value
+        and _JOINED.search(value) is not None
+        and evidence(value) >= Evidence.WORD
+        and sort_of(value) is None
+    )
+
+
+def _of_call(data: bytes, start: int, *, takes_pair: bool, is_login: bool) -> Iterator[Span]:
     arguments = _ARGUMENTS.match(data, start + 1)
     if arguments is None:
         return
+    had = b""
     for number, text in enumerate(_TEXT.finditer(data, start, arguments.end())):
-        if data[start : text.start("value") - 1].rstrip().endswith((b":", b"=", b">")):
+        before = data[max(start, text.start("value") - 12) : text.start("value") - 1].rstrip(b" b")
+        if before.endswith((b":", b"=", b">")) and not before.endswith((b"key=", b"secret=")):
             continue  # it has a name
-        had = evidence(text["value"])
-        is_chosen = had is Evidence.MIXED or _CHOSEN.fullmatch(text["value"])
-        if had is Evidence.RANDOM or (takes_pair and number > 0 and is_chosen):
+        is_second = takes_pair and number > 0
+        value = text["value"]
+        follows_address, had = _ADDRESS.fullmatch(had) is not None, value
+        takes_words = (follows_address or is_login) and _NAME.fullmatch(value) is None
+        if evidence(value) is Evidence.RANDOM or (
+            (is_second or follows_address)
+            and b" " not in value
+            and (is_chosen(value) or (takes_words and _is_joined(value)))
+        ):
             yield *text.span("value"), "secret given to a call"

@@ -14,9 +14,9 @@ from functools import cache
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from codebase_mcp.secrets import columns, commands, forms, places, rules_folder
+from codebase_mcp.secrets import codes, columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
-from codebase_mcp.secrets.naming import names_in
+from codebase_mcp.secrets.naming import Name, names_in
 from codebase_mcp.secrets.text import Span, Text
 
 if TYPE_CHECKING:
@@ -29,24 +29,27 @@ _TOKEN_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _SHAPE = bytes(ord("x") if byte in _TOKEN_LETTERS else ord(" ") for byte in range(256))
 _LONG_WORD = b"x" * 20
 _CHANGE = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]|A[KS]IA")
+_DIGIT = re.compile(rb"[0-9]")
 _FEWEST_CHANGES = 3
 # In a part as long as this, one change is enough: parts of names are shorter.
 _LONG_PART = re.compile(rb"[A-Za-z0-9]{16}")
 _LOADING = Lock()
 
 
-def find_secrets(data: bytes) -> list[Span]:
+def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
     """The secrets in a text in UTF-8, by place; they do not overlap."""
-    text = Text.of(data)
-    names = list(names_in(text))
-    candidates = [
-        *places.find(text, names),
-        *forms.find(text),
-        *commands.find(text),
-        *columns.find(text, names),
-    ]
+    candidates: list[Span] = []
+    names: list[Name] = []
+    if not only_tokens:
+        text = Text.of(data)
+        names = list(names_in(text))
+        candidates += places.find(text, names)
+        candidates += forms.find(text)
+        candidates += codes.find(text)
+        candidates += commands.find(text)
+        candidates += columns.find(text, names)
     if words := _long_words(data):
-        candidates += forms.find_tokens(data, words)
+        candidates += forms.find_tokens(data, words, names)
         candidates += _by_provider(data)
     merged: list[Span] = []
     for start, end, kind in sorted(candidates):
@@ -66,7 +69,7 @@ def _long_words(data: bytes) -> list[tuple[int, int]]:
     while start >= 0:
         end = shape.find(b" ", start)
         end = len(shape) if end < 0 else end
-        changes = _CHANGE.findall(data, start, end)
+        changes = _CHANGE.findall(data, start, end) if _DIGIT.search(data, start, end) else ()
         if len(changes) >= _FEWEST_CHANGES or (changes and _LONG_PART.search(data, start, end)):
             words.append((start, end))
         start = shape.find(_LONG_WORD, end)

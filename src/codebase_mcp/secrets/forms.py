@@ -7,14 +7,25 @@ value must look like. Formats of further providers are Kingfisher's.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
+from codebase_mcp.secrets.naming import CODE, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 
 def _any(value: bytes) -> bool:
     return not is_placeholder(value)
+
+
+def _word(value: bytes) -> bool:
+    return evidence(value) >= Evidence.WORD
+
+
+def _has_random_part(value: bytes) -> bool:
+    return any(_random(part) for part in re.split(rb"[/@]", value))
 
 
 def _mixed(value: bytes) -> bool:
@@ -27,10 +38,20 @@ def _random(value: bytes) -> bool:
 
 def _password(value: bytes) -> bool:
     """Whether a value is at most a weak password, but no label."""
-    return (
-        evidence(value) >= Evidence.WORD
-        and re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=]", value) is not None
-    )
+    if evidence(value) < Evidence.WORD:
+        return False
+    if re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=\x80-\xff]", value):
+        return True
+    return re.search(rb"[a-zA-Z]{2}[-_.][a-zA-Z]{2}", value) is not None and sort_of(value) is None
+
+
+def _login(value: bytes) -> bool:
+    """Whether a text in base64 may sign in: it is a short text, or looks random."""
+    try:
+        text = b64decode(value, validate=True)
+    except ValueError:
+        return len(value) >= _SHORTEST_LOGIN and _mixed(value)
+    return _mixed(value) or (text.isascii() and text.decode().isprintable())
 
 
 def _key_text(value: bytes) -> bool:
@@ -40,6 +61,8 @@ def _key_text(value: bytes) -> bool:
     runs = re.findall(rb"[A-Za-z0-9+/=]{16,}", value)
     return sum(map(len, runs)) * 2 >= len(value)
 
+
+_SHORTEST_LOGIN = 12
 
 Check = Callable[[bytes], bool]
 
@@ -61,9 +84,37 @@ _TOKENS = re.compile(
     rb"|(?P<Stripe_secret>whsec_[\w+/=]{24,})"
     rb"|(?P<age_key>AGE-SECRET-KEY-1[A-Z0-9]{40,})"
     rb"|(?P<private_key_in_hex>0x[0-9a-f]{64}(?=[\"'],?\]))"
+    rb"|(?P<Google_access_token>(?<=ya29\.)[\w-]{40,})"
+    rb"|(?P<Hugging_Face_token>hf_[A-Za-z0-9]{34}(?!\w))"
+    rb"|(?P<Square_secret>sq0[a-z]{3}-[\w-]{22,50})"
+    rb"|(?P<Resend_key>re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?!\w))"
+    rb"|(?P<Tailscale_key>tskey-\w+-[\w-]{20,})"
+    rb"|(?P<New_Relic_key>NRAK-[A-Z0-9]{27}(?!\w))"
+    rb"|(?P<Mailgun_key>key-[0-9a-f]{32}(?!\w))"
+    rb"|(?P<LaunchDarkly_key>sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?!\w))"
+    rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
+    rb"|(?P<encoded_registry_login>eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2})"
+    rb"|(?P<minisign_key>RWRTY0Iy[A-Za-z0-9+/]{40,}={0,2})"
+    rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}[_-]){0,2}"
+    rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
-_BASE64_SIGNS = (b"+", b"/", b"=")
+# Capitals, small letters and digits in one long run.
+_MIXED_CASE = re.compile(
+    rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{30,}$"
+)
+_DRAWN = re.compile(
+    rb"(?!\w*[a-z]{7})(?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})"
+    rb"[\w-]{20,200}"
+)
+_NO_SIGN = re.compile(rb"[A-Za-z0-9]+")
+_ID_BEFORE = re.compile(rb"""[iI]d["']?\s*(?:=>|[:=])\s*$""")
+_SHORTEST_ALONE = 28
+_LONGEST_ALONE = 56
+_FEW_BETWEEN = 80
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,400}={0,2}(?![A-Za-z0-9+/=])")
+_LOGIN = re.compile(rb"[A-Za-z][\w.@%+-]{0,60}:[!-~]{6,200}")
+_BASE64_SIGNS = (b"+", b"/")
 # The digits before a token that belong to it.
 _NUMBERED = re.compile(rb"\d{8,10}:$")
 # Ids are no secrets, but tell that the text beside them is.
@@ -78,8 +129,8 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "password in a header",
         b"asic ",
-        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{12,500}={0,2})(?![\w+/])",
-        _mixed,
+        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])",
+        _login,
     ),
     (
         "session in a cookie",
@@ -95,17 +146,24 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb"""(?P<value>[\w.~+/%-]{16,500})""",
         _random,
     ),
+    (
+        "password of a registry",
+        b'"auth"',
+        rb'"auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"',
+        _login,
+    ),
     # In addresses and connection strings
     (
         "password in a URL",
         b"://",
-        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:])[^\s@"'<>?]{6,200}?)@[\w\[]""",
+        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)"""
+        rb"""@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
         _password,
     ),
     (
         "key in a URL",
         b"https://",
-        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})@[\w-]+\.""",
+        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.""",
         _random,
     ),
     (
@@ -123,15 +181,110 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "signature in a URL",
         b"ignature=",
-        rb"ignature=(?<=[?&][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
+        rb"ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
         _random,
     ),
+    ("key in a URL", b"code=", rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})", _random),
+    ("key in a URL", b"appid=", rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})", _random),
     ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
+    (
+        "key by its name",
+        b"\nkey",
+        b"\nkey" + rb"[ ]?[=:][ ]?[\"']?(?P<value>[\w+/=-]{32,200})[\"']?\r?(?=\n|\Z)",
+        _random,
+    ),
+    ("password of Maven", b"<master>{", rb"<master>(?P<value>\{[\w+/=-]{20,200}\})", _any),
+    # user:password behind what it is for
+    (
+        "password of a source",
+        b"BUNDLE_",
+        rb"BUNDLE_\w+:[ ]*[\"']?[\w.@+-]{1,60}:(?P<value>[^\s\"'/]{6,200})",
+        _word,
+    ),
+    *(
+        (
+            "password of a server",
+            lead,
+            rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:"
+            rb"(?P<value>[^\s:/][^\s:]{5,200})\r?$",
+            _word,
+        )
+        for lead in (b"smtp", b"]:587", b"]:465", b"]:25")
+    ),
+    *(
+        (
+            "password of a client",
+            lead,
+            rb"(?m)^\"[^\"\r\n]{1,80}\"\s+\*\s+\"(?P<value>[^\s\"]{6,100})\"[ \t*]*\r?$",
+            _word,
+        )
+        for lead in (b'" * "', b'"\t*\t"', b'"  *  "')
+    ),
     (
         "password in a URL",
         b"&p=",
         rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
         _password,
+    ),
+    *(
+        (
+            "webhook",
+            lead,
+            rb"https?://[^\s\"'<>]{0,120}" + lead + rb"(?P<value>[\w@/.-]{30,400})",
+            _has_random_part,
+        )
+        for lead in (b"webhook/", b"webhooks/", b"webhookb2/")
+    ),
+    (
+        "password",
+        b"SecureString",
+        rb"SecureString\s+(?:-\w+\s+){0,2}[\"'](?P<value>[^\"'\r\n$]{6,200})[\"']",
+        _word,
+    ),
+    (
+        "private key",
+        b"ivateKey>",
+        rb"ivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
+        _key_text,
+    ),
+    (
+        "answer of a login",
+        b"Digest ",
+        rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})",
+        _random,
+    ),
+    *(
+        (
+            "password",
+            lead,
+            re.escape(lead) + rb"b?[\"'][\w.@-]{1,40}:(?P<value>[^\"'\s:]{6,100})[\"']",
+            is_chosen,
+        )
+        for lead in (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode(")
+    ),
+    ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
+    ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
+    *(
+        (
+            "password of an account",
+            lead,
+            re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})",
+            _any,
+        )
+        for lead in (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}")
+    ),
+    (
+        "password of an account",
+        b":thin:",
+        rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@",
+        _mixed,
+    ),
+    (
+        "password of an account",
+        b"og in ",
+        rb"og in (?:with|as|using)[^\r\n]{0,30}?[`\"'][\w.@-]{1,40}[`\"'] ?(?:/|:|and) ?"
+        rb"[`\"'](?P<value>[^`\"'\s]{6,60})",
+        _mixed,
     ),
     (
         "webhook",
@@ -144,13 +297,26 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         "password in SQL",
         b"IDENTIFIED",
         rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED,
-        _password,
+        _word,
     ),
     (
         "password in SQL",
         b"identified",
         rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
-        _mixed,
+        _word,
+    ),
+    *(
+        ("password in SQL", lead, lead + rb"\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen)
+        for lead in (b"IDENTIFIED", b"identified")
+    ),
+    *(
+        (
+            "password in SQL",
+            lead,
+            lead + rb"\s*(?:=\s*)?N?'(?P<value>[^'\r\n]{6,200})'",
+            _word,
+        )
+        for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")
     ),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
@@ -202,6 +368,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
+_WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
 
 
 def _word_of(lead: bytes) -> bytes:
@@ -231,11 +398,23 @@ def find(text: Text) -> Iterator[Span]:
                 yield *match.span(group), kind
 
 
-def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]:
+def find_tokens(
+    data: bytes, words: Iterable[tuple[int, int]], names: Iterable[Name]
+) -> Iterator[Span]:
     """The tokens among the long ``words`` of a text, each given by its place."""
-    for start, _ in words:
+    ends = sorted(name.end for name in names if name.sort is not CODE)
+    for start, end in words:
+        if _is_drawn(data, start, end) and (
+            _is_quoted_alone(data, start, end) or _is_beside(data, start, ends)
+        ):
+            yield start, end, "random text"
+            continue
         match = _TOKENS.match(data, start) if data[start - 1 : start] not in _BASE64_SIGNS else None
+        if match is None and (login := _BASE64.match(data, start)) and _is_login(login[0]):
+            yield *login.span(), "user and password in base64"
         if match is None or match.lastgroup is None or is_placeholder(match[0]):
+            continue
+        if match.lastgroup == "token_by_its_form" and not _MIXED_CASE.search(match[0]):
             continue
         kind = match.lastgroup.replace("_", " ")
         if match.lastgroup not in _IDS_ALONE:
@@ -244,6 +423,54 @@ def find_tokens(data: bytes, words: Iterable[tuple[int, int]]) -> Iterator[Span]
         beside = _BESIDE.match(data, match.end())
         if beside and _random(beside["value"]):
             yield *beside.span("value"), "secret beside its id"
+
+
+def _is_drawn(data: bytes, start: int, end: int) -> bool:
+    """Whether a machine drew a word from capitals, small letters and digits."""
+    if not _DRAWN.fullmatch(data, start, end):
+        return False
+    if data[start - 1 : start] in _BASE64_SIGNS or data[end : end + 1] in _BASE64_SIGNS:
+        return False
+    return _random(data[start:end]) and not _is_text_in_base64(data[start:end])
+
+
+def _is_quoted_alone(data: bytes, start: int, end: int) -> bool:
+    """Whether a word is a text in quotes, and no id."""
+    quote = data[start - 1 : start]
+    is_quoted = quote in (b'"', b"'", b"`") and data[end : end + 1] == quote
+    return (
+        is_quoted
+        and _SHORTEST_ALONE <= end - start <= _LONGEST_ALONE
+        and _NO_SIGN.fullmatch(data, start, end) is not None
+        and _ID_BEFORE.search(data[max(0, start - 20) : start - 1]) is None
+    )
+
+
+def _is_beside(data: bytes, start: int, ends: list[int]) -> bool:
+    """Whether the name of a secret stands before a word in its line."""
+    last = bisect(ends, start) - 1
+    return (
+        last >= 0
+        and start - ends[last] <= _FEW_BETWEEN
+        and data.find(b"\n", ends[last], start) < 0
+        and data.find(b"arn:", max(0, start - 120), start) < 0
+    )
+
+
+def _is_text_in_base64(value: bytes) -> bool:
+    try:
+        text = b64decode(value + b"=" * (-len(value) % 4))
+    except ValueError:
+        return False
+    return text.isascii()
+
+
+def _is_login(value: bytes) -> bool:
+    """Whether a text in base64 is a user and a password."""
+    try:
+        return _LOGIN.fullmatch(b64decode(value, validate=True)) is not None
+    except ValueError:
+        return False
 
 
 def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from enum import IntEnum
+from functools import lru_cache
 from itertools import pairwise
 
 
@@ -26,6 +27,11 @@ class Evidence(IntEnum):
 
 
 SHORTEST = 6
+_FEWEST_BESIDE_SEQUENCE = 4
+_LENGTH_OF_SALTS = 50
+_LONGEST_JUDGED = 200
+_SPOKEN = re.compile(rb"[a-z]{5}")
+_WORDS_OF_WALLETS = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
 _SHORTEST_RANDOM = 16
 
 # Words that say that a real value belongs here.
@@ -57,9 +63,10 @@ _TECHNICAL = re.compile(
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(
-    rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
+    rb"\$\{|\$\(|\{\{|\{%|<%|#\{|%\(|\$\[\[|\*\*\*|xxxx|(?-i:EXAMPLE)|\.\.\.$|^\.\.\.|\xe2\x80\xa6|^op://"
     rb"|\{_?[a-z]+(?:[_.][a-z]+)*(?:![rsa])?\}|(?-i:%[sdvqx@])(?![a-z])|%\w+\[|(?-i:%[A-Z_]{4,})"
-    rb"|a-z|0-9|a-f|\[\^|\\[dws](?:[+*{\])]|$)"  # regular expressions
+    rb"|(?-i:A-Za|a-zA|(?<![A-Za-z])[aA]-[fzFZ](?![A-Za-z]))|(?<!\d)0-9(?!\d)|\[\^"
+    rb"|\\[dws](?:[+*{\])]|$)"  # regular expressions
     rb"|^<[\w ./:-]*>?$|^\[[A-Z_ -]+\]$|^%\w+%$|^%\d$|^\$\d$|^\$+[A-Za-z_]\w*$|^\$env:"
     rb"|^[:@!]{1,2}[A-Za-z_]+$|^!(?:Ref|Sub|GetAtt|vault|secret)",
     re.IGNORECASE,
@@ -77,9 +84,18 @@ _PART = (
 _IDENTIFIER = re.compile(
     rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART)
 )
+_OF_CODE = re.compile(rb"[\s(){},;<>]")
+# Letters, digits, and capitals or signs among them.
+_STRONG = re.compile(
+    rb"(?=[^a-zA-Z]*[a-zA-Z])(?=[^\d]*\d)(?=[^A-Z!#$%&*+?^@~-]*[A-Z!#$%&*+?^@~-])"
+    rb"[^\s/\\(){}<>\"'`]{8,40}"
+)
 _MEMBER = re.compile(rb"[a-z_/]*#[a-z_]+[?!]?")
 # Words joined by a dot or the like, and a digit: rather chosen than a name, where it is a text.
-_CHOSEN = re.compile(rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d")
+_CHOSEN = re.compile(
+    rb"(?=.*[A-Z])(?=.*[a-z])[A-Za-z]+(?:[._:-][A-Za-z]+)+_?\d|[A-Za-z]{6,}\d[!?*]"
+)
+_NUMBERED = re.compile(rb"[A-Za-z]+(?:[._-][A-Za-z]+)*[._-]?\d+[!?*]?")
 _NUMBER = re.compile(
     rb"[-+]?(?:0x[0-9a-f]{1,16}|[\d_.,:/-]+(?:e[-+]?\d+)?)(?:px|r?em|[mun]?s|[hdwnluf%]|[kmg]i?b?)?",
     re.IGNORECASE,
@@ -87,7 +103,7 @@ _NUMBER = re.compile(
 _FILE = re.compile(
     rb"(?:[\w@.+-]*[/\\])*[\w@+-]+(?:\.[a-z]\w{0,9})?\.(?:pem|key|crt|cer|txt|json|ya?ml|toml"
     rb"|[jt]sx?|py|rb|go|java|cs|php|[ch]|md|html?|xml|log|conf|ini|env|enc|csv|sql|sh|gz|zip|pdf"
-    rb"|png|jpe?g|svg)|[\w.-]+:\d{2,5}|\w+://.*|(?:arn|urn):.*|data:[a-z]+/.*",
+    rb"|png|jpe?g|svg)|[\w.-]+:\d{2,5}|\w+://.*|(?:[\w-]+:)?(?:arn|urn):.*|data:[a-z]+/.*",
     re.IGNORECASE,
 )
 _PATH = re.compile(
@@ -96,7 +112,7 @@ _PATH = re.compile(
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
-    rb"^[\"'`]|^\\&|^[?:,]\w|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||::\w+|===|^//|/\*"
+    rb"^[\"'`]|^\\&|^[?:,]\w(?:\D*$|\w*[.(\[])|^[\w.:>$@&*!-]+\(|^[\w.$>-]+\[|\)$|=>|->\w|&&|\|\||::\w+|===|^//|/\*"
     rb"|^(?:new|await) |^lambda|^\w+ [?=] |[\w)] (?:==|[+*/<>-]) [\w(]|[\w\])]\.\w+\("
     rb"|\w\[[\w\"':]*\]|^(?:function|return|if|def|fn)\b|^[a-z_]+=[A-Za-z_.]*$|^[\[({][^\w]*$"
     rb"|^/.*/[gimsuy]*$|\.[+*][?)]?|\(\?|;\s*$"
@@ -112,20 +128,36 @@ _SENTENCE = re.compile(
     rb"|expired|incorrect|unless|only|no|as|on|it|we|set|get|used|read|string)(?:[\s.,:;!?]|$)",
     re.IGNORECASE,
 )
+_PHRASE = re.compile(rb"[\w\x80-\xff][\w\x80-\xff,&!'+-]*(?: [\w\x80-\xff,&!?'+-]+){1,9}[.]?")
+# Words of a sentence about secrets, or to whoever types them in.
+_ABOUT_SECRETS = re.compile(
+    rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave|character|zeichen|eingeben"
+    rb"|vergessen|forgot|repeat|again|invalid|required|missing|confirm|\b(?:pwd|key|user|login|enter"
+    rb"|your|please|bitte|ihr|must|read|from|if|is|are|the|too|short|long|weak|strong|least|empty"
+    rb"|cannot|can't|type|match|reset|show|hide|new|old|not|no|for|of|with|error|failed|field|value|return|raise|true|false|none)\b)"
+)
+_BYTES = re.compile(rb"(?:\\x[0-9a-fA-F]{2}){8,}")
 _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
 _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
 _ODD_CHANGES = 4
-_SIGN = re.compile(rb"[^\w\s./:-]")
+_VOWEL = re.compile(rb"[aeiouAEIOU\d]")
+# A word has more vowels; digits count as such, as they are judged by themselves.
+_FEWEST_VOWELS = 0.27
+_LEAST_ENTROPY = 3.2
+_SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 
 
 def is_placeholder(value: bytes) -> bool:
     """Whether a value stands for one that is not written here."""
+    value = value[:_LONGEST_JUDGED]
     if len(value) < SHORTEST or _TEMPLATE.search(value):
         return True
     rest = _SEQUENCE.sub(b"", value)
-    if len(rest) < SHORTEST and len(rest) < len(value):
-        return True
+    if len(rest) < len(value) and (len(rest) < _FEWEST_BESIDE_SEQUENCE or rest.isalpha()):
+        rest_words = {word.lower() for word in _WORD.findall(rest)}
+        if len(rest) < _FEWEST_BESIDE_SEQUENCE or _EMPTY_WORDS.issuperset(rest_words):
+            return True
     words = [word.lower() for word in _WORD.findall(value)]
     if not _PLACEHOLDER_WORDS.isdisjoint(words):
         return True
@@ -134,14 +166,53 @@ def is_placeholder(value: bytes) -> bool:
     return bool(words) and others < 4 and _EMPTY_WORDS.issuperset(words)
 
 
+def is_chosen(value: bytes) -> bool:
+    """Whether a value may be a password where a command or a call takes one."""
+    had = evidence(value)
+    is_numbered = had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None
+    return had >= Evidence.MIXED or (is_numbered and _TECHNICAL.search(value) is None)
+
+
+def is_strong(value: bytes) -> bool:
+    """Whether a value can be nothing but a password or a key, wherever it stands."""
+    if _OF_CODE.search(value):
+        return False
+    had = evidence(value)
+    return had is Evidence.RANDOM or (
+        had is Evidence.MIXED and _STRONG.fullmatch(value) is not None
+    )
+
+
+def is_phrase(value: bytes) -> bool:
+    """Whether words may be a passphrase, where nothing but a value can stand."""
+    return (
+        _PHRASE.fullmatch(value) is not None
+        and not is_placeholder(value)
+        and _ABOUT_SECRETS.search(value) is None
+    )
+
+
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
-    """What a value looks like. What is not ``is_literal`` may be the name of a variable."""
+    """What a value looks like. What is not ``is_literal`` may be the name of a variable.
+
+    A long value is judged by its beginning.
+    """
+    return _evidence(value[:_LONGEST_JUDGED], is_literal=is_literal)
+
+
+# Each value is judged several times, for each place that it may stand in.
+@lru_cache(maxsize=256)
+def _evidence(value: bytes, *, is_literal: bool) -> Evidence:
     if is_placeholder(value) or _FILE.fullmatch(value):
         return Evidence.NONE
+    if _BYTES.fullmatch(value):
+        return Evidence.RANDOM
     if value[:1] + value[-1:] in (b"{}", b"[]"):
         value = value[1:-1]
     if b" " in value or b"\t" in value:
-        return _of_words(value)
+        is_long = len(value) >= _LENGTH_OF_SALTS and not _SPOKEN.search(value)
+        is_salt = is_long and _is_random_with_signs(value)
+        return Evidence.RANDOM if is_salt else _of_words(value)
     # A text may hold the signs of an expression; what is no text may look random for its signs.
     is_call = _CALL.fullmatch(value) is not None
     is_random = _is_random(value) or (is_literal and _is_random_with_signs(value))
@@ -177,6 +248,8 @@ def _of_one_word(value: bytes, *, is_literal: bool) -> Evidence:
 
 def _of_words(value: bytes) -> Evidence:
     """The evidence of a value with spaces: a passphrase, or a sentence."""
+    if _WORDS_OF_WALLETS.fullmatch(value):
+        return Evidence.MIXED
     if _SENTENCE.search(value) or _EXPRESSION.search(value) or len(value) > 100:
         return Evidence.NONE
     if _FOUR_BY_FOUR.fullmatch(value):
@@ -194,6 +267,12 @@ def _is_random(value: bytes) -> bool:
     """Whether a value looks random: letters and digits change often, few repeat."""
     if len(value) < _SHORTEST_RANDOM or not re.fullmatch(rb"[\w+/=.~:%-]+", value):
         return False
+    if (
+        value.isalnum()
+        and len(_VOWEL.findall(value)) < len(value) * _FEWEST_VOWELS
+        and (not value.isdigit() and _entropy(value) > _LEAST_ENTROPY)
+    ):
+        return True
     if _IDENTIFIER.fullmatch(value) or value.count(b"%") > len(value) / 8:
         return False
     text = re.sub(rb"[^A-Za-z0-9]", b"", _TECHNICAL.sub(b"", value)).decode()

@@ -17,12 +17,20 @@ class Masked:
     kinds: tuple[str, ...] = ()
 
 
-def mask(text: str) -> Masked:
-    """The text with each character of a secret replaced by a star."""
+def mask_token(name: str) -> str:
+    """The name of a branch, a session or the like, with the tokens in it masked."""
+    return mask(name, only_tokens=True).text
+
+
+def mask(text: str, *, only_tokens: bool = False) -> Masked:
+    """The text with each character of a secret replaced by a star.
+
+    ``only_tokens`` are secrets by their own form, whatever their name and place say.
+    """
     from codebase_mcp.secrets.detect import find_secrets  # noqa: PLC0415 - seldom at the start
 
     data = text.encode("utf-8", "surrogatepass")
-    spans = find_secrets(data)
+    spans = find_secrets(data, only_tokens=only_tokens)
     if not spans:
         return Masked(text)
     parts, last = [], 0

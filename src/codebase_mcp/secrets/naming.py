@@ -25,6 +25,7 @@ class Sort:
 
 
 PASSWORD = Sort("password", Evidence.WORD, Evidence.MIXED)
+PASS = Sort("password", Evidence.MIXED, Evidence.MIXED)
 PASSPHRASE = Sort("passphrase", Evidence.WORD, Evidence.MIXED)
 CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
 SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
@@ -32,8 +33,10 @@ KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
 _FOREIGN = (
     (
-        "kennwort wachtwoord contraseña contrasena haslo hasło senha heslo parola lösenord losenord"
-        " adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre motdepasse"
+        "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo"
+        " parola"
+        " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
+        " motdepasse jelszó hemlighet kodeord heslá parolă sandi slaptažodis κωδικός"
         " пароль 密码 パスワード 비밀번호"
     )
     .encode()
@@ -46,33 +49,35 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         PASSWORD,
         (
             *b"password passwd passwort passw passcode passord pwd mdp passe psk".split(),
-            *b"bindpw rootpw userpw dbpw adminpw userpass".split(),
+            *b"bindpw rootpw userpw dbpw adminpw masterauth".split(),
             *_FOREIGN,
         ),
     ),
     (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
     (
         SECRET,
-        tuple(b"secret token salt pepper credentials accesskey secretkey authkey jwt".split()),
+        (
+            *b"secret token salt pepper credential accesskey secretkey authkey jwt bearer".split(),
+            *b"zugangsdaten geheimnis geheim segreto segreta secreto secreta".split(),
+            *b"segredo secrete".split(),
+        ),
     ),
     (
         KEY,
         (
             *b"authorization apikey appkey privatekey signingkey encryptionkey accountkey".split(),
-            b"licensekey",
+            *b"licensekey sharedkey authident seed".split(),
         ),
     ),
 )
-# What may stand before "pass" in one word.
-_BEFORE_PASS = (
-    b"db admin user root my keystore truststore store ftp smtp mail ssh login http proxy ldap redis"
-    b" mysql pg sql become ssl cert wifi wlan vpn bind auth sudo default web app host email imap"
-    b" mqtt rabbit mongo postgres vault"
-).split()
+# Words that end with "pass" and are no passwords.
+_NO_PASS = re.compile(
+    rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|surrogate|fore|fast|type|pre)s?pass"
+)
 _EXACT: dict[bytes, Sort] = {
-    **dict.fromkeys((b"pass", b"pw", *(word + b"pass" for word in _BEFORE_PASS)), PASSWORD),
-    **dict.fromkeys((b"pin",), CODE),
-    **dict.fromkeys((b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
+    **dict.fromkeys((b"pass", b"pw", b"requirepass", b"userpass"), PASSWORD),
+    **dict.fromkeys((b"pin", b"pincode"), CODE),
+    **dict.fromkeys((b"totp", b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
 }
 # Which keys and codes are secret; others are of caches, tables, countries and the public.
 _SECRET_KEYS = frozenset(
@@ -80,7 +85,8 @@ _SECRET_KEYS = frozenset(
     b" webhook deploy admin jwt hmac aes des consumer encrypt encryption decryption signing sign"
     b" license unseal validation crypt crypto cipher cookie session subscription server rest"
     b" management ssh pgp gpg rsa ecdsa wallet mac security fernet functions function host write"
-    b" logged nonce authentication authtoken machine integration ingest".split()
+    b" logged nonce authentication authtoken machine integration ingest sealing seal owner product"
+    b" preshared user account feed blowfish hash lockbox recaptcha tls sig token isakmp".split()
 )
 _SECRET_CODES = frozenset(
     b"unlock access security pairing pin pass door alarm backup recovery".split()
@@ -88,15 +94,23 @@ _SECRET_CODES = frozenset(
 # What may follow the word that counts, and changes nothing.
 _NEUTRAL = frozenset(
     b"value val plain plaintext str confirmation confirm prod production dev live staging base"
-    b" default b64 base64 hex raw data old new s key1 key2 api".split()
+    b" default b64 base64 hex raw data old new s key1 key2 api primary secondary fallback"
+    b" backup main string text".split()
 )
 # What is no secret although it ends like one: places in a list, tokens of texts, questions.
 _HARMLESS = frozenset(
-    b"next prev previous page lock request idempotency continuation sync change public cancel"
+    b"next prev previous page lock request idempotency continuation change public cancel"
     b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
     b" special stop start end begin max min num total prompt completion input output marker"
-    b" fencing cursor resume delta publishable html css design syntax lexer parser stream".split()
+    b" progress fencing cursor resume delta publishable html css design syntax lexer parser"
+    b" stream".split()
 )
+# What is about a secret: its name, place or public half.
+_ABOUT = frozenset(
+    b"id ids address arn version digest checksum fingerprint sha sha1 sha256 thumbprint name names"
+    b" url uri path file type".split()
+)
+KEYS_ABROAD = "chiave schluessel schlüssel cle clé llave chave".encode().split()
 _WORDS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|\d+")
 
 # Where names can be found fast: each has a literal beginning.
@@ -104,24 +118,31 @@ _ANCHORS = tuple(
     (stem.encode(), re.compile(stem.encode() + end))
     for stem, end in (
         ("pass", rb"(?:w|o|e\b|phr|cod|s?\b|[^a-z])"),
-        *((stem, b"") for stem in ("pwd", "secret", "token", "creden", "mnemonic")),
-        *((stem, rb"\b") for stem in ("pw", "psk", "pepper", "mdp")),
-        *((stem, rb"(?![a-z])") for stem in ("salt", "pin")),
+        *((s, b"") for s in "pwd secret token creden mnemonic bearer geheim segret".split()),
+        *((stem, rb"\b") for stem in ("pw", "psk", "pepper", "mdp", "seed")),
+        *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "pincode")),
         # Most codes and keys are refused at once, by the letter before them.
         ("code", rb"(?:(?<=[ksygrmp]code)|(?<=[ksygnrmp][_-]code))(?![a-z])"),
-        ("key", rb"""(?<=[a-z_."'-]key)s?(?![a-z])"""),
-        ("auth", rb"(?:orization)?(?![a-z])"),
+        (
+            "key",
+            rb"""(?:(?:(?<=[a-z_.:"'-]key)|(?<=(?:pi|ss|et|te|se) key))s?(?![a-z])"""
+            rb"""|s(?=["']?[ ]?[:=][ ]?\[["']))""",
+        ),
+        ("auth", rb"(?:orization|ident)?(?![a-z])"),
         *(("session", rb"(?:_?id)?\b"), ("role", rb"_id")),
     )
 )
-_FOREIGN_WORDS = frozenset(_FOREIGN)
-_FOREIGN_ANCHORS = tuple((word, re.compile(word)) for word in _FOREIGN)
+_FOREIGN_ANCHORS = tuple(
+    (word, re.compile(word)) for word in (*_FOREIGN, *KEYS_ABROAD, b"zugangsdaten")
+)
+_FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
 )
-_NAME_END = re.compile(rb"[\w\x80-\xff-]*")
 _LONGEST_NAME = 100
-_PARENT = re.compile(rb"""\w+["']?\s*(?:=>|[:=])\s*[\[{(]\s*["']?$""")
+_NAME_END = re.compile(rb"[\w\x80-\xff-]{0,100}")
+_SPACED_KEY = re.compile(rb"(?i:(?:api|access|secret|private|license)[ ]|\w{2,20}::?)$")
+_PARENT = re.compile(rb"""\w+["']?\s*(?:(?:=>|[:=])\s*[\[{(]|\(\{)\s*["']?$""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +181,8 @@ def names_in(text: Text) -> Iterator[Name]:
 def _start_of_parent(data: bytes, start: int) -> int:
     """Where the name of the object begins in which a member's name begins: crypt = {key: …}."""
     before = data[max(0, start - 40) : start]
+    if spaced := _SPACED_KEY.search(before):
+        return start - len(before) + spaced.start()
     parent = _PARENT.search(before) if before[-2:].strip(b"\"' ")[-1:] in b"[{(" else None
     return start - len(before) + parent.start() if parent else start
 
@@ -172,11 +195,26 @@ def sort_of(name: bytes) -> Sort | None:
         words.pop()
     if not words or not _HARMLESS.isdisjoint(words[-3:-1]):
         return None
+    is_constant = (
+        words[-1] == b"key" and len(words) > 1 and name.isupper() and name.endswith(b"KEY")
+    )  # TILE_KEY
+    return _sort_of_words(words) or (KEY if is_constant else _sort_of_qualified(words))
+
+
+def _sort_of_qualified(words: list[bytes]) -> Sort | None:
+    """What a name says whose last word says which of several: API_KEY_STAGING."""
+    is_value = len(words) > 1 and words[-1] not in _ABOUT and words[-1] not in _HARMLESS
+    return KEY if is_value and _sort_of_words(words[:-1]) else None
+
+
+def _sort_of_words(words: list[bytes]) -> Sort | None:
     *before, last = words
     if decide := _BY_WHAT_IS_BEFORE.get(last):
         return decide(before)
     if sort := _EXACT.get(last):
         return sort
+    if last.endswith(b"pass"):
+        return None if _NO_PASS.fullmatch(last) else PASS
     singular = last.removesuffix(b"s")
     return next(
         (sort for sort, ends in _ENDINGS if last.endswith(ends) or singular.endswith(ends)), None
@@ -184,6 +222,10 @@ def sort_of(name: bytes) -> Sort | None:
 
 
 def _sort_of_key(before: list[bytes]) -> Sort | None:
+    if before[-1:] == [b"secret"]:
+        return SECRET
+    if before[-2:] == [b"pre", b"shared"] or before[-1:] == [b"preshared"]:
+        return PASSWORD
     is_header = before[:1] == [b"x"] and len(before) > 1
     return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
 
@@ -203,8 +245,17 @@ def _sort_of_id(before: list[bytes]) -> Sort | None:
     return KEY if is_key or is_half else None
 
 
+def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
+    return PASSWORD if before[-1:] in ([b"parola"], [b"wlan"], [b"wifi"]) else KEY
+
+
 _BY_WHAT_IS_BEFORE = {
+    **dict.fromkeys(KEYS_ABROAD, _sort_of_key_abroad),
     **dict.fromkeys((b"key", b"keys"), _sort_of_key),
+    b"phrase": lambda before: (
+        None if {b"pass", b"seed", b"recovery"}.isdisjoint(before[-1:]) else PASSPHRASE
+    ),
+    b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
     **dict.fromkeys((b"code", b"codes"), _sort_of_code),
     b"session": _sort_of_session,
     b"id": _sort_of_id,

@@ -6,11 +6,20 @@ One table for all languages: each place begins where the name ends.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_placeholder
-from codebase_mcp.secrets.naming import CODE, PASSPHRASE, Name
+from codebase_mcp.secrets.judging import (
+    Evidence,
+    evidence,
+    is_chosen,
+    is_phrase,
+    is_placeholder,
+    is_strong,
+)
+from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, SECRET, Name, sort_of
+from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_text
 from codebase_mcp.secrets.text import Span, Text
 
 # What the places are made of, as <<name>>.
@@ -20,27 +29,35 @@ _PARTS = {
     b"space": rb"[ \t]*",
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
     b"type": rb"""(?:[ \t]*::?[ \t]*"""
-    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
-    b"assign": rb"(?::=|=>|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
+    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
+    # What stands between a name and "=": the size of an array, a mark, a type that follows.
+    b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
+    b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
     b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
     # What may stand between "=" and a value: a type's constructor, YAML's anchor.
-    b"lead": rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\()?",
-    b"call": rb"(?:\w+(?:\.|::))*\w{1,30}\(",
+    b"lead": (
+        rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|(?:\[\])?byte|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\("
+        rb"|<{2})?"
+    ),
+    b"call": rb"(?>(?:new[ ])?(?:\[\])?\w{1,30}+(?:(?:\.|::|\()\w{1,30}+)?\()",
     # What may stand in a value before its secret part.
     b"scheme": (
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
     ),
     b"quoted": (
-        rb"""(?:[bBrRfFuULs@$]{0,2})(?P<quote>\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[^:=]|=>))"""
+        rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
+        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
     ),
-    b"percent": rb"%[qQwW]?(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})",
+    b"percent": (
+        rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
+        rb"|\[\[(?P<square>[^\r\n]{1,200}?)\]\](?!\]))"
+    ),
     # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
     b"bare": (
-        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}?)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
+        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}+)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
     ),
     b"line": (
-        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,2000}?)"""
+        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,600}?)"""
         rb"""(?=[ \t]{0,8}(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
     ),
 }
@@ -51,7 +68,8 @@ class _Place:
     """A place that may hold the value of a name.
 
     It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
-    it says, and not the name of a variable; a ``setting`` has its line for itself.
+    it says, and not the name of a variable; a ``setting`` has its line for itself. Where the place
+    says little, a value must be ``strong``.
     """
 
     begins: bytes
@@ -60,6 +78,7 @@ class _Place:
     is_literal: bool = False
     only_setting: bool = False
     is_mixed: bool = False
+    is_strong: bool = False
 
 
 def _expanded(pattern: bytes) -> bytes:
@@ -76,6 +95,7 @@ def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
         "literal" in marks,
         "setting" in marks,
         "mixed" in marks,
+        "strong" in marks,
     )
 
 
@@ -88,19 +108,21 @@ _PLACES = (
     # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
     _place(
         _SIGNS,
-        rb"<<closed>>(?:<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
+        rb"<<closed>>(?:<<declared>>?<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
     ),
     # A setting has the rest of its line.
     _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
-    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
+    _place(_SIGNS + b"%", rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
     # ?password=…&   ;Password=…;
     _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    # ;Password=…;
+    _place(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
     # ${PASSWORD:-…}
     _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(
         b",?|o:\r\n",
-        rb"<<closed>>(?:<<space>>,<<space>>|<<break>><<or>><<break>>)<<lead>><<quoted>>",
+        rb"<<closed>>(?:<<space>>,(?:<<space>>|<<break>>\w+[:=]<<space>>)|<<break>><<or>><<break>>)<<lead>><<quoted>>",
         "near",
     ),
     # getenv(…) ?: "…"
@@ -113,9 +135,16 @@ _PLACES = (
     ),
     # = b64decode("…")
     _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
+    # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
+    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
+    _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
+    _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
     _place(
-        b".(", rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>><<lead>><<quoted>>", "near"
+        b".(",
+        rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
+        rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
+        "near",
     ),
     _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
@@ -133,38 +162,71 @@ _PLACES = (
     # A list: keys = ["…", "…"]
     _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
 )
+_BY_SIGN = {
+    bytes((sign,)): tuple(place for place in _PLACES if sign in place.begins)
+    for sign in {sign for place in _PLACES for sign in place.begins}
+}
+# Further on in a statement, also behind another text, and in a sentence.
+_FURTHER_ON = _place(
+    b"",
+    rb"""<<closed>>[^"'`;\r\n#]{0,60}?(?:(?P<other>["'])[\w.:/-]{0,40}(?P=other)[^"'`;\r\n]{1,40}?)?"""
+    rb"""<<quoted>>""",
+    "near",
+    "strong",
+)
+_SAID = _place(
+    b"",
+    rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?"""
+    rb"""(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
+    rb"""["'`*]{0,2}(?!\w+=)(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
+    "near",
+    "strong",
+    "literal",
+)
 # After spaces alone.
 _SPACED = (
     # enable secret 0 …
     _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>"),
     # #define PASSWORD "…"   (def password "…")   --password …
     _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
-    _place(b"", rb"<<closed>>[ \t]+(?!\w+=)<<bare>>", "near"),
+    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near"),
 )
+# ENV PASSWORD …
+_REST = _place(b"", rb"[ \t]+(?!\w+=)<<line>>", "literal")
 # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
 _ELEMENT = _place(
     b"",
-    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</key>))(?:</\w+>\s*<\w+>|\s*<value>)?\s*"""
-    rb"""(?P<element>[^<\r\n]{4,2000}?)\s{0,8}</""",
+    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</(?:key|name)>))(?:</\w+>\s*<\w+>|\s*<[vV]alue>)?\s*"""
+    rb"""(?:<!\[CDATA\[(?P<cdata>[^\r\n]{4,2000}?)\]\]>|(?P<element>[^<\r\n]{4,2000}?))\s{0,8}</""",
     "literal",
+)
+# <td>password</td><td>…</td>
+_NEXT_ELEMENT = _place(
+    b"", rb"</\w{1,30}>\s{0,80}<\w[^<>\r\n]{0,80}>(?P<element>[^<\s]{4,200})</", "near"
 )
 # name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
 # The value begins at one of these words; up to four lines without the end of a block may be before.
-_VALUE_WORDS = (b"value", b"content", b"default", b"example")
+_VALUE_WORDS = frozenset(b"value content default example parametervalue defaultvalue".split())
 _LONGEST_WITHIN = 300
 _GAP = re.compile(
     _expanded(
-        rb"<<closed>>,?(?:[^\n{}<>]{0,80}|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)"
+        rb"<<closed>>,?(?:[ :]{0,3}\{)?(?:[^\n{}<>]{0,80}"
+        rb"|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)(?:[pP]arameter)?"
     )
 )
 _WITHIN = (
-    _place(b"", rb"\w{5,7}\b<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
-    _place(b"", rb"\w{5,7}:[ ]*<<bare>>", "mixed"),
+    _place(b"", rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
+    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed"),
 )
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
-_LONG_NUMBER = 8
 _SHORT_NAME = 8
-_VALUE_GROUPS = ("quoted", "bare", "line", "element", "round", "curly")
+# Where more names stand they have no values; a text made of names would take seconds.
+_BLOCK = 1024
+_MOST_IN_BLOCK = 48
+_FEW_BETWEEN = 24
+_FEW_BEFORE = 60
+_LONG_WITHOUT_DIGIT = 16
+_VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")
 # A further part of a value, and a further value of a list.
 _PART = _place(
     b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
@@ -172,9 +234,16 @@ _PART = _place(
 _NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
-    rb"""(?i:\bvalue["']?)\s*[:=]\s*["'](?P<quoted>[^"'\r\n]{6,500})["'],?\s*"""
-    rb"""["']?(?i:name|key)["']?\s*[:=]\s*["']?$"""
+    rb"""(?i:(?P<value>\bvalue["']?\s*[:=]\s*)?)["'](?P<quoted>[^"'\r\n]{6,500})["']"""
+    rb"""(?i:,?\s*["']?(?:name|\w{0,9}key|alias)["']?\s*[:=]\s*["']?|,\s*\w{3,9}:\s*["']"""
+    rb"""|\s+where\s+\w+\s*=\s*["']|,\s*)$"""
 )
+# "…" // token
+_COMMENTED = re.compile(
+    rb"""["'](?P<quoted>[^"'\r\n]{8,200})["'][;,)\]]{0,4}[ \t]*(?://|#|--)[^"'\r\n]{0,40}$"""
+)
+# Who signs in, before the password: user:…   user / …
+_USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
 # What stands on a line before the name of a setting.
 _SETTING = re.compile(
@@ -182,17 +251,46 @@ _SETTING = re.compile(
     rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
     re.IGNORECASE,
 )
+# Before a name that is given a value.
+_DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
-_WORDS = frozenset((b"pass", b"passes", b"auth"))
-# A variable of a shell or of an environment file: what follows is a text.
-_VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
-_QUERY = re.compile(rb"[?&;][\w.-]*$")
+_WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
+_JOINED = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
+_DIGIT = re.compile(rb"\d")
+_CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
+_OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
+# Before the name of an argument: ?a=b&   -o user=a,
+_QUERY = re.compile(
+    rb"[?&;][\w.-]*$| (?:-o|cifs|smb3|fuse) [^\s()]*,[\w.-]*$|\w=[^\s(),\"']+ $"
+    rb"| (?:-e|--env|--set|--from-literal)[ =][\"']?[\w.-]*$"
+)
+# ENV NAME value
+_ENV = frozenset((b"env", b"setenv"))
+_VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv)[ \t]+\w*")
+# env('NAME', '…')
+_ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
+# What stands beside the password of a connection.
+_CONNECTION = re.compile(
+    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
+    rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
+)
+# Names of no field that is shown, and what follows a name in code.
+_NEVER_SHOWN = frozenset(b"psk pwd pw passwd pgpassword".split())
+_ASSIGNED = re.compile(rb"[\"'\])]{0,3}[ ]?=[ ]?[\"']")
+_USER_BEFORE = re.compile(
+    rb"(?i:\b(?:user|username|login|host|machine|benutzer))[ \t]+\S+"
+    rb"(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)$"
+)
 
 
 def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in a text that follow a name, by place."""
-    for name in names:
-        yield from _values_of(text, name)
+    of_block = Counter[int]()
+    for name in sorted(names, key=lambda name: name.start):
+        block = name.start // _BLOCK
+        of_block[block] += 1
+        if of_block[block] <= _MOST_IN_BLOCK:
+            yield from _values_of(text, name)
 
 
 def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[_Place, int]]:
@@ -200,18 +298,35 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
     data = text.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
-    for place in _PLACES:
-        if sign in place.begins:
-            yield place, name.end
+    is_word = (
+        data[name.start : name.end].lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
+    )
+    for place in _BY_SIGN.get(sign, ()):
+        yield place, name.end
     if data[end - 1 : end] in (b" ", b"\t"):
-        is_word = not is_option and data[name.start : name.end].lower() in _WORDS
+        is_word = (
+            is_word
+            and not is_option
+            and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
+        )
+        if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
+            data, data.rfind(b"\n", 0, name.start) + 1, name.start
+        ):
+            yield _REST, name.end
         for place in () if is_word else _SPACED:
             if not place.begins or sign in place.begins:
                 yield place, name.end
-    closed = data.find(b">", name.end, name.end + 90)
+    if is_word and sign not in (b"=", b":"):
+        return
+    yield _FURTHER_ON, name.end
+    if sign in b"*`:i=>|(f" or data[end - 1 : end] in (b" ", b"`"):
+        yield _SAID, name.end
+    if data[name.end : name.end + 2] == b"</":
+        yield _NEXT_ELEMENT, name.end
+    closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
         yield _ELEMENT, name.end
-    for word in _VALUE_WORDS:
+    for word in () if _VALUE_WORDS.isdisjoint(text.words) else _VALUE_WORDS:
         match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
         if match >= 0 and _GAP.fullmatch(data, name.end, match):
             yield from ((place, match) for place in _WITHIN)
@@ -221,13 +336,17 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     data = text.data
     line = data.rfind(b"\n", 0, name.start) + 1
     lead = data[max(line, name.start - 200) : name.start]
-    if b"arn:" in lead[-80:]:  # names of things at Amazon
+    is_call = data.startswith(b".pass(", name.end - 5)
+    if b"arn:" in lead[-80:] or lead.endswith(b"::") or is_call:  # names of things at Amazon
         return
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
     is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
-    is_setting = _SETTING.fullmatch(lead) is not None
+    is_defined = _DEFINED.search(lead[-40:]) is not None
+    is_setting = None
     for place, start in _places_after(text, name, is_option=is_option):
+        if is_setting is None:
+            is_setting = _SETTING.fullmatch(lead) is not None
         if place.only_setting and not is_setting:
             continue
         match = place.pattern.match(data, start)
@@ -242,10 +361,32 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
             or place.is_literal
             or is_argument
             or b" " in value
-            or (is_setting and _is_text(data, name, value))
+            or (is_setting and is_text(data, name, value, match.end()))
         )
-        is_stated = place.is_stated or (is_argument and (follows == b"=" or group != "bare"))
-        if _is_secret(value, name, is_stated, is_literal):
+        if place is _WITHIN[1] and name.sort.kind == PASSWORD.kind:
+            is_literal = is_joined(value) and sort_of(value) is None
+        is_stated = (
+            place.is_stated
+            or is_defined
+            or (is_argument and (follows == b"=" or group != "bare"))
+            or (
+                is_setting
+                and is_literal
+                and follows in b" \t"
+                and END_OF_LINE.match(data, match.end())
+            )
+        )
+        is_far = place is _FURTHER_ON and (
+            match["other"] is not None or match.start(group) - name.end > _FEW_BETWEEN
+        )
+        if place.is_strong and not _is_strong(value, name, is_far=is_far):
+            continue
+        if _is_secret(value, name, bool(is_stated), is_literal) or (
+            b" " in value
+            and is_phrase(value)
+            and sort_of(value) is None
+            and (is_option or place is _REST or _may_be_phrase(text, name, lead, place, group))
+        ):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
                 yield from _further(data, match.end(), name)
@@ -254,10 +395,34 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         yield *match.span("hex"), name.sort.kind
 
 
-def _is_text(data: bytes, name: Name, value: bytes) -> bool:
-    """Whether the value of a setting is a text although it has no quotes."""
-    is_long_number = value.isdigit() and len(value) >= _LONG_NUMBER
-    return is_long_number or _VARIABLE.match(data, name.start) is not None
+def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: str) -> bool:
+    """Whether words may be a secret here: in code, among settings of a connection, by default.
+
+    Elsewhere they are rather a text that is shown beside a field.
+    """
+    if _ENVIRONMENT.search(lead[-40:]):
+        return name.sort.kind in (PASSWORD.kind, SECRET.kind)
+    if not place.is_stated or name.sort.kind != PASSWORD.kind:
+        return False
+    its_name = text.data[name.start : name.end]
+    if its_name.isupper() or lead.endswith(b"<") or _QUERY.search(lead[-100:]):
+        return True
+    is_shown = its_name not in _NEVER_SHOWN and not _ASSIGNED.match(text.data, name.end)
+    if group == "quoted" and not is_shown:
+        return True
+    around = text.data[max(0, name.start - 200) : name.end + 200]
+    return _CONNECTION.search(around) is not None
+
+
+def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
+    """Whether a value can be nothing but a secret, although its place says little."""
+    if len(value) < _LONG_WITHOUT_DIGIT and _DIGIT.search(value) is None:
+        return False
+    if name.sort.kind == PASSWORD.kind:
+        is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
+        return is_strong(value) or (bool(is_near) and is_chosen(value))
+    is_secret = name.sort is SECRET and not is_far
+    return is_strong(value) and (is_secret or evidence(value) is Evidence.RANDOM)
 
 
 def _names_itself(name: bytes, value: bytes) -> bool:
@@ -266,11 +431,21 @@ def _names_itself(name: bytes, value: bytes) -> bool:
 
 
 def _values_before(text: Text, name: Name) -> Iterator[Span]:
-    first = max(0, name.start - 300)
-    if text.lower.find(b"value", first, name.start) < 0:
+    first = max(name.start - 300, 0)
+    before = text.data[first : name.start]
+    is_last = before.rstrip(b" ").endswith((b'"', b"'", b":", b"=", b","))
+    tail = before[-_FEW_BEFORE:]
+    if b'"' not in tail and b"'" not in tail:
         return
-    match = _BEFORE.search(text.data[first : name.start])
-    if match and _is_secret(match["quoted"], name, True, True):
+    match = _BEFORE.search(before) if is_last else None
+    is_stated = match is not None and match["value"] is not None
+    if match is None and any(mark in tail for mark in (b"//", b"#", b"--")):
+        match = _COMMENTED.search(before)
+    if match and (
+        _is_secret(match["quoted"], name, True, True)
+        if is_stated
+        else _is_strong(match["quoted"], name)
+    ):
         yield first + match.start("quoted"), first + match.end("quoted"), name.sort.kind
 
 
@@ -290,25 +465,35 @@ def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
 
 def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
     sort = name.sort
-    if len(value) < sort.shortest:
-        return False
-    if sort is CODE:
-        return (
-            is_stated
-            and is_literal
-            and re.fullmatch(rb"\d{4,12}|(?=\w*\d)\w{6,20}", value) is not None
-        )
-    needed = sort.stated if is_stated else sort.near
     if b" " in value and not is_stated:
         return False
+    if sort is CODE:
+        return is_stated and is_literal and _CODE.fullmatch(value) is not None
+    if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
+        return True
+    if len(value) < sort.shortest:
+        return False
+    needed = sort.stated if is_stated else sort.near
     had = evidence(value, is_literal=is_literal)
-    if needed is Evidence.WORD and had is Evidence.WORD:
-        return is_literal and _may_be_password(value, name)
-    return had >= needed
+    if had is not Evidence.WORD:
+        return had >= needed
+    return is_literal and _is_weak_password(value, name, is_expected=needed is had)
+
+
+def _is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
+    """Whether a word is a password, and no name of a secret, of a field or the like."""
+    if _DIGIT.search(value):
+        if name.sort.kind == PASSWORD.kind and is_chosen(value):
+            return True
+    elif _JOINED.search(value) and sort_of(value) is not None:
+        return False
+    return is_expected and _may_be_password(value, name)
 
 
 def _may_be_password(value: bytes, name: Name) -> bool:
     """Whether a word is rather a weak password than a label or the name of something."""
     if name.sort is PASSPHRASE:
         return True
-    return b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|\W.*", value) is None
+    return (
+        b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
+    )

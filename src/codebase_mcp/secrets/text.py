@@ -16,16 +16,18 @@ class Text:
     """A text in UTF-8.
 
     ``words`` has each of its words once, in lower case; ``vocabulary`` has the same in a row.
+    It ``has_elements`` if it may be XML or HTML.
     """
 
     data: bytes
     lower: bytes
     words: frozenset[bytes]
     vocabulary: bytes
+    has_elements: bool
 
     @classmethod
     def of(cls, data: bytes) -> Text:
         """The text with these bytes."""
         lower = data.lower()
         words = frozenset(lower.translate(_WORDS).split())
-        return cls(data, lower, words, b" ".join(words))
+        return cls(data, lower, words, b" ".join(words), b"</" in data)

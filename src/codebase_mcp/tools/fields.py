@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
@@ -41,6 +42,9 @@ def publish_no_defaults(schema: dict[str, Any]) -> None:
     for field in schema["properties"].values():
         field.pop("default", None)
 
+
+ShownName = Annotated[str, AfterValidator(mask_token)]
+"""A name in a reply that is stored or given as it is, and may hold a token."""
 
 ProjectId = Annotated[
     str | None,

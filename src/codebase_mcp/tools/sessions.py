@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from codebase_mcp.tools.fields import ProjectId, RecordReply
+from codebase_mcp.tools.fields import ProjectId, RecordReply, ShownName
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
@@ -61,9 +61,11 @@ class SessionContext(BaseModel):
     observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
     tasks: list[TaskTouched] = Field(description="Last touched first.")
     agents: list[AgentSeen] = Field(description="Last active first.")
-    branch: str | None = Field(description="Checked out now; if that is unknown, at the start.")
+    branch: ShownName | None = Field(
+        description="Checked out now; if that is unknown, at the start."
+    )
     commit: str | None
-    start_branch: str | None
+    start_branch: ShownName | None
     start_commit: str | None
     started_at: datetime
     ended_at: datetime | None
@@ -88,7 +90,7 @@ class SessionContext(BaseModel):
 
 
 class SessionReply(RecordReply):
-    session_id: str = ""
+    session_id: ShownName = ""
     status: Literal["started", "ended", "active"] = Field(
         default="started", description="get_context: active or ended."
     )

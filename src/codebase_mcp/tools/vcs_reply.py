@@ -7,18 +7,19 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from codebase_mcp.tools.fields import ProjectReply, ScopeReply
+from codebase_mcp.secrets.masking import mask_token
+from codebase_mcp.tools.fields import ProjectReply, ScopeReply, ShownName
 from codebase_mcp.tools.search_reply import BriefResult
 
 
 class SymbolEntry(BaseModel):
     """A definition; its lines are those of the newer state, of a removed one those of the older."""
 
-    name: str
+    name: ShownName
     kind: str
     start_line: int
     end_line: int
-    old_name: str | None = None
+    old_name: ShownName | None = None
     old_path: str | None = None
 
 
@@ -54,8 +55,8 @@ class UserEntry(BaseModel):
 
     path: str
     line: int
-    enclosing: str | None
-    symbol: str
+    enclosing: ShownName | None
+    symbol: ShownName
     is_removed: bool
     is_test: bool
     confidence: float
@@ -68,14 +69,14 @@ class ReasonEntry(BaseModel):
     name: str
     value: float
     points: float
-    text: str
+    text: ShownName
 
 
 class PlaceEntry(BaseModel):
     """A place to look at, and why."""
 
     path: str
-    symbol: str | None
+    symbol: ShownName | None
     line: int | None
     why: str
     likelihood: float | None = Field(description="That it is concerned; null: it changed itself.")
@@ -84,7 +85,7 @@ class PlaceEntry(BaseModel):
 class IndexedRef(BaseModel):
     """A branch, tag or commit that can be searched now."""
 
-    name: str
+    name: ShownName
     commit: str
     chunks_created: int
 
@@ -100,7 +101,7 @@ class CommitEntry(BaseModel):
     lines_added: int | None
     lines_removed: int | None
     relevance_score: float | None = Field(description="null without a query.")
-    branches: list[str] = Field(default=[], description="That have it, where HEAD does not.")
+    branches: list[ShownName] = Field(default=[], description="That have it, where HEAD does not.")
 
 
 class VcsReply(ProjectReply):
@@ -113,8 +114,8 @@ class VcsReply(ProjectReply):
     commits: list[CommitEntry] = Field(default=[], description="search_history: best first.")
     count: int = 0
     query_time_ms: int = 0
-    branch_a: str = ""
-    branch_b: str = ""
+    branch_a: ShownName = ""
+    branch_b: ShownName = ""
     commits_ahead: int = Field(default=0, description="Of branch_b, that branch_a lacks.")
     commits_behind: int = Field(default=0, description="Of branch_a, that branch_b lacks.")
     files_changed: int = Field(default=0, description="In all, whatever the limit.")
@@ -126,8 +127,8 @@ class VcsReply(ProjectReply):
         default={}, description="Files whose definitions were not compared, by reason."
     )
     base_commit: str = Field(default="", description="Where the differences start.")
-    notices: list[str] = Field(default=[], description="What limits the answer.")
-    change: str = Field(default="", description="analyze_impact: what was examined.")
+    notices: list[ShownName] = Field(default=[], description="What limits the answer.")
+    change: ShownName = Field(default="", description="analyze_impact: what was examined.")
     score: float = Field(default=0.0, ge=0, le=1, description="analyze_impact: 1 touches most.")
     reasons: list[ReasonEntry] = Field(default=[], description="Weightiest first.")
     changes_together: list[CompanionEntry] = Field(default=[], description="Most reliable first.")
@@ -147,5 +148,5 @@ class VcsReply(ProjectReply):
     def of_text(cls, text: str) -> VcsReply:
         """A reply that is this text."""
         reply = cls()
-        reply._text = text
+        reply._text = mask_token(text)
         return reply

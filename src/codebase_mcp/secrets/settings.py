@@ -1,0 +1,59 @@
+"""Is the value of a setting without quotes a text, or is it code?"""
+
+from __future__ import annotations
+
+import re
+
+from codebase_mcp.secrets.naming import PASSWORD, Name, sort_of
+
+_LONG_NUMBER = 8
+# A variable of a shell or of an environment file: what follows is a text.
+_VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
+# A word that may be a password: a name of code rather has capitals within or is joined.
+_WORD = re.compile(rb"[a-z]{6,}|[\w!#$%&*+?@^~.-]*\d[\w!#$%&*+?@^~-]*|(?:[a-z]*[A-Z]+){3,}[a-z]*")
+# Words joined by signs: where the lines around are settings, no expression.
+_JOINED_WORDS = re.compile(
+    rb"(?=\D)[\w\x80-\xff]{2,40}(?:[-+&!#*~?.]{1,2}[\w\x80-\xff]{1,40}){0,8}[-+&!#*~?]{0,3}"
+)
+_SIGNS_OF_TEXTS = re.compile(
+    rb"[-+&!#*~?\x80-\xff]|\.\w+\.|[^_]_[a-zA-Z]+_[^_]|^[A-Z]\w*[a-z]_[a-z]"
+)
+_SPACED_EQUALS = re.compile(rb"[\"']?(?:[ \t]+=|=[ \t])")
+_LINE_OF_CODE = re.compile(
+    rb"[(){};,\\]\s*$|\w\(|=>|^\s*(?:def|if|for|return|class|import|from|func|let|var|const|with|try"
+    rb"|else|raise|except|yield|elif|assert|self)\b"
+)
+END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
+
+
+def is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
+    """Whether the value of a setting is a text although it has no quotes.
+
+    The name of a variable or of a type, or a word of a language, comes more often than once.
+    """
+    if value.isdigit():
+        return len(value) >= _LONG_NUMBER
+    if _VARIABLE.match(data, name.start) is not None:
+        return True
+    if name.sort.kind != PASSWORD.kind or END_OF_LINE.match(data, end) is None:
+        return False
+    is_alone = _WORD.fullmatch(value) or (
+        is_joined(value)
+        and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
+        and _is_among_settings(data, name.start)
+    )
+    return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
+
+
+def is_joined(value: bytes) -> bool:
+    """Whether words are joined as in a text rather than as in a name."""
+    return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
+
+
+def _is_among_settings(data: bytes, place: int) -> bool:
+    """Whether neither the line before nor the line behind is one of code."""
+    start = data.rfind(b"\n", 0, place)
+    end = data.find(b"\n", place)
+    before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
+    behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
+    return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))
