@@ -79,7 +79,7 @@ def missed_in(forms: Sequence[Form]) -> list[tuple[Form, str]]:
     ]
 
 
-def recall(path: Path) -> float:
+def recall(path: Path, *, names_forms: bool = True) -> float:
     """Print how many secrets of some forms are masked, and which forms show one; the share."""
     forms = read_forms(path)
     missed = missed_in(forms)
@@ -89,7 +89,7 @@ def recall(path: Path) -> float:
     missed_of = Counter(form.category for form, _ in missed)
     for category, count in of_category.items():
         print(f"  {category}: {count - missed_of[category]} of {count}")
-    for form in dict.fromkeys(form for form, _ in missed):
+    for form in dict.fromkeys(form for form, _ in missed if names_forms):
         where = " (a file that is left out as a whole)" if is_secret_name(form.path) else ""
         print(f"  missed: {form.id}{where}")
     total = of_category.total()
@@ -159,6 +159,7 @@ def masks(roots: Sequence[Path], most: int) -> tuple[int, int]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--forms", nargs="*", type=Path, default=[CORPUS / "forms.jsonl"])
+    parser.add_argument("--held-out", type=Path, default=CORPUS / "held_out.jsonl")
     parser.add_argument("--negatives", type=Path, default=CORPUS / "negatives.jsonl")
     parser.add_argument("--trees", nargs="*", type=Path, help="directories with real files")
     parser.add_argument("--files", type=int, default=10_000, help="how many of them are read")
@@ -167,6 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     roots = chosen.trees or [Path(paths["stdlib"]), Path(paths["purelib"])]
     mask("a1" * 20)  # loads the detector
     shares = [recall(path) for path in chosen.forms]
+    recall(chosen.held_out, names_forms=False)
     wrong = false_alarms(chosen.negatives)
     read, changed = masks(roots, chosen.files)
     return int(

@@ -148,11 +148,22 @@ _LEAST_ENTROPY = 3.2
 _SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 
 
+# Words for "password" in other languages: names of secrets, and as values the labels of a form.
+PASSWORD_WORDS = (
+    "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo parola"
+    " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
+    " motdepasse jelszó hemlighet kodeord heslá parolă sandi slaptažodis κωδικός"
+    " пароль 密码 パスワード 비밀번호"
+).encode().split()  # fmt: skip
+
+
 def is_placeholder(value: bytes) -> bool:
     """Whether a value stands for one that is not written here."""
     value = value[:_LONGEST_JUDGED]
     if len(value) < SHORTEST or _TEMPLATE.search(value):
         return True
+    if value.decode(errors="replace").lower().encode() in PASSWORD_WORDS:
+        return True  # a label in another language
     rest = _SEQUENCE.sub(b"", value)
     if len(rest) < len(value) and (len(rest) < _FEWEST_BESIDE_SEQUENCE or rest.isalpha()):
         rest_words = {word.lower() for word in _WORD.findall(rest)}

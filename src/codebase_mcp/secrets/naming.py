@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codebase_mcp.secrets.judging import Evidence
+from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence
 from codebase_mcp.secrets.text import Text
 
 
@@ -31,18 +31,6 @@ CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
 SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
 KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
-_FOREIGN = (
-    (
-        "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo"
-        " parola"
-        " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
-        " motdepasse jelszó hemlighet kodeord heslá parolă sandi slaptažodis κωδικός"
-        " пароль 密码 パスワード 비밀번호"
-    )
-    .encode()
-    .split()
-)
-
 # The last words of names, by what they say. A word may end with them: ``dbpassword``.
 _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     (
@@ -50,7 +38,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         (
             *b"password passwd passwort passw passcode passord pwd mdp passe psk".split(),
             *b"bindpw rootpw userpw dbpw adminpw masterauth".split(),
-            *_FOREIGN,
+            *PASSWORD_WORDS,
         ),
     ),
     (PASSPHRASE, tuple(b"passphrase mnemonic seedphrase".split())),
@@ -133,7 +121,7 @@ _ANCHORS = tuple(
     )
 )
 _FOREIGN_ANCHORS = tuple(
-    (word, re.compile(word)) for word in (*_FOREIGN, *KEYS_ABROAD, b"zugangsdaten")
+    (word, re.compile(word)) for word in (*PASSWORD_WORDS, *KEYS_ABROAD, b"zugangsdaten")
 )
 _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
 _NAME_BYTES = bytes(
