@@ -18,7 +18,15 @@ from codebase_mcp.secrets.judging import (
     is_placeholder,
     is_strong,
 )
-from codebase_mcp.secrets.naming import CODE, PASSPHRASE, PASSWORD, SECRET, Name, sort_of
+from codebase_mcp.secrets.naming import (
+    CODE,
+    PASSPHRASE,
+    PASSWORD,
+    SECRET,
+    Name,
+    names_no_secret,
+    sort_of,
+)
 from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_text
 from codebase_mcp.secrets.text import Span, Text
 
@@ -336,7 +344,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     data = text.data
     line = data.rfind(b"\n", 0, name.start) + 1
     lead = data[max(line, name.start - 200) : name.start]
-    if _names_no_secret(data, name, lead):
+    if names_no_secret(data, name, lead):
         return
     follows = data[name.end : name.end + 1]
     is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
@@ -392,12 +400,6 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     yield from _values_before(text, name)
     if follows in b"[ =" and (match := _HEX_BYTES.match(data, name.end)):
         yield *match.span("hex"), name.sort.kind
-
-
-def _names_no_secret(data: bytes, name: Name, lead: bytes) -> bool:
-    """Whether it is part of the name of a thing at Amazon, or a call of a method ``pass``."""
-    is_call = data.startswith(b".pass(", name.end - 5)
-    return b"arn:" in lead[-80:] or lead.endswith(b"::") or is_call
 
 
 def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: str) -> bool:
