@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence
+from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, is_chosen
 from codebase_mcp.secrets.text import Text
 
 
@@ -254,3 +254,26 @@ def names_no_secret(data: bytes, name: Name, lead: bytes) -> bool:
     """Whether it is part of the name of a thing at Amazon, or a call of a method ``pass``."""
     is_call = data.startswith(b".pass(", name.end - 5)
     return b"arn:" in lead[-80:] or lead.endswith(b"::") or is_call
+
+
+_JOINED_WORDS = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
+_HAS_DIGIT = re.compile(rb"\d")
+
+
+def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
+    """Whether a word is a password, and no name of a secret, of a field or the like."""
+    if _HAS_DIGIT.search(value):
+        if name.sort.kind == PASSWORD.kind and is_chosen(value):
+            return True
+    elif _JOINED_WORDS.search(value) and sort_of(value) is not None:
+        return False
+    return is_expected and _may_be_password(value, name)
+
+
+def _may_be_password(value: bytes, name: Name) -> bool:
+    """Whether a word is rather a weak password than a label or the name of something."""
+    if name.sort is PASSPHRASE:
+        return True
+    return (
+        b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
+    )

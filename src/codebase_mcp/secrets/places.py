@@ -20,10 +20,10 @@ from codebase_mcp.secrets.judging import (
 )
 from codebase_mcp.secrets.naming import (
     CODE,
-    PASSPHRASE,
     PASSWORD,
     SECRET,
     Name,
+    is_weak_password,
     names_no_secret,
     sort_of,
 )
@@ -263,7 +263,6 @@ _SETTING = re.compile(
 _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
 _WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
-_JOINED = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 _DIGIT = re.compile(rb"\d")
 _CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
@@ -484,23 +483,4 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     had = evidence(value, is_literal=is_literal)
     if had is not Evidence.WORD:
         return had >= needed
-    return is_literal and _is_weak_password(value, name, is_expected=needed is had)
-
-
-def _is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
-    """Whether a word is a password, and no name of a secret, of a field or the like."""
-    if _DIGIT.search(value):
-        if name.sort.kind == PASSWORD.kind and is_chosen(value):
-            return True
-    elif _JOINED.search(value) and sort_of(value) is not None:
-        return False
-    return is_expected and _may_be_password(value, name)
-
-
-def _may_be_password(value: bytes, name: Name) -> bool:
-    """Whether a word is rather a weak password than a label or the name of something."""
-    if name.sort is PASSPHRASE:
-        return True
-    return (
-        b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
-    )
+    return is_literal and is_weak_password(value, name, is_expected=needed is had)
