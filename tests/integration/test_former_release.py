@@ -193,14 +193,16 @@ async def test_a_command_starts_a_worker_that_does_it_where_none_runs(
 ) -> None:
     project = "--project_id" if command[0] == "search_code" else "--project"
     async with asyncio.timeout(60):
-        await asyncio.to_thread(
+        done = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, "-m", "codebase_mcp.cli.main", *command, project, project_id],
             env={**os.environ, "CODEBASE_MCP_DATA_DIR": str(settings.data_dir)},
             cwd=shop,
             check=True,
             capture_output=True,
+            text=True,
         )
+        assert "no worker" not in " ".join(done.stdout.split())
         while await state_of(app, project_id) != "ready":
             await asyncio.sleep(0.05)
         while await app.jobs.workers():  # it ends by itself

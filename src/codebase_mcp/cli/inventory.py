@@ -38,6 +38,8 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         found = await app.projects([project])
         repositories = found[0].repositories if found else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
+        is_outdated = any(state.state == "outdated" for state in states.values())
+        has_started_worker = is_outdated and app.jobs.start_worker is not None
         notices = model_notices(repositories, app.models)
         secondary = await secondary_state(app, project)
         indexing = await indexing_state(app, project_id, identity=identity)
@@ -50,7 +52,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     for repository in repositories:
         _show(repository, console, states.get(repository.id))
-    _show_indexing(indexing, console)
+    _show_indexing(indexing, console, has_worker=indexing.has_worker or has_started_worker)
     if secondary is not None:
         console.print(f"secondary model: {in_words(secondary)}", style="dim")
     for notice in notices:
@@ -114,12 +116,12 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
         console.print(f"  skipped: {listed}", style="dim")
 
 
-def _show_indexing(indexing: IndexingState, console: Terminal) -> None:
+def _show_indexing(indexing: IndexingState, console: Terminal, *, has_worker: bool) -> None:
     for one in indexing.repositories:
         if one.progress.is_indexing:
             how_far = "queued" if one.progress.queued else f"{one.progress.percent} % indexed"
             console.print(f"{one.root}: {how_far}")
-    if not indexing.has_worker:
+    if not has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
 
 
