@@ -116,7 +116,7 @@ def test_a_key_indexes_where_nothing_is_allowed_for_all_or_it_has_roots_of_its_o
     both = ["/srv/code/a", "/srv/code/b"]
     assert made(*create, "--root", "/srv/code", *roots) == (["read", "write", "index"], both)
     assert made(*create, "--scopes", "read", *roots) == (["read"], both)
-    listed = json.loads(shell("keys", "list", "--json").stdout)
+    listed = json.loads(shell("keys", "list", "--json").stdout)["keys"]
     assert {json.dumps(key["roots"]) for key in listed} >= {"null", json.dumps(both)}
     assert "/srv/code" in shell("keys", "list").stdout
 
