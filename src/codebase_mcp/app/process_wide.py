@@ -13,11 +13,3 @@ def apply_to_process(settings: Settings) -> None:
     grammar_folder.choose(settings.data_dir / "grammars")
     rules_folder.choose(settings.data_dir / "secret-rules")
     confine(settings)
-
-
-def prepare_to_index(settings: Settings) -> None:
-    """Start at once what the first index run on a machine would wait for longest."""
-    from codebase_mcp.secrets.detect import load_rules_early  # noqa: PLC0415 - only for index runs
-
-    apply_to_process(settings)
-    load_rules_early()

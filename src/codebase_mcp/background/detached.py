@@ -36,13 +36,13 @@ def allow_worker_start(app: App) -> None:
     async def start(wait: bool) -> bool:
         log = app.settings.data_dir / LOG
         process = _start(app.settings, log)
-        deadline = time.monotonic() + (_START_TIMEOUT_S if wait else 0)
+        if not wait:
+            return False
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while process.poll() is None and time.monotonic() < deadline:
             if await app.jobs.workers():
                 return True
             await asyncio.sleep(_POLL_S)
-        if not wait:
-            return False
         _log.warning("No worker could be started; see %s", log)
         return False
 

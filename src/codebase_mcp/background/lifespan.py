@@ -63,7 +63,7 @@ async def warm_start(
     async def open_soon() -> None:
         await asyncio.sleep(delay_s)
         if "code" in settings.toolsets and not over_http:
-            await asyncio.to_thread(_prepare_to_index, settings)
+            await asyncio.to_thread(prepare_to_index, settings)
         try:
             if not (has_jobs or settings.watch or await asyncio.to_thread(has_database, settings)):
                 return
@@ -96,10 +96,14 @@ def has_database(settings: Settings) -> bool:
     return settings.database_url is not None or is_made(settings.data_dir)
 
 
-def _prepare_to_index(settings: Settings) -> None:
-    from codebase_mcp.app.process_wide import prepare_to_index  # noqa: PLC0415 - not for the handshake
+def prepare_to_index(settings: Settings) -> None:
+    """Start at once what the first index run on a machine would wait for longest."""
+    # Not for the handshake, nor before a database is started.
+    from codebase_mcp.app.process_wide import apply_to_process  # noqa: PLC0415
+    from codebase_mcp.secrets.detect import load_rules_early  # noqa: PLC0415
 
-    prepare_to_index(settings)
+    apply_to_process(settings)
+    load_rules_early()
 
 
 async def warm_up_search(app: App) -> None:

@@ -1,9 +1,9 @@
-"""Is there room on the disk of the embedded server, and what if there is none?
+"""Keeps room on the disk of the embedded server for the day when the disk is full.
 
-A file of 32 MiB takes up room for that day. It is given up when the server is to start, or to
-delete, on a disk that is nearly full: enough for searches and for a purge, which frees more. Index
-runs end before that, so that none of them fills what was given up. The file is made again by a
-later start or run, when there is room.
+A file of 32 MiB takes up that room. It is given up when the server is to start, or to delete, on a
+disk that is nearly full: enough for searches and for a purge, which frees more. Index runs end
+before that, so that none of them fills what was given up. The file is made again by a later start
+or run, when there is room.
 """
 
 from __future__ import annotations

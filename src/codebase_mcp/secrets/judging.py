@@ -129,7 +129,7 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _PHRASE = re.compile(rb"[\w\x80-\xff][\w\x80-\xff,&!'+-]*(?: [\w\x80-\xff,&!?'+-]+){1,9}[.]?")
-# Words of a sentence about secrets, or to whoever types them in.
+# Words of sentences about secrets, and of messages to the person who types one.
 _ABOUT_SECRETS = re.compile(
     rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave|character|zeichen|eingeben"
     rb"|vergessen|forgot|repeat|again|invalid|required|missing|confirm|\b(?:pwd|key|user|login|enter"

@@ -58,6 +58,9 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         ),
     ),
 )
+_DIGIT = re.compile(rb"\d")
+# A name of several words, as code writes it.
+_IN_PARTS = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 # Words that end with "pass" and are no passwords.
 _NO_PASS = re.compile(
     rb"(?:by|com|tres|sur|encom|over|under|sub|render|multi|mini|surrogate|fore|fast|type|pre)s?pass"
@@ -256,16 +259,12 @@ def names_no_secret(data: bytes, name: Name, lead: bytes) -> bool:
     return b"arn:" in lead[-80:] or lead.endswith(b"::") or is_call
 
 
-_JOINED_WORDS = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
-_HAS_DIGIT = re.compile(rb"\d")
-
-
 def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
     """Whether a word is a password, and no name of a secret, of a field or the like."""
-    if _HAS_DIGIT.search(value):
+    if _DIGIT.search(value):
         if name.sort.kind == PASSWORD.kind and is_chosen(value):
             return True
-    elif _JOINED_WORDS.search(value) and sort_of(value) is not None:
+    elif _IN_PARTS.search(value) and sort_of(value) is not None:
         return False
     return is_expected and _may_be_password(value, name)
 
