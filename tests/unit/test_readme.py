@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
 PURPOSES = {
     "code": "index and search",
-    "index": "indexing in the background ([docs/jobs.md](docs/jobs.md))",
+    "index": "indexing in the background ([docs/indexing.md](docs/indexing.md#in-the-background))",
     "projects": "separate workspaces ([docs/projects.md](docs/projects.md))",
     "tasks": "what is to be done, with branches, commits and history",
     "memory": "what was decided, done and learned, by session",
