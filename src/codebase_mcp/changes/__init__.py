@@ -1,1 +1,1 @@
-"""What differs between two states of a repository, and whom does it touch?"""
+"""Compares states of a repository, and finds what a change affects."""

@@ -46,20 +46,20 @@ class Differences:
     @property
     def lines_added(self) -> int:
         """In all files."""
-        return sum(one.file.lines_added or 0 for one in self.files)
+        return sum(difference.file.lines_added or 0 for difference in self.files)
 
     @property
     def lines_removed(self) -> int:
         """In all files."""
-        return sum(one.file.lines_removed or 0 for one in self.files)
+        return sum(difference.file.lines_removed or 0 for difference in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two states of a repository, by their names and commits, and what differs.
+    """Two states of a repository, by their names and commits, and their differences.
 
-    ``commit_b`` is what is checked out if ``b`` is the work tree. ``base`` is where the differences
-    start: where the two parted, or ``a`` itself. ``commits_ahead`` are those of ``b`` that ``a``
+    ``commit_b`` is HEAD if ``b`` is the work tree. The differences start at ``base``: the merge
+    base, or ``a`` itself. ``commits_ahead`` are those of ``b`` that ``a``
     lacks, ``commits_behind`` those of ``a`` that ``b`` lacks.
     """
 
@@ -80,7 +80,7 @@ def compare(
     """Compare two branches, tags or commits; ``b`` may be ``worktree``, the files on disk.
 
     Raises:
-        InvalidInput: one of them is no commit.
+        InvalidInput: ``a`` or ``b`` is no commit.
         IndexingFailed: git cannot compare them.
     """
     commit_a = resolve_commit(repository, a, field="branch_a")
@@ -104,22 +104,22 @@ def compare(
 def find_differences(
     repository: GitRepository, a: str, b: str | None, symbols: bool = True
 ) -> Differences:
-    """What differs from a commit or tree to another one, or to the files on disk (None).
+    """The differences from a commit or tree ``a`` to ``b``, or to the files on disk (None).
 
-    Both are full hashes.
+    ``a`` and ``b`` are full hashes.
 
     Raises:
         IndexingFailed: git cannot compare them.
     """
     if b is None:
-        found = changed_on_disk(repository, a)
-        changes, locations = found.changes, found.locations
+        on_disk = changed_on_disk(repository, a)
+        changes, locations = on_disk.changes, on_disk.locations
     else:
         changes, locations = changed_files(repository, a, b), {}
     texts = read_texts(repository, changes.files if symbols else (), locations)
     compared = dict(zip(texts.pairs, compare_symbols(list(texts.pairs.values())), strict=True))
     files = tuple(
-        Difference(one, kind_of(one.path), compared.get(one.path)) for one in changes.files
+        Difference(file, kind_of(file.path), compared.get(file.path)) for file in changes.files
     )
     return Differences(files, changes.total, changes.has_details, texts.left_out)
 

@@ -1,9 +1,8 @@
-"""Whom does a change touch, and where should one look first?
+"""The impact of a change: the files and definitions it affects, and where to look first.
 
-What changed is known from git, who uses it from the index, and what usually changes together from
-the stored history: of the commits that touched a changed file, how many touched another one too.
-The score combines reasons, each of which takes away a share of what is left of one:
-1 - (1 - p1)(1 - p2)…
+git tells what changed, the index who uses it, and the stored history which files usually change
+together: how many of the commits to a changed file touched another file too. The score combines
+the reasons as independent probabilities: 1 - (1 - p1)(1 - p2)…
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ MAX_PLACES = 10
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is examined: what differs, and the commits that brought it, which prove nothing."""
+    """A change to examine: its differences, and its own commits, which the history leaves out."""
 
     label: str
     differences: Differences
@@ -73,9 +72,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A file that was left alone, but usually changes together with a changed one.
+    """An unchanged file that usually changes together with ``changed_file``.
 
-    ``support`` of the ``commits`` that touched ``changed_file`` touched it too.
+    ``support`` of the ``commits`` to ``changed_file`` touched it too.
     """
 
     path: str
@@ -106,7 +105,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a change matters: what was counted, in a sentence, and what it adds to the score."""
+    """Why a change matters: a count, a sentence about it, and its points in the score."""
 
     name: str
     value: float
@@ -139,9 +138,7 @@ class Impact:
 
 
 def change_named(name: str | None) -> Callable[[GitRepository], Change]:
-    """How to find a change: of a commit, of a range ``A...B``, or without a name what is
-    uncommitted.
-    """
+    """The function that finds a change: a commit, a range ``A...B``, or the uncommitted work."""
     if name is None:
         return uncommitted_change
     a, dots, b = name.partition("...")
@@ -151,7 +148,7 @@ def change_named(name: str | None) -> Callable[[GitRepository], Change]:
 
 
 def change_of_commit(repository: GitRepository, name: str) -> Change:
-    """What a commit changed; a merge, what it brought to its first parent.
+    """The change of a commit; of a merge, relative to its first parent.
 
     Raises:
         InvalidInput: it is no commit, or its parent is missing.
@@ -174,15 +171,15 @@ def change_of_commit(repository: GitRepository, name: str) -> Change:
 
 
 def change_of_branch(repository: GitRepository, a: str, b: str) -> Change:
-    """What a branch would bring to another; ``b`` may be the files on disk.
+    """The change that merging ``b`` into ``a`` would make; ``b`` may be the files on disk.
 
     Raises:
-        InvalidInput: one of them is no commit.
+        InvalidInput: ``a`` or ``b`` is no commit.
         IndexingFailed: git cannot compare them.
     """
-    found = compare(repository, a, b)
-    commits = commits_between(repository, found.base, found.commit_b)
-    return Change(f"{a}...{b}", found.differences, commits, found.notices)
+    comparison = compare(repository, a, b)
+    commits = commits_between(repository, comparison.base, comparison.commit_b)
+    return Change(f"{a}...{b}", comparison.differences, commits, comparison.notices)
 
 
 def uncommitted_change(repository: GitRepository) -> Change:
@@ -192,14 +189,19 @@ def uncommitted_change(repository: GitRepository) -> Change:
         InvalidInput: there is no commit, or there are no files.
         IndexingFailed: git cannot list the files.
     """
-    found = compare(repository, "HEAD", WORKTREE)
-    return Change("uncommitted work", found.differences, (), found.notices)
+    comparison = compare(repository, "HEAD", WORKTREE)
+    return Change("uncommitted work", comparison.differences, (), comparison.notices)
 
 
 async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact:
     """The impact of a change, by what changed and by the stored history."""
     files = change.differences.files
-    paths = [path for one in files for path in (one.file.path, one.file.old_path) if path]
+    paths = [
+        path
+        for difference in files
+        for path in (difference.file.path, difference.file.old_path)
+        if path
+    ]
     parameters = {
         "repository_id": repository_id,
         "paths": paths[:_MAX_PATHS],
@@ -214,7 +216,7 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
         min_confidence=MIN_CONFIDENCE,
         max_pairs=_MAX_PAIRS,
     )
-    # Each file once, by the changed one that it follows most reliably.
+    # Each file once, with the changed file that it follows most reliably.
     best: dict[str, Companion] = {}
     for changed, other, support, commits, kind in rows:
         best.setdefault(other, Companion(other, kind, changed, support, commits))
@@ -263,23 +265,23 @@ def find_reasons(
     users: Sequence[User] = (),
 ) -> list[Reason]:
     """Why the change matters, the weightiest first."""
-    product = [one for one in files if one.kind in PRODUCT]
-    expected = [one for one in companions if one.confidence >= EXPECTED]
-    found = [
+    product = [difference for difference in files if difference.kind in PRODUCT]
+    expected = [companion for companion in companions if companion.confidence >= EXPECTED]
+    reasons = [
         _removed(_count(product, lambda symbols: symbols.removed)),
         _changed(_count(product, lambda symbols: symbols.changed)),
-        _still_used(sum(one.is_removed for one in users)),
-        _used({one.path for one in users if not one.is_removed}, len(users)),
-        _spread(len({one.file.path.rpartition("/")[0] for one in product})),
-        _left_alone(len(expected), sum(one.confidence for one in expected)),
+        _still_used(sum(user.is_removed for user in users)),
+        _used({user.path for user in users if not user.is_removed}, len(users)),
+        _spread(len({difference.file.path.rpartition("/")[0] for difference in product})),
+        _left_alone(len(expected), sum(companion.confidence for companion in expected)),
         _active(busiest),
     ]
-    code = sum(one.kind is FileKind.CODE for one in files)
-    if code and not any(one.kind is FileKind.TEST for one in files):
+    code = sum(file.kind is FileKind.CODE for file in files)
+    if code and not any(file.kind is FileKind.TEST for file in files):
         text = f"{_of(code, 'file')} of code changed, and no test did."
-        found.append(Reason("no_test_changed", code, 0.2, text))
-    shown = [one for one in found if one.points >= 0.01]
-    return sorted(shown, key=lambda one: -one.points)
+        reasons.append(Reason("no_test_changed", code, 0.2, text))
+    shown = [reason for reason in reasons if reason.points >= 0.01]
+    return sorted(shown, key=lambda reason: -reason.points)
 
 
 def _removed(count: int) -> Reason:
@@ -339,28 +341,29 @@ def _of(count: int, noun: str, plural: str = "") -> str:
 def _count(
     files: Iterable[Difference], listed: Callable[[SymbolChanges], list[ChangedSymbol]]
 ) -> int:
-    return sum(len(listed(one.symbols)) for one in files if one.symbols is not None)
+    return sum(len(listed(file.symbols)) for file in files if file.symbols is not None)
 
 
 def _places(files: Sequence[Difference], likely: Sequence[LikelyFile]) -> list[Place]:
     """Where to look first: files that were left alone, then what was removed, then the longest
     definitions that changed."""
-    symbols = [one.symbols for one in files if one.kind in PRODUCT and one.symbols is not None]
-    removed = [one for changes in symbols for one in changes.removed]
-    changed = [one for changes in symbols for one in changes.changed]
-    changed.sort(key=lambda one: one.start_line - one.end_line)
+    symbols = [file.symbols for file in files if file.kind in PRODUCT and file.symbols is not None]
+    removed = [symbol for changes in symbols for symbol in changes.removed]
+    changed = [symbol for changes in symbols for symbol in changes.changed]
+    changed.sort(key=lambda symbol: symbol.start_line - symbol.end_line)
     places = [
         Place(
-            one.path,
-            one.user.enclosing if one.user else None,
-            one.user.line if one.user else None,
-            one.why,
-            round(one.score, 2),
+            file.path,
+            file.user.enclosing if file.user else None,
+            file.user.line if file.user else None,
+            file.why,
+            round(file.score, 2),
         )
-        for one in likely[:MAX_PLACES]
+        for file in likely[:MAX_PLACES]
     ]
     places += [
-        Place(one.path, one.name, None, "removed: look for what still uses it") for one in removed
+        Place(symbol.path, symbol.name, None, "removed: look for what still uses it")
+        for symbol in removed
     ]
-    places += [Place(one.path, one.name, one.start_line, "changed") for one in changed]
+    places += [Place(symbol.path, symbol.name, symbol.start_line, "changed") for symbol in changed]
     return places[:MAX_PLACES]

@@ -16,7 +16,7 @@ from math import log
 
 from codebase_mcp.changes.users import User
 
-# A commit weighs half as much as one this many commits later.
+# The number of commits after which the weight of a commit halves.
 _HALF_LIFE = 300
 # All commits together weigh as much as this in what those like the change say.
 _PRIOR_WEIGHT = 8.0
@@ -59,16 +59,18 @@ class LikelyFile:
     @property
     def why(self) -> str:
         """The evidence, in a line."""
-        found = []
+        parts = []
         if self.user is not None:
             gone = ", which is gone" if self.user.is_removed else ""
             how = f"{self.user.confidence:.2f} {self.user.reason}"
-            found.append(f"uses {self.user.symbol}{gone} ({how})")
-        if one := self.together:
-            found.append(f"in {one.support} of {one.commits} commits to {one.changed_file}")
+            parts.append(f"uses {self.user.symbol}{gone} ({how})")
+        if together := self.together:
+            parts.append(
+                f"in {together.support} of {together.commits} commits to {together.changed_file}"
+            )
         if self.named_like is not None:
-            found.append(f"named like {self.named_like}")
-        return "; ".join(found) or f"in {self.share:.0%} of all commits"
+            parts.append(f"named like {self.named_like}")
+        return "; ".join(parts) or f"in {self.share:.0%} of all commits"
 
 
 class History:
@@ -117,25 +119,28 @@ class History:
 
     def together(self, path: str) -> Together | None:
         """The changed file that a file follows most reliably; two of two are less than 20 of 20."""
-        found = (
+        pairs = (
             Together(changed, support, self._touched[changed])
             for changed, support in self._together.get(path, {}).items()
         )
-        return max(found, key=lambda one: (one.support / (one.commits + 4), one.changed_file),
-                   default=None)  # fmt: skip
+        return max(
+            pairs,
+            key=lambda pair: (pair.support / (pair.commits + 4), pair.changed_file),
+            default=None,
+        )
 
 
 def likely_files(
     changed: Collection[str], files: Iterable[str], history: History, users: Sequence[User]
 ) -> list[LikelyFile]:
     """Which of some files are likely enough, the likeliest first."""
-    left_alone = sorted({*files, *(one.path for one in users)} - set(changed))
+    left_alone = sorted({*files, *(user.path for user in users)} - set(changed))
     first_user: dict[str, User] = {}
-    for one in sorted(users, key=lambda one: (-one.is_removed, -one.confidence)):
-        first_user.setdefault(one.path, one)
+    for using in sorted(users, key=lambda using: (-using.is_removed, -using.confidence)):
+        first_user.setdefault(using.path, using)
     named = _alike(changed, left_alone, plain_name)
     near = _alike(changed, left_alone, _folder)
-    found = []
+    likely = []
     for path in left_alone:
         doubt = 1 - history.likelihood(path)
         if user := first_user.get(path):
@@ -146,12 +151,12 @@ def likely_files(
         if 1 - doubt >= LEAST:
             like = named[path].changed_file if path in named else None
             share, together = history.share(path), history.together(path)
-            found.append(LikelyFile(path, 1 - doubt, share, together, user, like))
-    return sorted(found, key=lambda one: (-one.score, one.path))
+            likely.append(LikelyFile(path, 1 - doubt, share, together, user, like))
+    return sorted(likely, key=lambda file: (-file.score, file.path))
 
 
 def _weight(user: User, files: int) -> float:
-    """What uses a definition that is gone breaks; of many files that use others few change."""
+    """A use of a removed definition breaks; of many files that use a changed one few change."""
     return _BROKEN if user.is_removed else max(_USED * user.confidence / files, LEAST)
 
 
@@ -166,7 +171,7 @@ class _Alike:
 def _alike(
     changed: Iterable[str], files: Iterable[str], key: Callable[[str], str]
 ) -> dict[str, _Alike]:
-    """By file, a changed one with the same key, and how many files have it."""
+    """For each file a changed file with the same key, and how many files have the key."""
     groups: dict[str, list[str]] = defaultdict(list)
     for path in files:
         groups[key(path)].append(path)
@@ -178,18 +183,18 @@ def _alike(
 
 
 def plain_name(path: str) -> str:
-    """The name of a file without endings and words for tests: one for ``a.py``, ``test_a.py``."""
+    """The name of a file without endings and words for tests: ``a`` of ``test_a.py``."""
     name = path.rpartition("/")[2].partition(".")[0].lower()
     return _TEST_WORD.sub("", name) or name
 
 
 def same_names(paths: Iterable[str]) -> list[str]:
     """The names without endings, in lower case, that files named like these may have."""
-    found = set()
+    names = set()
     for name in map(plain_name, paths):
-        found |= {name, *(f"{word}_{name}" for word in _TEST_PREFIXES)}
-        found |= {f"{name}{joint}{word}" for joint in ("_", "-", "") for word in _TEST_WORDS}
-    return sorted(found)
+        names |= {name, *(f"{word}_{name}" for word in _TEST_PREFIXES)}
+        names |= {f"{name}{joint}{word}" for joint in ("_", "-", "") for word in _TEST_WORDS}
+    return sorted(names)
 
 
 def folders_of(paths: Iterable[str]) -> list[str]:

@@ -94,7 +94,7 @@ class _Commit:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A definition of the name in one version of a file; ``text`` is all that stands there."""
+    """A definition of the name in a version of a file, with its whole ``text``."""
 
     symbol: Symbol
     text: str
@@ -138,22 +138,24 @@ class _Versions:
         except UnicodeDecodeError:
             return {}
         lines = text.split("\n")
-        found: dict[str, _Definition] = {}
+        definitions: dict[str, _Definition] = {}
         for symbol in split(text, language).symbols:
             if f".{symbol.qualified}".endswith(f".{self.name}"):
                 own = "\n".join(lines[symbol.start_line - 1 : symbol.end_line])
-                before = found.get(symbol.qualified)
+                before = definitions.get(symbol.qualified)
                 whole = own if before is None else f"{before.text}\n{own}"
-                found[symbol.qualified] = _Definition(before.symbol if before else symbol, whole)
-        return found
+                definitions[symbol.qualified] = _Definition(
+                    before.symbol if before else symbol, whole
+                )
+        return definitions
 
 
 def symbol_history(
     tip: Tip, name: str, depth: int = 1_000, *, limit_s: float = TIME_LIMIT_S
 ) -> SymbolHistory:
-    """What the newest ``depth`` commits did to the definitions of a name, newest first.
+    """The events of the newest ``depth`` commits for definitions of a name, newest first.
 
-    A name with dots is the end of a qualified one: ``Session.open``.
+    A name with dots is the end of a qualified name: ``Session.open``.
 
     Raises:
         IndexingFailed: git cannot read the commits.
@@ -174,12 +176,12 @@ def _paths_with(
     repository: GitRepository, commit: str, word: str, hashes: Sequence[str]
 ) -> list[bytes]:
     """The files that hold a word, or in which a commit changed how often it occurs: code first."""
-    found = ask_git(
+    output = ask_git(
         repository,
         *("grep", "-l", "-z", "-I", "--fixed-strings", "--no-textconv", "--no-color"),
         *("-e", word, commit, "--"),
     )
-    now = (path.partition(b":")[2] for path in (found or b"").split(b"\0"))
+    now = (path.partition(b":")[2] for path in (output or b"").split(b"\0"))
     # Not --always: a commit that changes no such file is not listed.
     listed = stream_git(
         repository, *_COMMITS, "--no-commit-id", "--name-only", f"-S{word}", stdin=_lines(hashes)
@@ -222,12 +224,14 @@ def _changes(fields: Iterator[bytes]) -> Iterator[_FileChange]:
     for raw in fields:
         old_mode, new_mode, old, new, _ = raw.lstrip(b"\n:").decode("ascii", "replace").split()
         is_file = (mode.startswith("100") for mode in (old_mode, new_mode))
-        blobs = [blob if known else None for blob, known in zip((old, new), is_file, strict=True)]
+        blobs = [
+            blob if is_read else None for blob, is_read in zip((old, new), is_file, strict=True)
+        ]
         yield _FileChange(next(fields, b""), *blobs)
 
 
 def _events(commit: _Commit, versions: _Versions) -> Iterator[SymbolEvent]:
-    """What one commit did: moves within it are one event, not two."""
+    """The events of a commit; a move within it is a single event."""
     added: list[SymbolEvent] = []
     removed: list[tuple[SymbolEvent, str]] = []
     texts: dict[tuple[str, str], str] = {}
@@ -237,7 +241,10 @@ def _events(commit: _Commit, versions: _Versions) -> Iterator[SymbolEvent]:
             continue
         path = escape_path(change.path)
         gone = [old[name] for name in old if name not in new]
-        removed += [(_event(commit, "removed", path, one.symbol), one.text) for one in gone]
+        removed += [
+            (_event(commit, "removed", path, definition.symbol), definition.text)
+            for definition in gone
+        ]
         for name, definition in new.items():
             if name not in old:
                 added.append(_event(commit, "added", path, definition.symbol))
@@ -247,9 +254,9 @@ def _events(commit: _Commit, versions: _Versions) -> Iterator[SymbolEvent]:
     for event in added:
         origin = next(
             (
-                one
-                for one in removed
-                if one[0].symbol == event.symbol or one[1] == texts[event.path, event.symbol]
+                gone
+                for gone in removed
+                if gone[0].symbol == event.symbol or gone[1] == texts[event.path, event.symbol]
             ),
             None,
         )

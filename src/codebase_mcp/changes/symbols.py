@@ -64,7 +64,8 @@ class ChangedSymbol:
 class SymbolChanges:
     """The definitions of a file that differ.
 
-    What is inside an added, removed or moved one is not listed. ``moved`` ones were somewhere else.
+    Definitions inside an added, removed or moved definition are not listed. ``moved`` definitions
+    were elsewhere before.
     """
 
     added: list[ChangedSymbol] = field(default_factory=list)
@@ -94,7 +95,7 @@ class _Definition:
 
 @dataclass(frozen=True, slots=True)
 class _Unmatched:
-    """A definition that only one side has, and where it is listed."""
+    """A definition of only the old or only the new text, and the changes that list it."""
 
     definition: _Definition
     listed: ChangedSymbol
@@ -124,10 +125,12 @@ def compare_symbols(pairs: Sequence[TextPair]) -> list[SymbolChanges]:
         gone, fresh = _match(old, new, pair.path, changes)
         old_path = pair.old_path or pair.path
         removed += [
-            _Unmatched(one, _symbol(one, old_path), changes) for one in _outermost(old, gone)
+            _Unmatched(definition, _symbol(definition, old_path), changes)
+            for definition in _outermost(old, gone)
         ]
         added += [
-            _Unmatched(one, _symbol(one, pair.path), changes) for one in _outermost(new, fresh)
+            _Unmatched(definition, _symbol(definition, pair.path), changes)
+            for definition in _outermost(new, fresh)
         ]
         results.append(changes)
     _sort_out_moved(removed, added)
@@ -155,7 +158,7 @@ def _definitions(text: Text) -> list[_Definition]:
     return [
         _Definition(
             symbol,
-            # Of several definitions in a line the last one owns it; it is each one's own.
+            # The last of several definitions in a line owns it; each of them has it as its text.
             "\n".join(own[number] or lines[symbol.start_line - 1 : symbol.end_line]),
             _whole(lines, first_rows[number], symbol.end_line),
             parents[number],
@@ -181,8 +184,11 @@ def _match(
 ) -> tuple[set[int], set[int]]:
     """Note what changed; the numbers of the definitions that only the older, the newer text has."""
     gone, fresh = set(range(len(old))), set(range(len(new)))
-    # Equal ones first, so that of several with one name those that differ are left for each other.
-    for key in (lambda one: (one.key, one.own)), (lambda one: one.key):
+    # Equal definitions first; what is left under the same name then matches.
+    for key in (
+        (lambda definition: (definition.key, definition.own)),
+        (lambda definition: definition.key),
+    ):
         waiting: dict[object, list[int]] = defaultdict(list)
         for number in sorted(gone, reverse=True):
             waiting[key(old[number])].append(number)
@@ -197,41 +203,43 @@ def _match(
 
 
 def _outermost(definitions: Sequence[_Definition], chosen: set[int]) -> Iterator[_Definition]:
-    """The chosen definitions that are not inside another chosen one."""
+    """The chosen definitions that lie in no other chosen definition."""
     inside: set[int] = set()
-    for number, one in enumerate(definitions):
-        if one.parent is not None and (one.parent in chosen or one.parent in inside):
+    for number, definition in enumerate(definitions):
+        if definition.parent is not None and (
+            definition.parent in chosen or definition.parent in inside
+        ):
             inside.add(number)
         elif number in chosen:
-            yield one
+            yield definition
 
 
 def _sort_out_moved(removed: Sequence[_Unmatched], added: Sequence[_Unmatched]) -> None:
-    """List what was moved as such, and the rest as removed and added."""
+    """List moved definitions as moved, and the rest as removed and added."""
     before: dict[str, list[_Unmatched]] = defaultdict(list)
-    for one in removed if added else ():
-        before[_fingerprint(one.definition)].append(one)
+    for unmatched in removed if added else ():
+        before[_fingerprint(unmatched.definition)].append(unmatched)
     moved_away: set[int] = set()
-    for one in added:
-        candidates = before.get(_fingerprint(one.definition), []) if before else []
-        named = one.definition.symbol.name
+    for unmatched in added:
+        candidates = before.get(_fingerprint(unmatched.definition), []) if before else []
+        named = unmatched.definition.symbol.name
         candidates.sort(key=lambda other: other.definition.symbol.name != named)
-        if not candidates or len("".join(one.definition.whole().split())) < MIN_MOVED_CHARS:
-            one.changes.added.append(one.listed)
+        if not candidates or len("".join(unmatched.definition.whole().split())) < MIN_MOVED_CHARS:
+            unmatched.changes.added.append(unmatched.listed)
             continue
         origin = candidates.pop(0)
         moved_away.add(id(origin))
-        listed = one.listed
-        one.changes.moved.append(
+        listed = unmatched.listed
+        unmatched.changes.moved.append(
             ChangedSymbol(
                 *(listed.name, listed.kind, listed.path, listed.start_line, listed.end_line),
                 old_name=origin.listed.name,
                 old_path=origin.listed.path,
             )
         )
-    for one in removed:
-        if id(one) not in moved_away:
-            one.changes.removed.append(one.listed)
+    for unmatched in removed:
+        if id(unmatched) not in moved_away:
+            unmatched.changes.removed.append(unmatched.listed)
 
 
 def _fingerprint(definition: _Definition) -> str:
@@ -240,6 +248,6 @@ def _fingerprint(definition: _Definition) -> str:
     return re.sub(rf"(?<!\w){name}(?!\w)", "\0", definition.whole())
 
 
-def _symbol(one: _Definition, path: str) -> ChangedSymbol:
-    symbol = one.symbol
+def _symbol(definition: _Definition, path: str) -> ChangedSymbol:
+    symbol = definition.symbol
     return ChangedSymbol(symbol.qualified, symbol.kind, path, symbol.start_line, symbol.end_line)

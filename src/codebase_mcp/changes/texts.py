@@ -1,4 +1,4 @@
-"""What do changed files say, before and after? As many of them as can be compared in a call."""
+"""Reads the old and new texts of changed files, as many as a call can compare."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def read_texts(
     """
     left_out: Counter[str] = Counter()
     chosen = []
-    for one in files:
-        sides = [side for side in (one.old, one.new) if side is not None]
-        if one.old and one.new and one.old.object_id == one.new.object_id:
+    for file in files:
+        sides = [side for side in (file.old, file.new) if side is not None]
+        if file.old and file.new and file.old.object_id == file.new.object_id:
             continue
-        traits = classify(one.path)
+        traits = classify(file.path)
         if not all(side.is_regular for side in sides):
             left_out["special"] += 1
         elif traits.is_binary or traits.kind not in _ORDER:
             left_out["binary" if traits.is_binary else traits.kind.value] += 1
         else:
-            chosen.append((_ORDER.index(traits.kind), one.path, one))
+            chosen.append((_ORDER.index(traits.kind), file.path, file))
     chosen.sort(key=lambda entry: entry[:2])
     left_out["beyond_limit"] += len(chosen[MAX_FILES:])
-    wanted = [one for _, _, one in chosen[:MAX_FILES]]
-    contents = _contents(repository, wanted, locations)
+    compared = [change for _, _, change in chosen[:MAX_FILES]]
+    contents = _contents(repository, compared, locations)
     pairs = {}
-    for one in wanted:
-        pair = _pair(one, contents)
+    for change in compared:
+        pair = _pair(change, contents)
         if isinstance(pair, str):
             left_out[pair] += 1
         else:
-            pairs[one.path] = pair
+            pairs[change.path] = pair
     return Texts(pairs, +left_out)
 
 
@@ -73,23 +73,23 @@ def _contents(
     repository: GitRepository, files: Sequence[FileChange], locations: Mapping[str, bytes]
 ) -> dict[str, bytes | str]:
     """The content of each version, or why it is left out, as far as the limit allows."""
-    sides = [side for one in files for side in (one.old, one.new) if side is not None]
-    on_disk = {one.new.object_id for one in files if one.new and one.new.object_id in locations}
+    sides = [side for file in files for side in (file.old, file.new) if side is not None]
+    on_disk = {file.new.object_id for file in files if file.new and file.new.object_id in locations}
     in_git = dict.fromkeys(side.object_id for side in sides if side.object_id not in on_disk)
-    found: dict[str, bytes | str] = {}
+    contents: dict[str, bytes | str] = {}
     room = MAX_TOTAL_BYTES
     for object_id in on_disk:
         content = read_location(locations[object_id], MAX_FILE_BYTES)
-        found[object_id] = "too_large" if content is None else content
+        contents[object_id] = "too_large" if content is None else content
         room -= len(content or b"")
         if room < 0:
-            return found
+            return contents
     for object_id, read in read_blobs(repository, in_git, MAX_FILE_BYTES):
-        found[object_id] = read.value if isinstance(read, Unread) else read
-        room -= len(found[object_id])
+        contents[object_id] = read.value if isinstance(read, Unread) else read
+        room -= len(contents[object_id])
         if room < 0:
             break
-    return found
+    return contents
 
 
 def _pair(change: FileChange, contents: Mapping[str, bytes | str]) -> TextPair | str:

@@ -1,4 +1,4 @@
-"""Who uses the definitions that a change touched, in files that the change left alone?"""
+"""The users of the definitions that a change touched, in files that it did not touch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from codebase_mcp.symbols.candidates import BY_NAME
 from codebase_mcp.symbols.lookup import resolve_names
 from codebase_mcp.symbols.references import meaning
 
-# How many definitions are looked up, and how many uses of one name.
+# The most definitions that are looked up, and the most uses of a name.
 MAX_SYMBOLS = 100
 MAX_USES = 500
 
@@ -43,64 +43,74 @@ class User:
 async def users_of(
     tx: Transaction, snapshot_ids: Sequence[int], files: Sequence[Difference]
 ) -> list[User]:
-    """The users of what was changed or removed: the surest first, code before tests.
+    """The users of changed or removed definitions: the surest first, code before tests.
 
-    Of a removed definition those of its name, if nothing else has that name.
+    Uses of a removed definition are the uses of its name, if nothing else has that name.
     """
-    symbols = [one.symbols for one in files if one.kind in PRODUCT and one.symbols is not None]
-    changed = [one for changes in symbols for one in changes.changed][:MAX_SYMBOLS]
-    removed = [one for changes in symbols for one in changes.removed][:MAX_SYMBOLS]
-    names = list(dict.fromkeys(_last(one) for one in (*removed, *changed)))
+    symbols = [file.symbols for file in files if file.kind in PRODUCT and file.symbols is not None]
+    changed = [symbol for changes in symbols for symbol in changes.changed][:MAX_SYMBOLS]
+    removed = [symbol for changes in symbols for symbol in changes.removed][:MAX_SYMBOLS]
+    names = list(dict.fromkeys(_last(symbol) for symbol in (*removed, *changed)))
     if not names:
         return []
     definitions, uses = await resolve_names(tx, names, snapshot_ids, most_uses=MAX_USES)
-    places = {(one.path, one.name) for one in changed}
-    targets = {one.key for one in definitions if (one.path, one.qualified) in places}
-    touched = {one.file.path for one in files}
+    places = {(symbol.path, symbol.name) for symbol in changed}
+    targets = {
+        definition.key
+        for definition in definitions
+        if (definition.path, definition.qualified) in places
+    }
+    touched = {difference.file.path for difference in files}
     users = [
         User(
-            one.path,
-            one.line,
-            _enclosing(one.resolved.enclosing),
-            one.definition.qualified,
+            use.path,
+            use.line,
+            _enclosing(use.resolved.enclosing),
+            use.definition.qualified,
             False,
-            one.is_test,
-            one.confidence,
-            one.reason,
+            use.is_test,
+            use.confidence,
+            use.reason,
         )
-        for one in meaning(targets, uses)
-        if one.definition is not None
-        and one.kind is not ReferenceKind.IMPORT
-        and one.confidence >= LEAST_CONFIDENCE
+        for use in meaning(targets, uses)
+        if use.definition is not None
+        and use.kind is not ReferenceKind.IMPORT
+        and use.confidence >= LEAST_CONFIDENCE
     ]
-    gone = {_last(one): one.name for one in removed}
-    defined = {one.name for one in definitions}
+    gone = {_last(symbol): symbol.name for symbol in removed}
+    defined = {definition.name for definition in definitions}
     users += [
         User(
-            one.use.path,
-            one.use.line,
-            _enclosing(one.enclosing),
+            use.use.path,
+            use.use.line,
+            _enclosing(use.enclosing),
             gone[name],
             True,
-            one.use.file_kind == FileKind.TEST,
+            use.use.file_kind == FileKind.TEST,
             BY_NAME,
             _UNDEFINED,
         )
-        for name, one in uses
+        for name, use in uses
         if name in gone and name not in defined
     ]
     return _in_order(users, touched)
 
 
 def _in_order(users: Sequence[User], touched: Collection[str]) -> list[User]:
-    """Those in other files; of several in one definition the first."""
+    """The users in files that were not touched; of several in a definition the first."""
     first: dict[tuple[str, str | None, str], User] = {}
-    for one in sorted(users, key=lambda one: (one.path, one.line)):
-        if one.path not in touched:
-            first.setdefault((one.path, one.enclosing, one.symbol), one)
+    for user in sorted(users, key=lambda user: (user.path, user.line)):
+        if user.path not in touched:
+            first.setdefault((user.path, user.enclosing, user.symbol), user)
     return sorted(
         first.values(),
-        key=lambda one: (one.is_test, not one.is_removed, -one.confidence, one.path, one.line),
+        key=lambda user: (
+            user.is_test,
+            not user.is_removed,
+            -user.confidence,
+            user.path,
+            user.line,
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is known of a name, a place or a path? One question, one answer, in one transaction."""
+"""Answers a question about a name, a line or a path, in a single transaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEAD_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class SymbolQuestion:
-    """What is asked, about a name or a place; an outline is of a path."""
+    """A question about a name or a line; an outline is about a path."""
 
     operation: Operation
     name: str | None = None
@@ -41,7 +41,7 @@ class SymbolQuestion:
 
     @property
     def subject(self) -> str:
-        """What it is about, as it was written."""
+        """The name, ``path:line`` or path of the question, as the caller wrote it."""
         if self.place is not None:
             return f"{self.place.path}:{self.place.line}"
         return self.name or self.path or "."
@@ -49,10 +49,10 @@ class SymbolQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SymbolFacts:
-    """What is known; which fields are set depends on the operation.
+    """The answer to a question; which fields are set depends on the operation.
 
-    ``used`` are the names that the line of a place uses, and what they mean. ``unresolved`` counts
-    what may belong to the answer as well. ``texts`` are those that are shown, by their lines.
+    ``used`` are the names that the line of a place uses, and their definitions. ``unresolved``
+    counts uses that may belong to the answer. ``texts`` has the lines of the texts shown, by blob.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -64,15 +64,15 @@ class SymbolFacts:
     unresolved: int = 0
     texts: Mapping[int, Sequence[str]] | None = None
 
-    def signature(self, one: Definition) -> str:
+    def signature(self, definition: Definition) -> str:
         """The line that names a definition, as it stands in its text."""
-        return self.signature_at(one.blob_id, one)
+        return self.signature_at(definition.blob_id, definition)
 
-    def signature_at(self, blob_id: int, one: Definition | Symbol) -> str:
-        """The same of a definition in a text."""
-        lines = (self.texts or {}).get(blob_id, ())[one.start_line - 1 : one.end_line]
+    def signature_at(self, blob_id: int, definition: Definition | Symbol) -> str:
+        """The line that names a definition of a text."""
+        lines = (self.texts or {}).get(blob_id, ())[definition.start_line - 1 : definition.end_line]
         head = [line.strip() for line in lines[:_HEAD_LINES]]
-        return next((line for line in head if one.name in line), head[0] if head else "")
+        return next((line for line in head if definition.name in line), head[0] if head else "")
 
     def line(self, blob_id: int, number: int) -> str:
         """A line of a text."""
@@ -87,13 +87,13 @@ async def answer(
 
     Raises:
         NotFound: nothing has such a name or path; the hint names the nearest.
-        InvalidInput: the place cannot be read as one.
+        InvalidInput: the path of the place is a directory.
     """
     if question.operation == "outline":
         path = question.place.path if question.place else question.path or question.name or ""
-        found = await outline_of(tx, path, snapshot_ids)
-        blobs = {one.file.blob_id for one in found.files[: question.limit]}
-        return SymbolFacts(outline=found, texts=await load_texts(tx, blobs))
+        outline = await outline_of(tx, path, snapshot_ids)
+        blobs = {file.file.blob_id for file in outline.files[: question.limit]}
+        return SymbolFacts(outline=outline, texts=await load_texts(tx, blobs))
     if question.operation == "references" and question.place is None:
         assert question.name is not None
         references = await references_to(tx, question.name, snapshot_ids)
@@ -117,8 +117,12 @@ async def _facts(
         references = await references_to(tx, targets[0].name, snapshot_ids, only=targets)
         return _facts_of(references)
     if question.operation == "implementations":
-        found, unresolved = await implementations_of(tx, few, snapshot_ids, question.depth)
-        return SymbolFacts(definitions, implementations=tuple(found), unresolved=unresolved)
+        implementations, unresolved = await implementations_of(
+            tx, few, snapshot_ids, question.depth
+        )
+        return SymbolFacts(
+            definitions, implementations=tuple(implementations), unresolved=unresolved
+        )
     find = callers_of if question.operation == "callers" else callees_of
     calls = await find(tx, few, snapshot_ids, question.depth)
     return SymbolFacts(definitions, calls=calls, unresolved=calls.unresolved)
@@ -139,17 +143,21 @@ async def _targets(
         return await definitions_named(tx, question.name, snapshot_ids), ()
     line = question.place.line
     around, used = await at_place(tx, question.place, snapshot_ids)
-    is_head = any(one.start_line == line for one in around)
+    is_head = any(meaning.start_line == line for meaning in around)
     if question.operation == "definition" and used and not is_head:
-        found = [
-            FoundUse(one, candidate.definition, candidate.confidence, candidate.reason)
-            for one in await resolve_uses(tx, used, snapshot_ids)
-            for candidate in one.candidates
+        meanings = [
+            FoundUse(use, candidate.definition, candidate.confidence, candidate.reason)
+            for use in await resolve_uses(tx, used, snapshot_ids)
+            for candidate in use.candidates
             if candidate.confidence >= LEAST
         ]
-        if found:
-            meant = {one.definition.key: one.definition for one in found if one.definition}
-            return list(meant.values()), tuple(found)
+        if meanings:
+            meant = {
+                meaning.definition.key: meaning.definition
+                for meaning in meanings
+                if meaning.definition
+            }
+            return list(meant.values()), tuple(meanings)
     if not around:
         raise NotFound(
             f"No definition holds {question.subject}",
@@ -159,13 +167,13 @@ async def _targets(
 
 
 async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFacts) -> SymbolFacts:
-    """The facts with the texts of what is shown first."""
-    blobs = {one.blob_id for one in facts.definitions[: question.limit]}
+    """The facts with the texts of the entries within the limit."""
+    blobs = {definition.blob_id for definition in facts.definitions[: question.limit]}
     if facts.references is not None:
-        blobs |= {one.resolved.use.blob_id for one in facts.references.uses[: question.limit]}
+        blobs |= {use.resolved.use.blob_id for use in facts.references.uses[: question.limit]}
     blobs |= {
-        one.definition.blob_id
-        for one in facts.implementations[: question.limit]
-        if one.definition is not None
+        implementation.definition.blob_id
+        for implementation in facts.implementations[: question.limit]
+        if implementation.definition is not None
     }
     return replace(facts, texts=await load_texts(tx, blobs))

@@ -1,4 +1,4 @@
-"""Where is much work done? Not in the event loop, where it would hold up all other calls."""
+"""Runs long computations in a thread, where they do not hold up other calls."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# What is done with this many rows or uses takes some milliseconds.
+# Work on this many rows or uses takes some milliseconds.
 MANY = 500
 
 
 async def aside(count: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function makes of a number of things; in a thread if they are many."""
+    """The result of a function that works on ``count`` items; from 500 on it runs in a thread."""
     if count < MANY:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)

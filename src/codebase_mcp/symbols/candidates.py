@@ -23,67 +23,72 @@ LEAST = 0.02
 # How sure a member is that only its name speaks for.
 BY_NAME = 0.5
 
-# So few are compared one by one.
+# Up to this number all are compared.
 _FEW = 8
 
 
 class Candidates(tuple[Definition, ...]):
-    """The definitions that uses of a name in one way may mean, with what many uses ask of them.
+    """The definitions that uses of a name of the same kind may mean, grouped in several ways.
 
-    A common name has thousands of uses and hundreds of definitions, so whatever does not depend on
-    the place of a use is worked out once, and no use looks at all definitions.
+    A common name has thousands of uses and hundreds of definitions, so each group is made once, and
+    no use looks at all definitions.
     """
 
     @cached_property
     def members(self) -> Candidates:
         """Those in a class."""
-        return Candidates(one for one in self if is_member(one))
+        return Candidates(definition for definition in self if is_member(definition))
 
     @cached_property
     def top(self) -> Candidates:
         """Those at the top of a file."""
-        return Candidates(one for one in self if not one.container)
+        return Candidates(definition for definition in self if not definition.container)
 
     @cached_property
     def bare(self) -> Candidates:
         """Those that are used without a receiver: no methods."""
-        top = Candidates(one for one in self if not one.container or one.is_type)
-        return top or Candidates(one for one in self if one.kind != "method")
+        top = Candidates(
+            definition for definition in self if not definition.container or definition.is_type
+        )
+        return top or Candidates(definition for definition in self if definition.kind != "method")
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Their names: several where an import renames one."""
-        return frozenset(one.name for one in self)
+        """Their names: several where an import renames a definition."""
+        return frozenset(definition.name for definition in self)
 
     @cached_property
     def in_file(self) -> Mapping[str, Candidates]:
         """Those of each file."""
-        return _grouped(self, lambda one: one.path)
+        return _grouped(self, lambda definition: definition.path)
 
     @cached_property
     def in_directory(self) -> Mapping[str, Candidates]:
         """Those of the files of each directory."""
-        return _grouped(self, lambda one: directory_of(one.path, one.language))
+        return _grouped(self, lambda definition: directory_of(definition.path, definition.language))
 
     @cached_property
     def held(self) -> Mapping[str, Candidates]:
         """Those in each class, or in whatever else holds them."""
-        return _grouped(self, lambda one: one.holder)
+        return _grouped(self, lambda definition: definition.holder)
 
     @cached_property
     def containers(self) -> frozenset[str]:
-        """The qualified names of what holds them."""
-        return frozenset(one.container for one in self)
+        """The qualified names of the definitions that hold them."""
+        return frozenset(definition.container for definition in self)
 
     @cached_property
     def members_by_folded_holder(self) -> Mapping[str, Candidates]:
         """Members by the name of their class in lower case."""
-        return _grouped(self.members, lambda one: fold(one.holder))
+        return _grouped(self.members, lambda member: fold(member.holder))
 
     @cached_property
     def top_by_module(self) -> Mapping[tuple[str, ...], Candidates]:
         """Those at the top, by the last part of their module's name."""
-        return _grouped(self.top, lambda one: parts_of(one.path, language_of(one.language))[-1:])
+        return _grouped(
+            self.top,
+            lambda definition: parts_of(definition.path, language_of(definition.language))[-1:],
+        )
 
     def near(self, module: str, language: str, named: frozenset[str]) -> Sequence[Definition]:
         """Those whose path has a word of a module's name; all where that name has none.
@@ -114,23 +119,27 @@ class Candidates(tuple[Definition, ...]):
             share = round(confidence / max(self.places, 1), 2)
             count = "only definition" if self.places == 1 else f"one of {self.places} definitions"
             reason = f"{count} of this name" + (f", {why}" if why else "")
-            found = [Candidate(one, share, reason) for one in self] if share >= LEAST else []
-            self._by_name_alone[key] = in_order(found)
+            candidates = (
+                [Candidate(definition, share, reason) for definition in self]
+                if share >= LEAST
+                else []
+            )
+            self._by_name_alone[key] = in_order(candidates)
         return self._by_name_alone[key]
 
     @cached_property
     def places(self) -> int:
-        """How many different ones they are."""
+        """The number of different definitions."""
         return different(self)
 
     @cached_property
     def _by_word(self) -> Mapping[str, list[int]]:
         """The places in the sequence of those whose path has a word."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for number, one in enumerate(self):
-            for word in words_of_path(one.path):
-                found[word].append(number)
-        return found
+        positions: defaultdict[str, list[int]] = defaultdict(list)
+        for number, definition in enumerate(self):
+            for word in words_of_path(definition.path):
+                positions[word].append(number)
+        return positions
 
     @cached_property
     def _near(self) -> dict[tuple[str, str], Sequence[Definition]]:
@@ -148,59 +157,66 @@ class Candidates(tuple[Definition, ...]):
 def _grouped(
     definitions: Iterable[Definition], key: Callable[[Definition], Key]
 ) -> Mapping[Key, Candidates]:
-    found: defaultdict[Key, list[Definition]] = defaultdict(list)
-    for one in definitions:
-        found[key(one)].append(one)
-    return {name: Candidates(group) for name, group in found.items()}
+    groups: defaultdict[Key, list[Definition]] = defaultdict(list)
+    for definition in definitions:
+        groups[key(definition)].append(definition)
+    return {name: Candidates(group) for name, group in groups.items()}
 
 
-def in_order(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def in_order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """The likeliest first, product before tests."""
     return tuple(
-        sorted(found, key=lambda c: (-c.confidence, c.definition.is_test, c.definition.path))
+        sorted(candidates, key=lambda c: (-c.confidence, c.definition.is_test, c.definition.path))
     )
 
 
-def is_member(one: Definition) -> bool:
+def is_member(definition: Definition) -> bool:
     """Whether it is in a class and is not a class."""
-    return bool(one.container) and not one.is_type
+    return bool(definition.container) and not definition.is_type
 
 
-def different(found: Sequence[Definition]) -> int:
-    """How many different definitions; overloads of one name in one file can be one.
+def different(definitions: Sequence[Definition]) -> int:
+    """The number of different definitions; overloads of a name in a file count once.
 
-    What a header of C declares is the same as what a source defines under its name, and so are a
-    structure and a type of its name.
+    A declaration in a C header and the definition of that name in a source count once too, and so
+    do a structure and a type of its name.
     """
-    places = {(one.path, one.qualified) for one in found}
-    if len(places) > 1 and language_of(found[0].language).modules is Modules.INCLUDE:
-        whole = {(one.path, one.qualified) for one in found if not _is_declaration(one)}
+    places = {(definition.path, definition.qualified) for definition in definitions}
+    if len(places) > 1 and language_of(definitions[0].language).modules is Modules.INCLUDE:
+        whole = {
+            (definition.path, definition.qualified)
+            for definition in definitions
+            if not _is_declaration(definition)
+        }
         return len(whole) or 1
     return len(places)
 
 
-def _is_declaration(one: Definition) -> bool:
-    is_header = one.path.rpartition(".")[2].startswith("h")
-    return one.kind == "type" or (is_header and one.kind in ("function", "method"))
+def _is_declaration(definition: Definition) -> bool:
+    is_header = definition.path.rpartition(".")[2].startswith("h")
+    return definition.kind == "type" or (is_header and definition.kind in ("function", "method"))
 
 
-def shared(found: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
+def shared(definitions: Sequence[Definition], confidence: float, reason: str) -> list[Candidate]:
     """Definitions that a rule cannot tell apart."""
-    places = different(found)
+    places = different(definitions)
     if places > 1:
         reason = f"{reason}, one of {places} there"
-    return [Candidate(one, round(confidence / max(places, 1), 2), reason) for one in found]
+    return [
+        Candidate(definition, round(confidence / max(places, 1), 2), reason)
+        for definition in definitions
+    ]
 
 
-def can_be_used(use: Use, one: Definition, rules: Language) -> bool:
+def can_be_used(use: Use, definition: Definition, rules: Language) -> bool:
     """Whether the language lets a definition be used in this way."""
-    if rules.has_types_apart and use.kind in _VALUES and one.kind in _NO_VALUES:
+    if rules.has_types_apart and use.kind in _VALUES and definition.kind in _NO_VALUES:
         return False
     if use.receiver:
         return True
-    if rules.modules is Modules.CRATE and one.container and one.kind == "type":
+    if rules.modules is Modules.CRATE and definition.container and definition.kind == "type":
         return False  # a type of a trait is behind Self
-    return use.kind is not ReferenceKind.USE or one.kind not in rules.never_handed_on
+    return use.kind is not ReferenceKind.USE or definition.kind not in rules.never_handed_on
 
 
 def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
@@ -213,4 +229,4 @@ def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[D
     }.get(kind)
     if kinds is None:
         return candidates
-    return [one for one in candidates if one.kind in kinds] or candidates
+    return [candidate for candidate in candidates if candidate.kind in kinds] or candidates

@@ -1,4 +1,4 @@
-"""A definition in a file of a state of the code, and which one may be meant by a use."""
+"""Definitions and uses of names, and the definitions that a use may mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 
-# Kinds of definitions that other files do not use by name.
+# Kinds of definitions that no file uses by name.
 PROSE_KINDS = frozenset({"section", "key", "selector"})
 TYPE_KINDS = frozenset(
     {"class", "struct", "interface", "trait", "enum", "type", "extension", "module"}
@@ -20,7 +20,7 @@ CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
 
 DefinitionKey = tuple[int, str, int, str]
-"""What tells a definition from all others: its snapshot, path, first line and qualified name."""
+"""Identifies a definition: its snapshot, path, first line and qualified name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a text imports and inherits from."""
+    """The imports and base classes of a text."""
 
     imports: tuple[Reference, ...] = ()
     inherits: tuple[Reference, ...] = ()
@@ -49,22 +49,22 @@ class Surroundings:
     @cached_property
     def local(self) -> Mapping[str, Sequence[Reference]]:
         """The imports that each name in the text may stand for."""
-        found: defaultdict[str, list[Reference]] = defaultdict(list)
-        for one in self.imports:
-            found[one.alias or one.name].append(one)
-        return found
+        imports: defaultdict[str, list[Reference]] = defaultdict(list)
+        for reference in self.imports:
+            imports[reference.alias or reference.name].append(reference)
+        return imports
 
     @cached_property
     def modules(self) -> frozenset[str]:
         """The modules that are imported, or something of them."""
-        return frozenset(one.module for one in self.imports)
+        return frozenset(reference.module for reference in self.imports)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A definition (lines 1-based, inclusive); see `model.Symbol`.
 
-    ``container`` is the qualified name of what holds it, empty for a definition at the top, and
+    ``container`` is the qualified name of the enclosing definition, empty at the top of a file, and
     ``holder`` the last part of that.
     """
 
@@ -113,7 +113,7 @@ class Candidate:
 class ResolvedUse:
     """A use, the definitions around it, the outermost first, and what it may mean, best first.
 
-    ``is_open`` if no rule finds a definition, and none says that it is of something else.
+    ``is_open`` if no rule finds a definition or shows that it belongs to something else.
     """
 
     use: Use

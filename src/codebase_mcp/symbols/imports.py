@@ -1,7 +1,7 @@
-"""Does an import, as it is written in one file, mean another file? Pure: paths and names in.
+"""Does an import, as a file writes it, mean another file? Pure functions of paths and names.
 
-No search path is read: a module means a file if the ends of their paths agree, and what is left of
-the file's path may be a source root. A path with a slash in front begins with the name of its
+No search path is read: a module means a file if the ends of their paths agree, and the rest of the
+file's path may be a source root. A path with a slash in front begins with the name of its
 package (`packages.py`): only the module of that very name means it.
 """
 
@@ -70,9 +70,9 @@ def words_of_path(path: str) -> frozenset[str]:
 
 
 def words_of_module(module: str, rules: Language) -> frozenset[str]:
-    """Words of which a file's path has at least one if a module fits; none where it may have none.
+    """Words of which the path of each file that fits a module has at least one.
 
-    Neither the ending of a file nor what stands for a directory is always in a path.
+    Empty if a path may fit without a common word.
     """
     words = words_of_name(module)
     if ".." in module.lstrip("./") or words & rules.index_files:
@@ -114,45 +114,45 @@ def joined(module: str, name: str, language: str) -> str:
 def _below_name(module: str, path: str, rules: Language) -> Fit:
     """The same of a path that begins with the name of its package."""
     separator = _SEPARATOR.get(rules.modules, "/")
-    wanted = tuple(module.strip("\\/").split(separator))
+    imported = tuple(module.strip("\\/").split(separator))
     target = parts_of(path, rules)
     if rules.modules is Modules.DIRECTORY:
-        return Fit.FILE if wanted == target[:-1] else Fit.NONE
+        return Fit.FILE if imported == target[:-1] else Fit.NONE
     if rules.modules is Modules.QUALIFIED:
-        return Fit.FILE if wanted in (target, target[:-1]) else Fit.NONE
-    stem = wanted[-1].partition(".")[0]  # but the name of a package may have a dot
-    short = wanted[:-1] if stem in rules.index_files else (*wanted[:-1], stem)
-    return max(_within(wanted, target), _within(short, target))
+        return Fit.FILE if imported in (target, target[:-1]) else Fit.NONE
+    stem = imported[-1].partition(".")[0]  # but the name of a package may have a dot
+    short = imported[:-1] if stem in rules.index_files else (*imported[:-1], stem)
+    return max(_within(imported, target), _within(short, target))
 
 
 def _dotted(importer: str, module: str, path: str, rules: Language) -> Fit:
     target = parts_of(path, rules)
-    here = tuple(importer.split("/")[:-1])
+    directory = tuple(importer.split("/")[:-1])
     name = module.lstrip(".")
-    wanted = tuple(name.split(".")) if name else ()
-    if wanted and wanted[-1] in rules.index_files:
-        wanted = wanted[:-1]
+    imported = tuple(name.split(".")) if name else ()
+    if imported and imported[-1] in rules.index_files:
+        imported = imported[:-1]
     if dots := len(module) - len(name):
-        above = len(here) - dots + 1
-        return Fit.NONE if above < 0 else _within((*here[:above], *wanted), target)
-    if not wanted:
+        above = len(directory) - dots + 1
+        return Fit.NONE if above < 0 else _within((*directory[:above], *imported), target)
+    if not imported:
         return Fit.NONE
     for start in range(len(target)):
-        fit = _within(wanted, target[start:])
-        if fit and (root_fit := _root(target[:start], here, wanted[0])):
+        fit = _within(imported, target[start:])
+        if fit and (root_fit := _root(target[:start], directory, imported[0])):
             return min(fit, root_fit)
     return Fit.NONE
 
 
-def _root(root: Parts, here: Parts, first: str) -> Fit:
+def _root(root: Parts, directory: Parts, first: str) -> Fit:
     """Whether imports of a file in the directory ``here`` may start at a directory."""
     if not root or root[-1] in _SOURCE_ROOTS:
         return Fit.FILE
     if first in sys.stdlib_module_names:
         return Fit.NONE
-    if root == here:  # a script and its neighbour
+    if root == directory:  # a script and its neighbour
         return Fit.PACKAGE
-    return Fit.FILE if here[: len(root)] == root else Fit.PACKAGE
+    return Fit.FILE if directory[: len(root)] == root else Fit.PACKAGE
 
 
 def _relative(importer: str, module: str, path: str, rules: Language) -> Fit:
@@ -160,8 +160,8 @@ def _relative(importer: str, module: str, path: str, rules: Language) -> Fit:
     module = module.removesuffix("/")
     if module.startswith("."):
         meant = normpath("/".join([*importer.split("/")[:-1], module]))
-        wanted = () if meant == "." else tuple(meant.split("/"))
-        return _within(_without_extension(wanted), target)
+        imported = () if meant == "." else tuple(meant.split("/"))
+        return _within(_without_extension(imported), target)
     alias, _, rest = module.partition("/")
     if alias in ("@", "~", "#", "src") and rest:
         return _ends(_without_extension(tuple(rest.split("/"))), target)
@@ -193,11 +193,11 @@ def directory_of(path: str, language: str) -> str:
 
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
     target = tuple(path.split("/")[:-1])
-    wanted = tuple(module.split("/"))
-    if wanted == target:
+    imported = tuple(module.split("/"))
+    if imported == target:
         return Fit.FILE
-    shared = _shared_end(wanted, target)
-    if len(wanted) < 2 or not target or not shared:
+    shared = _shared_end(imported, target)
+    if len(imported) < 2 or not target or not shared:
         return Fit.NONE
     if shared == len(target) or shared >= 2:
         return Fit.FILE
@@ -206,9 +206,9 @@ def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:
 
 def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
     target = parts_of(path, rules)
-    wanted = tuple(part.lower() for part in module.replace("\\", ".").split(".") if part)
+    imported = tuple(part.lower() for part in module.replace("\\", ".").split(".") if part)
     lower = tuple(part.lower() for part in target)
-    if not wanted:
+    if not imported:
         return Fit.NONE
     if "/java/" in path and (package := package_of(path)) != target[:-1]:
         inside = (*package, target[-1])  # there the directories are the whole package
@@ -216,29 +216,29 @@ def _qualified(_importer: str, module: str, path: str, rules: Language) -> Fit:
         is_there = exact == package or exact[: len(inside)] == inside
         return Fit.FILE if is_there else Fit.NONE
     # A module is a package, which is a directory, or a type, which is a file.
-    shared = max(_shared_end(wanted, lower[:-1]), _shared_end(wanted, lower))
-    if shared == len(wanted):
+    shared = max(_shared_end(imported, lower[:-1]), _shared_end(imported, lower))
+    if shared == len(imported):
         return Fit.FILE
     if shared:
         return Fit.PACKAGE
-    return Fit.PACKAGE if wanted[-1] in lower else Fit.NONE
+    return Fit.PACKAGE if imported[-1] in lower else Fit.NONE
 
 
 def _crate(importer: str, module: str, path: str, rules: Language) -> Fit:
     target = parts_of(path, rules)
     first, *rest = [part for part in module.split("::") if part] or [""]
-    here = parts_of(importer, rules)
-    root = _source_root(here)
+    importing = parts_of(importer, rules)
+    root = _source_root(importing)
     if first == "crate":
-        return _within((*here[:root], *rest), target)
+        return _within((*importing[:root], *rest), target)
     if first == "self":
-        return _within((*here, *rest), target)
+        return _within((*importing, *rest), target)
     if first == "super":
-        above = len(here) - 1
+        above = len(importing) - 1
         while rest and rest[0] == "super":
             rest, above = rest[1:], above - 1
-        return _within((*here[:above], *rest), target)
-    if fit := _within((*here, first, *rest), target):  # a module declared in this file
+        return _within((*importing[:above], *rest), target)
+    if fit := _within((*importing, first, *rest), target):  # a module declared in this file
         return fit
     own = _source_root(target)
     crate = target[own - 2] if own >= 2 else ""
@@ -253,14 +253,14 @@ def _source_root(parts: Parts) -> int:
 
 
 def _include(importer: str, module: str, path: str, _rules: Language) -> Fit:
-    wanted = module.split("/")
-    here = importer.split("/")[:-1]
-    exact = normpath("/".join([*here, module])).split("/")
+    imported = module.split("/")
+    directory = importer.split("/")[:-1]
+    exact = normpath("/".join([*directory, module])).split("/")
     ends = path.split("/")
-    if ends == exact or ends[-len(wanted) :] == wanted:
+    if ends == exact or ends[-len(imported) :] == imported:
         return Fit.FILE
     # What a header declares is defined in a file of the same name.
-    stem = wanted[-1].partition(".")[0]
+    stem = imported[-1].partition(".")[0]
     return Fit.FILE if ends[-1].partition(".")[0] == stem else Fit.NONE
 
 
@@ -273,17 +273,19 @@ def _require(importer: str, module: str, path: str, rules: Language) -> Fit:
     return _ends(tuple(part for part in name.split("/") if part), target)
 
 
-def _within(wanted: Parts, target: Parts) -> Fit:
+def _within(imported: Parts, target: Parts) -> Fit:
     """Whether a file is the module, or below the package that the module is."""
-    if wanted == target:
+    if imported == target:
         return Fit.FILE
-    return Fit.PACKAGE if target[: len(wanted)] == wanted else Fit.NONE
+    return Fit.PACKAGE if target[: len(imported)] == imported else Fit.NONE
 
 
-def _ends(wanted: Parts, target: Parts) -> Fit:
-    if wanted and target[-len(wanted) :] == wanted:
+def _ends(imported: Parts, target: Parts) -> Fit:
+    if imported and target[-len(imported) :] == imported:
         return Fit.FILE
-    if any(target[at : at + len(wanted)] == wanted for at in range(len(target) - len(wanted))):
+    if any(
+        target[at : at + len(imported)] == imported for at in range(len(target) - len(imported))
+    ):
         return Fit.PACKAGE
     return Fit.NONE
 
@@ -291,8 +293,8 @@ def _ends(wanted: Parts, target: Parts) -> Fit:
 def _shared_end(first: Parts, second: Parts) -> int:
     """How many parts two paths have in common, counted from their ends."""
     count = 0
-    for one, other in zip(reversed(first), reversed(second), strict=False):
-        if one != other:
+    for part, other in zip(reversed(first), reversed(second), strict=False):
+        if part != other:
             break
         count += 1
     return count

@@ -1,9 +1,10 @@
-"""Which classes inherit from this one, or implement it, and which methods override this one?"""
+"""Which classes inherit from or implement a class, and which methods override a method?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
@@ -41,44 +42,49 @@ async def implementations_of(
 
     And how many more may inherit from those classes.
     """
-    types = [one for one in targets if one.kind in TYPE_KINDS]
-    found, unresolved = await _subclasses(tx, types, snapshot_ids, depth)
-    members = [one for one in targets if one.kind not in TYPE_KINDS and one.container]
+    types = [target for target in targets if target.kind in TYPE_KINDS]
+    implementations, unresolved = await _subclasses(tx, types, snapshot_ids, depth)
+    members = [target for target in targets if target.kind not in TYPE_KINDS and target.container]
     if not members:
-        return found, unresolved
-    holders = await load_definitions(tx, {one.holder for one in members}, snapshot_ids)
+        return implementations, unresolved
+    holders = await load_definitions(tx, {member.holder for member in members}, snapshot_ids)
     holding = [
-        one
-        for one in holders
-        if one.kind in TYPE_KINDS
-        and any(m.container == one.qualified and m.blob_id == one.blob_id for m in members)
+        holder
+        for holder in holders
+        if holder.kind in TYPE_KINDS
+        and any(m.container == holder.qualified and m.blob_id == holder.blob_id for m in members)
     ]
     below, more = await _subclasses(tx, holding, snapshot_ids, depth)
-    same = await load_definitions(tx, {one.name for one in members}, snapshot_ids)
+    same = await load_definitions(tx, {member.name for member in members}, snapshot_ids)
     for subclass in below:
         own = subclass.definition
         if own is not None:
-            found += [
+            implementations += [
                 Implementation(
-                    *(one, one.path, one.start_line, subclass.of, subclass.level),
-                    *(subclass.confidence, f"{own.name} inherits: {subclass.reason}"),
+                    definition,
+                    definition.path,
+                    definition.start_line,
+                    subclass.of,
+                    subclass.level,
+                    subclass.confidence,
+                    f"{own.name} inherits: {subclass.reason}",
                 )
-                for one in same
-                if one.container == own.qualified and one.blob_id == own.blob_id
-                and one.snapshot_id == own.snapshot_id and one.path == own.path
-                and any(one.name == member.name for member in members)
+                for definition in same
+                if definition.container == own.qualified and definition.blob_id == own.blob_id
+                and definition.snapshot_id == own.snapshot_id and definition.path == own.path
+                and any(definition.name == member.name for member in members)
             ]  # fmt: skip
-    return found, unresolved + more
+    return implementations, unresolved + more
 
 
 async def _subclasses(
     tx: Transaction, types: Sequence[Definition], snapshot_ids: Sequence[int], depth: int
 ) -> tuple[list[Implementation], int]:
-    found: list[Implementation] = []
+    implementations: list[Implementation] = []
     unresolved = 0
     level = list(types)
-    seen = {one.key for one in types}
-    sure = {one.key: 1.0 for one in types}
+    seen = {type_.key for type_ in types}
+    sure = {type_.key: 1.0 for type_ in types}
     for step in range(1, depth + 1):
         if not level:
             break
@@ -86,13 +92,13 @@ async def _subclasses(
         if step == 1:
             unresolved = inherits.unresolved
         level = []
-        for one in (one for uses in inherits.of.values() for one in uses):
-            use = one.resolved.use
-            assert one.definition is not None
-            confidence = round(min(one.confidence, SCOPE) * sure[one.definition.key], 2)
+        for found_use in chain.from_iterable(inherits.of.values()):
+            use = found_use.resolved.use
+            assert found_use.definition is not None
+            confidence = round(min(found_use.confidence, SCOPE) * sure[found_use.definition.key], 2)
             if confidence < LEAST:
                 continue
-            around = [s for s in one.resolved.around if s.kind in TYPE_KINDS]
+            around = [s for s in found_use.resolved.around if s.kind in TYPE_KINDS]
             own = definition_of(use, around[-1]) if around else None
             if own is not None and own.key in seen:
                 continue
@@ -100,11 +106,24 @@ async def _subclasses(
                 seen.add(own.key)
                 sure[own.key] = confidence
                 level.append(own)
-            found.append(
+            implementations.append(
                 Implementation(
-                    own, use.path, use.line, one.definition.name, step, confidence, one.reason
+                    own,
+                    use.path,
+                    use.line,
+                    found_use.definition.name,
+                    step,
+                    confidence,
+                    found_use.reason,
                 )
             )
         level = level[:_MAX_FOLLOWED]
-    found.sort(key=lambda one: (one.level, -one.confidence, one.path, one.line))
-    return found, unresolved
+    implementations.sort(
+        key=lambda implementation: (
+            implementation.level,
+            -implementation.confidence,
+            implementation.path,
+            implementation.line,
+        )
+    )
+    return implementations, unresolved

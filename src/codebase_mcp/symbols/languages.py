@@ -1,4 +1,4 @@
-"""How do languages import names, and how far is a name seen without an import? One table."""
+"""A table: how languages import names, and how far a name is visible without an import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reach(Enum):
 class Modules(Enum):
     """How an import says where a name is from."""
 
-    DOTTED = 1  # Python: dots, leading ones are relative
+    DOTTED = 1  # Python: dots; leading dots are relative
     RELATIVE = 2  # JavaScript: a path relative to the file, or a package
     DIRECTORY = 3  # Go: the path of a directory
     QUALIFIED = 4  # Java: the names of packages, usually directories, and of a type
@@ -55,7 +55,7 @@ class Language:
 
     @property
     def imports_files(self) -> bool:
-        """Whether an import names a file, and not what it takes from there."""
+        """Whether an import names a file instead of names in it."""
         return self.modules in (Modules.INCLUDE, Modules.REQUIRE)
 
 
@@ -105,5 +105,5 @@ LANGUAGES: Mapping[str, Language] = {
 
 
 def language_of(name: str) -> Language:
-    """The rules of a language; of one without a row here, that its names reach the project."""
+    """The rules of a language; without a row in the table its names reach the whole project."""
     return LANGUAGES.get(name) or Language(name, None, Reach.PROJECT, has_implicit_self=True)

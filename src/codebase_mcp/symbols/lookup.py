@@ -1,4 +1,4 @@
-"""Which definitions does somebody mean who writes a name, or a place?"""
+"""Which definitions does a written name or ``path:line`` mean?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:[-:]\d+)?")
 _KINDS = {FileKind.CODE: 0, FileKind.CONFIG: 1, FileKind.DOCS: 1, FileKind.TEST: 2}
 _MAX_HINTS = 5
 _DEEPEST = 100
-# More classes with a method of one name cannot be told apart by what a file imports.
+# With more classes that have a method of a name, the imports of a file do not tell them apart.
 _MAX_HOLDERS = 50
 
 
@@ -50,9 +50,9 @@ class Place:
 
 
 def parse_place(text: str) -> Place | None:
-    """A place, or None if the text does not name one."""
-    found = _PLACE.fullmatch(text.strip())
-    return Place(clean_path(found["path"]), int(found["line"])) if found else None
+    """The place that a text names, or None."""
+    match = _PLACE.fullmatch(text.strip())
+    return Place(clean_path(match["path"]), int(match["line"])) if match else None
 
 
 def clean_path(path: str) -> str:
@@ -75,37 +75,41 @@ async def definitions_named(
         NotFound: there are none; with the nearest names.
     """
     parts = name_parts(name)
-    found = await load_definitions(tx, parts[-1:], snapshot_ids)
-    if meant := named(found, parts):
+    candidates = await load_definitions(tx, parts[-1:], snapshot_ids)
+    if meant := named(candidates, parts):
         return meant
-    raise await not_defined(tx, name, found, snapshot_ids)
+    raise await not_defined(tx, name, candidates, snapshot_ids)
 
 
 def named(definitions: Iterable[Definition], parts: Sequence[str]) -> list[Definition]:
     """Those that a name means, best first: as written, or else in another case."""
-    known = [one for one in definitions if one.kind not in PROSE_KINDS] or list(definitions)
-    exact = [one for one in known if one.name == parts[-1]] or known
+    in_code = [
+        definition for definition in definitions if definition.kind not in PROSE_KINDS
+    ] or list(definitions)
+    exact = [definition for definition in in_code if definition.name == parts[-1]] or in_code
     qualifiers = tuple(parts[:-1])
     for is_meant in (_is_inside, _is_below, _is_among):
-        if meant := [one for one in exact if is_meant(one, qualifiers)]:
+        if meant := [definition for definition in exact if is_meant(definition, qualifiers)]:
             return in_order(meant)
     return []
 
 
-def _is_inside(one: Definition, qualifiers: tuple[str, ...]) -> bool:
-    """Whether the definitions around one end in these names."""
-    return not qualifiers or tuple(one.container.split("."))[-len(qualifiers) :] == qualifiers
+def _is_inside(definition: Definition, qualifiers: tuple[str, ...]) -> bool:
+    """Whether the definitions that enclose it end in these names."""
+    return (
+        not qualifiers or tuple(definition.container.split("."))[-len(qualifiers) :] == qualifiers
+    )
 
 
-def _is_below(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+def _is_below(definition: Definition, qualifiers: tuple[str, ...]) -> bool:
     """Whether its path and the definitions around it end so, in any case."""
-    wanted = [fold(part) for part in qualifiers]
-    return _held_in(one)[-len(wanted) :] == wanted
+    names = [fold(part) for part in qualifiers]
+    return _held_in(definition)[-len(names) :] == names
 
 
-def _is_among(one: Definition, qualifiers: tuple[str, ...]) -> bool:
+def _is_among(definition: Definition, qualifiers: tuple[str, ...]) -> bool:
     """Whether these names are among those, in their order."""
-    held = _held_in(one)
+    held = _held_in(definition)
     try:
         for part in reversed(qualifiers):
             while held.pop() != fold(part):
@@ -115,10 +119,10 @@ def _is_among(one: Definition, qualifiers: tuple[str, ...]) -> bool:
     return True
 
 
-def _held_in(one: Definition) -> list[str]:
-    """The directories, the file and the definitions that hold one."""
-    *directories, file = one.path.split("/")
-    parts = [*directories, file.partition(".")[0], *one.container.split(".")]
+def _held_in(definition: Definition) -> list[str]:
+    """The directories, the file and the definitions that enclose a definition."""
+    *directories, file = definition.path.split("/")
+    parts = [*directories, file.partition(".")[0], *definition.container.split(".")]
     return [fold(part) for part in parts if part]
 
 
@@ -126,12 +130,12 @@ def in_order(definitions: Iterable[Definition]) -> list[Definition]:
     """Code before tests, types before their members, then by path and line."""
     return sorted(
         definitions,
-        key=lambda one: (
-            _KINDS.get(FileKind(one.file_kind), 3),
-            one.depth,
-            one.path,
-            one.start_line,
-            one.snapshot_id,
+        key=lambda definition: (
+            _KINDS.get(FileKind(definition.file_kind), 3),
+            definition.depth,
+            definition.path,
+            definition.start_line,
+            definition.snapshot_id,
         ),
     )
 
@@ -139,15 +143,15 @@ def in_order(definitions: Iterable[Definition]) -> list[Definition]:
 async def not_defined(
     tx: Transaction, name: str, same: Iterable[Definition], snapshot_ids: Sequence[int]
 ) -> NotFound:
-    """That a name is not defined, with what may be meant."""
+    """The error that a name is not defined, with the nearest names."""
     simple = name_parts(name)[-1]
-    near = [one.qualified for one in in_order(same)]
+    near = [definition.qualified for definition in in_order(same)]
     if not near:
         most = max(1, len(simple) // 3)
         others = await nearest_names(tx, simple, snapshot_ids)
-        ranked = sorted((edit_distance(fold(simple), fold(one)), one) for one in others)
-        near = [one for distance, one in ranked if distance <= most]
-        near += [one for _, one in ranked if fold(simple) in fold(one)]
+        ranked = sorted((edit_distance(fold(simple), fold(other)), other) for other in others)
+        near = [near_name for distance, near_name in ranked if distance <= most]
+        near += [near_name for _, near_name in ranked if fold(simple) in fold(near_name)]
     near = list(dict.fromkeys(near))[:_MAX_HINTS]
     hint = f"Nearest names: {', '.join(near)}." if near else "search_code finds it by what it does."
     return NotFound(
@@ -161,44 +165,53 @@ async def file_at(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> li
     Raises:
         NotFound: there are none.
     """
-    found = await load_files(tx, path, snapshot_ids)
-    if not found:
+    files = await load_files(tx, path, snapshot_ids)
+    if not files:
         raise NotFound(
             f"No file or directory {path[:200]!r} is indexed",
             hint="Give the path as search_code shows it, relative to the repository's root.",
         )
-    return found
+    return files
 
 
 async def at_place(
-    tx: Transaction, place: Place, snapshot_ids: Sequence[int]
+    tx: Transaction, position: Place, snapshot_ids: Sequence[int]
 ) -> tuple[list[Definition], list[tuple[File, Reference]]]:
-    """The innermost definitions around a line, one for each file that is meant, and its uses.
+    """The innermost definition around a line in each file of the path, and the uses in the line.
 
     Raises:
         NotFound: there is no such file.
     """
-    files = await file_at(tx, place.path, snapshot_ids)
-    if not any(one.path.endswith(place.path) for one in files):
+    files = await file_at(tx, position.path, snapshot_ids)
+    if not any(file.path.endswith(position.path) for file in files):
         raise InvalidInput.of(
-            "place", f"{place.path}:{place.line}", f"{place.path} is a directory", rule="PATH:LINE"
+            "place",
+            f"{position.path}:{position.line}",
+            f"{position.path} is a directory",
+            rule="PATH:LINE",
         )
-    blobs = {one.blob_id for one in files}
+    blobs = {file.blob_id for file in files}
     outlines = await load_outlines(tx, blobs, deepest=_DEEPEST)
     references = await references_of(tx, blobs)
-    found, used = [], []
+    definitions, used = [], []
     for file in files:
         around = [
-            one
-            for one in outlines.get(file.blob_id, ())
-            if one.start_line <= place.line <= one.end_line
+            outline
+            for outline in outlines.get(file.blob_id, ())
+            if outline.start_line <= position.line <= outline.end_line
         ]
         if around:
-            found.append(
-                definition_of(file, max(around, key=lambda one: (one.depth, one.start_line)))
+            definitions.append(
+                definition_of(
+                    file, max(around, key=lambda symbol: (symbol.depth, symbol.start_line))
+                )
             )
-        used += [(file, one) for one in references.get(file.blob_id, ()) if one.line == place.line]
-    return found, used
+        used += [
+            (file, reference)
+            for reference in references.get(file.blob_id, ())
+            if reference.line == position.line
+        ]
+    return definitions, used
 
 
 def definition_of(file: File | Use, symbol: Symbol) -> Definition:
@@ -218,9 +231,15 @@ def definition_of(file: File | Use, symbol: Symbol) -> Definition:
     )
 
 
-def file_of(one: Definition) -> File:
+def file_of(definition: Definition) -> File:
     """The file that a definition is in."""
-    return File(one.snapshot_id, one.path, one.blob_id, one.language, one.file_kind)
+    return File(
+        definition.snapshot_id,
+        definition.path,
+        definition.blob_id,
+        definition.language,
+        definition.file_kind,
+    )
 
 
 async def resolve_names(
@@ -231,9 +250,9 @@ async def resolve_names(
     *,
     most_uses: int | None = None,
 ) -> tuple[list[Definition], list[tuple[str, ResolvedUse]]]:
-    """The definitions of some names, and all uses of these in some ways, also under other names.
+    """The definitions of some names, and all uses of these in some ways, also under aliases.
 
-    With ``most_uses`` those of a name that has more uses are left out.
+    Names with more than ``most_uses`` uses are left out.
     """
     definitions, uses = await load_names(tx, names, snapshot_ids)
     if most_uses is not None:
@@ -249,22 +268,22 @@ async def resolve_loaded(
     snapshot_ids: Sequence[int],
     kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
 ) -> list[tuple[str, ResolvedUse]]:
-    """What those uses that are of some kinds may mean, also under other names.
+    """The meanings of the uses of some kinds, also under aliases.
 
-    The definitions are all of their names; a name is followed through the imports among the uses.
+    ``definitions`` are all definitions of the names; imports among the uses are followed.
     """
-    found = [*uses, *await _under_other_names(tx, uses, snapshot_ids)]
+    all_uses = [*uses, *await _under_other_names(tx, uses, snapshot_ids)]
     needed = {*kinds, ReferenceKind.IMPORT}
-    found = [(name, use) for name, use in found if use.kind in needed]
-    return await _resolved(tx, found, snapshot_ids, definitions, kinds)
+    all_uses = [(name, use) for name, use in all_uses if use.kind in needed]
+    return await _resolved(tx, all_uses, snapshot_ids, definitions, kinds)
 
 
 async def resolve_uses(
     tx: Transaction, used: Sequence[tuple[File, Reference]], snapshot_ids: Sequence[int]
 ) -> list[ResolvedUse]:
     """What some uses may mean, in their order."""
-    uses = [(one.name, _use_of(file, one)) for file, one in used]
-    return [one for _, one in await _resolved(tx, uses, snapshot_ids, None)]
+    uses = [(reference.name, _use_of(file, reference)) for file, reference in used]
+    return [use for _, use in await _resolved(tx, uses, snapshot_ids, None)]
 
 
 async def _under_other_names(
@@ -274,12 +293,12 @@ async def _under_other_names(
     aliases = {(use.blob_id, use.alias) for name, use in uses if use.alias and use.alias != name}
     if not aliases:
         return []
-    found = await load_uses(
+    alias_uses = await load_uses(
         tx, {alias for _, alias in aliases}, snapshot_ids, {blob for blob, _ in aliases}
     )
     return [
         (name, use)
-        for name, use in found
+        for name, use in alias_uses
         if (use.blob_id, name) in aliases
         and not use.receiver
         and use.kind is not ReferenceKind.IMPORT
@@ -295,19 +314,19 @@ async def _resolved(
 ) -> list[tuple[str, ResolvedUse]]:
     """What each use of some kinds may mean among some definitions, or all of the names."""
     count = len(uses)
-    lines, wanted, whole = await aside(count, _needed, uses, definitions or ())
-    surroundings, around = await load_surroundings(tx, lines, wanted, whole)
+    lines, imported_names, whole = await aside(count, _needed, uses, definitions or ())
+    surroundings, around = await load_surroundings(tx, lines, imported_names, whole)
     names, receivers = await aside(count, _imported, uses, surroundings)
     handed_on: set[str] = set()
     if definitions is None:
         used = {name for name, _ in uses}
         definitions = await load_definitions(tx, used | names, snapshot_ids)
-        handed_on = names & {one.name for one in definitions}
-    handed_on |= receivers & ({one.holder for one in definitions} - {""})
+        handed_on = names & {definition.name for definition in definitions}
+    handed_on |= receivers & ({definition.holder for definition in definitions} - {""})
     imports = []
     if handed_on:
         imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
-    files = {(one.language, one.path) for one in definitions}
+    files = {(definition.language, definition.path) for definition in definitions}
     files |= {
         (use.language, use.path)
         for _, use in chain(uses, imports)
@@ -336,7 +355,7 @@ def _needed(
         names |= {name, use.receiver}
         if language_of(use.language).imports_files:
             whole.add(use.blob_id)
-    holders = {one.holder for one in definitions}
+    holders = {definition.holder for definition in definitions}
     if whole or len(holders) <= _MAX_HOLDERS:
         names |= holders
     return lines, names, whole
@@ -349,22 +368,22 @@ def _imported(
     names: set[str] = set()
     receivers: set[str] = set()
     for name, use in uses:
-        here = surroundings.get(use.blob_id)
-        if here and (found := here.local.get(use.receiver or name)):
-            (receivers if use.receiver else names).add(found[-1].name)
+        nearby = surroundings.get(use.blob_id)
+        if nearby and (imports := nearby.local.get(use.receiver or name)):
+            (receivers if use.receiver else names).add(imports[-1].name)
     return names, receivers
 
 
-def _use_of(file: File, one: Reference) -> Use:
+def _use_of(file: File, reference: Reference) -> Use:
     return Use(
         file.snapshot_id,
         file.path,
         file.blob_id,
         file.language,
         file.kind,
-        one.line,
-        one.kind,
-        one.receiver,
-        one.module,
-        one.alias,
+        reference.line,
+        reference.kind,
+        reference.receiver,
+        reference.module,
+        reference.alias,
     )

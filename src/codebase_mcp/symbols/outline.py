@@ -1,4 +1,4 @@
-"""What is defined in this file, or in the files of this directory?"""
+"""The outline of a file, or of the files of a directory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class FileOutline:
 
 @dataclass(frozen=True, slots=True)
 class TreeOutline:
-    """The files at or below a path that define something, and the ``others``.
+    """The files at or below a path with definitions, and the rest (``others``).
 
-    ``is_cut`` says that there are more than were looked at.
+    ``is_cut`` says that the directory has more files than were read.
     """
 
     path: str
@@ -41,11 +41,11 @@ async def outline_of(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
         NotFound: no such file or directory is indexed.
     """
     files = await file_at(tx, path, snapshot_ids)
-    is_file = all(one.path.endswith(path) for one in files) and path != ""
+    is_file = all(file.path.endswith(path) for file in files) and path != ""
     definitions = await load_outlines(
-        tx, {one.blob_id for one in files}, deepest=_ALL if is_file else 0
+        tx, {file.blob_id for file in files}, deepest=_ALL if is_file else 0
     )
-    found = [FileOutline(one, tuple(definitions.get(one.blob_id, ()))) for one in files]
-    shown = [one for one in found if one.definitions or is_file]
-    others = [] if is_file else [one.file for one in found if not one.definitions]
+    outlines = [FileOutline(file, tuple(definitions.get(file.blob_id, ()))) for file in files]
+    shown = [outline for outline in outlines if outline.definitions or is_file]
+    others = [] if is_file else [outline.file for outline in outlines if not outline.definitions]
     return TreeOutline(path, tuple(shown), tuple(others), len(files) >= MOST_FILES)

@@ -1,4 +1,4 @@
-"""What do imports call the directories of a repository? Its build files say so, and its own name.
+"""The names by which imports call the directories of a repository: build files give them.
 
 Pure: paths and the texts of build files in, names out. Nothing is looked up outside of the index: a
 repository that is a package itself, as its build file lies above it, is called like its directory.
@@ -56,7 +56,7 @@ class Name:
 
 
 class PackageNames:
-    """The names that imports have for the directories of one state of a repository."""
+    """The names that imports use for the directories of a state of a repository."""
 
     def __init__(self, root: str = "", build_files: Mapping[str, str] | None = None) -> None:
         """``root`` is where the repository is; the build files are texts, by their paths."""
@@ -66,12 +66,12 @@ class PackageNames:
         self._named: dict[tuple[str, str], list[Name]] = defaultdict(list)
         for path, text in texts.items():
             directory, _, file = path.rpartition("/")
-            for one in names_in(file, text) if file in _READERS else ():
-                inside = normpath(join(directory, one.directory))
-                self._named[file, "" if inside == "." else inside].append(one)
+            for package in names_in(file, text) if file in _READERS else ():
+                inside = normpath(join(directory, package.directory))
+                self._named[file, "" if inside == "." else inside].append(package)
         self._paths: dict[tuple[str, str], Paths] = {}
-        names = [self._own, *(one for named in self._named.values() for one in named)]
-        self.words = frozenset(word for one in names for word in words_of_name(one.name))
+        names = [self._own, *(package for named in self._named.values() for package in named)]
+        self.words = frozenset(word for name in names for word in words_of_name(name.name))
 
     def fit(self, language: str, importer: str, module: str, target: str) -> Fit:
         """Whether a module that a file imports is the file ``target``, by any of its paths."""
@@ -98,25 +98,27 @@ class PackageNames:
         while directory:
             directory = directory.rpartition("/")[0]
             named = [
-                one for file in rules.build_files for one in self._named.get((file, directory), ())
+                package
+                for file in rules.build_files
+                for package in self._named.get((file, directory), ())
             ]
             is_own = not directory and (not named or rules.modules is Modules.DOTTED)
             if is_own and self._own.name and rules.modules in _OWN_NAMED:
                 named.append(self._own)
             if named:
                 below = path[len(directory) :].lstrip("/")
-                found = {} if rules.modules is Modules.DIRECTORY else {path: True}
-                for one in named:
-                    paths = _paths_below(one, below, rules, is_own=one is self._own)
+                by_path = {} if rules.modules is Modules.DIRECTORY else {path: True}
+                for package in named:
+                    paths = _paths_below(package, below, rules, is_own=package is self._own)
                     for each, is_sure in paths.items():
-                        found[each] = found.get(each, False) or is_sure
-                return found
+                        by_path[each] = by_path.get(each, False) or is_sure
+                return by_path
         return {path: True}
 
 
-def _paths_below(one: Name, below: str, rules: Language, *, is_own: bool) -> Paths:
+def _paths_below(package: Name, below: str, rules: Language, *, is_own: bool) -> Paths:
     """The paths of a file of a directory with a name, and whether they are sure."""
-    name = one.name.replace("-", "_") if rules.modules is Modules.CRATE else one.name
+    name = package.name.replace("-", "_") if rules.modules is Modules.CRATE else package.name
     inner = next((below[len(each) :] for each in _SOURCES if below.startswith(each)), below)
     whole, short = (f"/{name}/{each}" if name else f"/{each}" for each in (below, inner))
     if rules.modules is Modules.DIRECTORY:
@@ -128,7 +130,7 @@ def _paths_below(one: Name, below: str, rules: Language, *, is_own: bool) -> Pat
         return {short: True} if below.startswith("src/") else {}
     if rules.modules is Modules.RELATIVE:
         return {whole: not is_own, short: not is_own}
-    if rules.modules is Modules.DOTTED and not one.is_sure:
+    if rules.modules is Modules.DOTTED and not package.is_sure:
         is_inside = inner.startswith((f"{name}/", f"{name}."))
         return {f"/{inner}": True} if is_inside else {short: False}
     return {whole: True}
@@ -136,18 +138,18 @@ def _paths_below(one: Name, below: str, rules: Language, *, is_own: bool) -> Pat
 
 def build_files_for(files: Iterable[tuple[str, str]]) -> set[str]:
     """The paths of the build files that may name the directories around files of some languages."""
-    found = set()
+    build_files = set()
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for language, path in files:
         rules = language_of(language)
         if rules.modules is Modules.DOTTED:
-            found.add(PACKAGE_FILE)
-        place = path
-        while place and (place, rules.build_files) not in seen:
-            seen.add((place, rules.build_files))
-            place = place.rpartition("/")[0]
-            found.update(f"{place}/{file}".lstrip("/") for file in rules.build_files)
-    return found
+            build_files.add(PACKAGE_FILE)
+        directory = path
+        while directory and (directory, rules.build_files) not in seen:
+            seen.add((directory, rules.build_files))
+            directory = directory.rpartition("/")[0]
+            build_files.update(f"{directory}/{file}".lstrip("/") for file in rules.build_files)
+    return build_files
 
 
 @lru_cache(_CACHED_TEXTS)
@@ -160,8 +162,8 @@ def names_in(file: str, text: str) -> tuple[Name, ...]:
 
 
 def _go_module(text: str) -> Iterator[Name]:
-    if found := _GO_MODULE.search(text):
-        yield Name(found[1], "")
+    if match := _GO_MODULE.search(text):
+        yield Name(match[1], "")
 
 
 def _pyproject(text: str) -> Iterator[Name]:
@@ -179,8 +181,8 @@ def _pyproject(text: str) -> Iterator[Name]:
 
 
 def _setup_cfg(text: str) -> Iterator[Name]:
-    found = _SETUP_NAME.search(text)
-    yield from _python_project(found and found[1])
+    match = _SETUP_NAME.search(text)
+    yield from _python_project(match and match[1])
 
 
 def _python_project(name: Any) -> Iterator[Name]:
@@ -214,7 +216,7 @@ def _composer(text: str) -> Iterator[Name]:
 
 
 def _at(table: Any, *keys: str) -> Any:
-    """What stands in a table under some keys; None if there is nothing."""
+    """The value under a path of keys in nested tables, or None."""
     for key in keys:
         table = table.get(key) if isinstance(table, dict) else None
     return table

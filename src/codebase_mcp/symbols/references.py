@@ -20,7 +20,7 @@ _UNDEFINED = "not defined here, by its name alone"
 
 @dataclass(frozen=True, slots=True)
 class FoundUse:
-    """A use that may mean what was asked for; ``definition`` is the likeliest, if there is one."""
+    """A use, and the likeliest of the definitions asked for that it may mean, if any."""
 
     resolved: ResolvedUse
     definition: Definition | None
@@ -48,8 +48,8 @@ class FoundUse:
 class References:
     """The uses of some definitions: those of code before those of tests, grouped by file.
 
-    ``unlikely`` uses of the name are of something else, and ``unresolved`` ones may be: what they
-    import, or the object that they are of, is not known here. ``kinds`` counts the others.
+    ``unlikely`` uses of the name mean something else. ``unresolved`` uses may: their import or the
+    type of their object is unknown. ``kinds`` counts ``uses`` by kind.
     """
 
     definitions: tuple[Definition, ...]
@@ -74,8 +74,8 @@ async def references_to(
     parts = name_parts(name)
     definitions, uses = await resolve_names(tx, parts[-1:], snapshot_ids)
     targets = list(only) or named(definitions, parts)
-    if targets and not any(one.name == parts[-1] for one in targets):  # written in another case
-        written = list(dict.fromkeys(one.name for one in targets))
+    if targets and all(target.name != parts[-1] for target in targets):  # written in another case
+        written = list(dict.fromkeys(target.name for target in targets))
         definitions, uses = await resolve_names(tx, written, snapshot_ids)
     if not targets and (len(parts) > 1 or not uses):
         raise await not_defined(tx, name, definitions, snapshot_ids)
@@ -86,17 +86,17 @@ def _references(
     targets: Sequence[Definition], uses: Sequence[tuple[str, ResolvedUse]]
 ) -> References:
     if targets:
-        found = meaning({one.key for one in targets}, uses)
+        meanings = meaning({target.key for target in targets}, uses)
     else:
-        found = [FoundUse(one, None, BY_NAME, _UNDEFINED) for _, one in uses]
-    likely = in_order([one for one in found if one.confidence >= LEAST])
-    unresolved = _count_unresolved(targets, uses, len(found) - len(likely))
+        meanings = [FoundUse(use, None, BY_NAME, _UNDEFINED) for _, use in uses]
+    likely = in_order([use for use in meanings if use.confidence >= LEAST])
+    unresolved = _count_unresolved(targets, uses, len(meanings) - len(likely))
     return References(
         tuple(targets),
         tuple(likely),
         len(uses) - len(likely) - unresolved,
         unresolved,
-        Counter(one.kind for one in likely),
+        Counter(use.kind for use in likely),
     )
 
 
@@ -117,12 +117,12 @@ async def uses_of(
     least: float = LEAST,
     most_uses: int | None = None,
 ) -> Uses:
-    """The uses of several definitions at once, in some ways; for each its own, by its key.
+    """The uses of several definitions at once, in some ways, by the definition's key.
 
-    Those that are less sure than ``least`` are unresolved. With ``most_uses`` those of a name that
-    has more uses are left out.
+    Uses less sure than ``least`` count as unresolved. Names with more than ``most_uses`` uses are
+    left out.
     """
-    names = list(dict.fromkeys(one.name for one in targets))
+    names = list(dict.fromkeys(target.name for target in targets))
     _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
     return await aside(len(uses), _of_each, targets, uses, least)
 
@@ -132,53 +132,61 @@ def _of_each(
     uses: Sequence[tuple[str, ResolvedUse]],
     least: float,
 ) -> Uses:
-    found: dict[DefinitionKey, list[FoundUse]] = {one.key: [] for one in targets}
+    by_definition: dict[DefinitionKey, list[FoundUse]] = {target.key: [] for target in targets}
     unsure = 0
-    for one in meaning(found, uses):
-        if one.definition is not None and one.confidence >= least:
-            found[one.definition.key].append(one)
+    for use in meaning(by_definition, uses):
+        if use.definition is not None and use.confidence >= least:
+            by_definition[use.definition.key].append(use)
         else:
             unsure += 1
-    return Uses(found, _count_unresolved(targets, uses, unsure))
+    return Uses(by_definition, _count_unresolved(targets, uses, unsure))
 
 
 def _count_unresolved(
     targets: Collection[Definition], uses: Iterable[tuple[str, ResolvedUse]], unsure: int
 ) -> int:
     """How many uses may mean some definitions and are not shown: the unsure, and the open."""
-    families = {language_of(one.language).family for one in targets}
+    families = {language_of(target.language).family for target in targets}
     return unsure + sum(
-        one.is_open and language_of(one.use.language).family in families for _, one in uses
+        use.is_open and language_of(use.use.language).family in families for _, use in uses
     )
 
 
 def meaning(
     targets: Collection[DefinitionKey], uses: Sequence[tuple[str, ResolvedUse]]
 ) -> list[FoundUse]:
-    """The uses that may mean one of some definitions, by their keys; the likeliest of each."""
-    found = []
-    for _, one in uses:
+    """The uses that may mean some definitions, each with the likeliest of them."""
+    meanings = []
+    for _, use in uses:
         best: Candidate | None = None
-        for candidate in one.candidates:
+        for candidate in use.candidates:
             if candidate.definition.key in targets:
                 best = candidate
                 break
         if best is not None:
-            found.append(FoundUse(one, best.definition, best.confidence, best.reason))
-    return found
+            meanings.append(FoundUse(use, best.definition, best.confidence, best.reason))
+    return meanings
 
 
 def in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
     """By file: code before tests, the surest and most used files first; there by kind and line."""
-    kinds = Counter(one.kind for one in uses)
-    files = Counter((one.resolved.use.snapshot_id, one.path) for one in uses)
+    kinds = Counter(use.kind for use in uses)
+    files = Counter((use.resolved.use.snapshot_id, use.path) for use in uses)
     sure: dict[tuple[int, str], float] = {}
-    for one in uses:
-        file = one.resolved.use.snapshot_id, one.path
-        sure[file] = max(sure.get(file, 0.0), one.confidence)
+    for use in uses:
+        file = use.resolved.use.snapshot_id, use.path
+        sure[file] = max(sure.get(file, 0.0), use.confidence)
 
-    def order(one: FoundUse) -> tuple[Any, ...]:
-        file = one.resolved.use.snapshot_id, one.path
-        return one.is_test, -sure[file], -files[file], file, -kinds[one.kind], one.kind, one.line
+    def order(found_use: FoundUse) -> tuple[Any, ...]:
+        file = found_use.resolved.use.snapshot_id, found_use.path
+        return (
+            found_use.is_test,
+            -sure[file],
+            -files[file],
+            file,
+            -kinds[found_use.kind],
+            found_use.kind,
+            found_use.line,
+        )
 
     return sorted(uses, key=order)

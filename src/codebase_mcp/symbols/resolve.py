@@ -1,8 +1,8 @@
 """Which definitions may this use of a name mean? Pure: names, imports and places in.
 
 Nothing is run, and no type is inferred. The rules are asked in order, the surest first, and the
-first one that finds a definition decides: scope, import, receiver, reach of the language. What is
-left is possible by its name alone, and says among how many.
+first rule that finds a definition decides: scope, import, receiver, reach of the language. The
+other definitions are possible by name alone; the reason says among how many.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ _NO_NAMES = PackageNames()
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A use with what is around it; ``name`` is the one that its definition has."""
+class _UseSite:
+    """A use with the imports and definitions around it."""
 
     use: Use
     around: tuple[Symbol, ...]
-    here: Surroundings
+    surroundings: Surroundings
     rules: Language
     imported: tuple[Reference, ...]
     packages: PackageNames
@@ -82,7 +82,7 @@ class _Place:
         """The candidates that a module may mean, with how well each fits."""
         language, path, fit = self.use.language, self.use.path, self.packages.fit
         near = candidates.near(module, language, self.packages.words)
-        return [(fit(language, path, module, one.path), one) for one in near]
+        return [(fit(language, path, module, definition.path), definition) for definition in near]
 
     @property
     def directory(self) -> str:
@@ -95,7 +95,7 @@ class _Place:
 
     def local(self, name: str) -> Sequence[Reference]:
         """The imports that a name in this file may stand for."""
-        return self.here.local.get(name, ())
+        return self.surroundings.local.get(name, ())
 
 
 class Resolver:
@@ -115,9 +115,9 @@ class Resolver:
         packages: Mapping[int, PackageNames] | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
-        for one in definitions:
-            if one.kind not in PROSE_KINDS:
-                self._named[one.snapshot_id, one.name].append(one)
+        for definition in definitions:
+            if definition.kind not in PROSE_KINDS:
+                self._named[definition.snapshot_id, definition.name].append(definition)
         self._names = {name for _, name in self._named}
         self._packages = packages or {}
         # By the last part of the file's paths too: a module that is a file ends in it.
@@ -151,20 +151,22 @@ class Resolver:
     def _candidates(
         self, name: str, use: Use, around: tuple[Symbol, ...]
     ) -> tuple[tuple[Candidate, ...], bool]:
-        """What it may mean, and whether that is open."""
-        here = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
+        """The definitions that a use may mean, and whether its meaning stays open."""
+        surroundings = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
         rules = language_of(use.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
-            one
-            for one in here.local.get(name, ())
-            if self._is_seen(one, use, around)
+            reference
+            for reference in surroundings.local.get(name, ())
+            if self._is_seen(reference, use, around)
         )  # fmt: skip
-        place = _Place(use, around, here, rules, imported, self._names_of(use))
-        meant = tuple(dict.fromkeys(one.name for one in imported if one.name != "*")) or (name,)
+        site = _UseSite(use, around, surroundings, rules, imported, self._names_of(use))
+        meant = tuple(
+            dict.fromkeys(reference.name for reference in imported if reference.name != "*")
+        ) or (name,)
         group = self._group(use, meant, rules)
-        found = self._ranked(place, group)
-        is_open = not found and not self._names.isdisjoint(meant) and _is_open(place, group)
-        return (found if isinstance(found, tuple) else in_order(found)), is_open
+        ranked = self._ranked(site, group)
+        is_open = not ranked and not self._names.isdisjoint(meant) and _is_open(site, group)
+        return (ranked if isinstance(ranked, tuple) else in_order(ranked)), is_open
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
@@ -172,10 +174,11 @@ class Resolver:
         group = self._groups.get(key)
         if group is None:
             candidates = [
-                one
+                definition
                 for name in names
-                for one in self._named.get((use.snapshot_id, name), ())
-                if language_of(one.language).family == rules.family and can_be_used(use, one, rules)
+                for definition in self._named.get((use.snapshot_id, name), ())
+                if language_of(definition.language).family == rules.family
+                and can_be_used(use, definition, rules)
             ]
             group = self._groups[key] = Candidates(fitting(use.kind, candidates))
         return group
@@ -183,305 +186,336 @@ class Resolver:
     def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
         """Whether an import is not within a function that a use is outside of."""
         inside = self._around.get((use.blob_id, imported.line), ())
-        return all(one in around for one in inside if one.kind in ("function", "method"))
+        return all(symbol in around for symbol in inside if symbol.kind in ("function", "method"))
 
-    def _ranked(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+    def _ranked(self, site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
         """Those that a rule finds; a tuple is in order already."""
         if not candidates:
             return ()
-        if place.use.kind is _IMPORT:
-            found = self._by_import(place, place.use.module, candidates)
-            return found or _included(place, candidates)
-        if place.use.receiver:
-            return self._of_receiver(place, candidates)
-        return self._bare(place, candidates)
+        if site.use.kind is _IMPORT:
+            imported = self._by_import(site, site.use.module, candidates)
+            return imported or _included(site, candidates)
+        if site.use.receiver:
+            return self._of_receiver(site, candidates)
+        return self._bare(site, candidates)
 
-    def _bare(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+    def _bare(self, site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
         """A name without a receiver: of the same file, imported, or in the language's reach."""
-        inside = _in_scope(place, candidates)
-        lines = {one.line for one in place.imported}  # "const a = require('a')" defines it as well
-        if inside and not lines.issuperset(one.definition.start_line for one in inside):
+        inside = _in_scope(site, candidates)
+        # "const a = require('a')" defines it as well
+        lines = {reference.line for reference in site.imported}
+        if inside and not lines.issuperset(candidate.definition.start_line for candidate in inside):
             return inside
-        if place.imported:
+        if site.imported:
             return [
-                one
-                for reference in place.imported
-                for one in self._by_import(place, reference.module, candidates)
+                candidate
+                for reference in site.imported
+                for candidate in self._by_import(site, reference.module, candidates)
             ] or inside
         top = candidates.bare
         if top:
-            return self._by_wildcard(place, top) or _in_reach(place, top)
-        return self._by_wildcard(place, candidates) or _perhaps_inherited(place, candidates)
+            return self._by_wildcard(site, top) or _in_reach(site, top)
+        return self._by_wildcard(site, candidates) or _perhaps_inherited(site, candidates)
 
-    def _by_wildcard(self, place: _Place, candidates: Candidates) -> list[Candidate]:
+    def _by_wildcard(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
         """Those that an import of everything in a module brings."""
-        for reference in place.here.imports:
+        for reference in site.surroundings.imports:
             if reference.name == "*" and not reference.alias:
-                found = self._by_import(place, reference.module, candidates)
-                if found:
+                imported = self._by_import(site, reference.module, candidates)
+                if imported:
                     return [
-                        Candidate(one.definition, min(one.confidence, SURE), f"{one.reason} (*)")
-                        for one in found
+                        Candidate(
+                            candidate.definition,
+                            min(candidate.confidence, SURE),
+                            f"{candidate.reason} (*)",
+                        )
+                        for candidate in imported
                     ]
         return []
 
-    def _of_receiver(self, place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+    def _of_receiver(self, site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
         """A member: of the own class, of a module or class that is named, or by its name."""
-        receiver = place.use.receiver
+        receiver = site.use.receiver
         if receiver in SELF:
-            return _own(place, candidates)
+            return _own(site, candidates)
         if receiver in SUPER:
-            return _of_bases(place, candidates) or _by_name(place, candidates)
-        if named := self._of_named(place, candidates):
+            return _of_bases(site, candidates) or _by_name(site, candidates)
+        if named := self._of_named(site, candidates):
             return named
-        if place.local(receiver):  # of what is imported
+        if site.local(receiver):  # a member of an imported object
             return []
-        return _by_name(place, candidates)
+        return _by_name(site, candidates)
 
-    def _of_named(self, place: _Place, candidates: Candidates) -> list[Candidate]:
+    def _of_named(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""
-        receiver = place.use.receiver
-        found = []
-        imports = place.local(receiver)
+        receiver = site.use.receiver
+        named = []
+        imports = site.local(receiver)
         for reference in imports:
-            found += self._of_module(place, reference, candidates)
+            named += self._of_module(site, reference, candidates)
             members = candidates.held.get(reference.name, _NOTHING)
-            for one in self._by_import(place, reference.module, members, reference.name):
-                reason = f"method of {reference.name}, {one.reason}"
-                found.append(Candidate(one.definition, one.confidence, reason))
-        if found or imports:
-            return found
-        if package := self._of_package(place, candidates):
+            for candidate in self._by_import(site, reference.module, members, reference.name):
+                reason = f"method of {reference.name}, {candidate.reason}"
+                named.append(Candidate(candidate.definition, candidate.confidence, reason))
+        if named or imports:
+            return named
+        if package := self._of_package(site, candidates):
             return package
         members = candidates.held.get(receiver, _NOTHING)
-        if own := [one for one in members if place.contains(one)]:
+        if own := [member for member in members if site.contains(member)]:
             return shared(own, SCOPE, f"member of {receiver} in the same file")
-        if members and place.rules.reach is not Reach.FILE:
-            near = members.in_directory.get(place.directory, _NOTHING)
+        if members and site.rules.reach is not Reach.FILE:
+            near = members.in_directory.get(site.directory, _NOTHING)
             return shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
-        if place.rules.modules is Modules.CRATE:
+        if site.rules.modules is Modules.CRATE:
             inside = candidates.top_by_module.get((receiver,), _NOTHING)
             return shared(inside, NAMED_TYPE, f"in a module named {receiver}")
         return []
 
-    def _of_package(self, place: _Place, candidates: Candidates) -> list[Candidate]:
+    def _of_package(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
         """Definitions of a package that is named, or that the file imports a module of."""
-        receiver = place.use.receiver
-        if place.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
-            inside = [one for one in candidates.top if package_of(one.path)[-1:] == (receiver,)]
+        receiver = site.use.receiver
+        if site.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
+            inside = [
+                definition
+                for definition in candidates.top
+                if package_of(definition.path)[-1:] == (receiver,)
+            ]
             return shared(inside, PACKAGE, f"in a package named {receiver}")
-        if place.rules.modules is not Modules.DOTTED:
+        if site.rules.modules is not Modules.DOTTED:
             return []
-        if receiver not in place.here.modules:
+        if receiver not in site.surroundings.modules:
             return []
-        found = self._by_import(place, receiver, candidates.top)
+        imported = self._by_import(site, receiver, candidates.top)
         reason = f"perhaps of the package {receiver}"
-        return [Candidate(one.definition, min(one.confidence, PACKAGE), reason) for one in found]
+        return [
+            Candidate(definition.definition, min(definition.confidence, PACKAGE), reason)
+            for definition in imported
+        ]
 
     def _of_module(
-        self, place: _Place, reference: Reference, candidates: Candidates
+        self, site: _UseSite, reference: Reference, candidates: Candidates
     ) -> list[Candidate]:
         """Definitions at the top of the module that an import names."""
         if reference.name == "*":
             module = reference.module
         else:
-            module = joined(reference.module, reference.name, place.use.language)
-        found = self._by_import(place, module, candidates.top)
-        if not found and reference.module and place.rules.modules is Modules.RELATIVE:
-            found = self._by_import(place, reference.module, candidates.top)
-        return found
+            module = joined(reference.module, reference.name, site.use.language)
+        imported = self._by_import(site, module, candidates.top)
+        if not imported and reference.module and site.rules.modules is Modules.RELATIVE:
+            imported = self._by_import(site, reference.module, candidates.top)
+        return imported
 
     def _by_import(
-        self, place: _Place, module: str, candidates: Candidates, name: str = ""
+        self, site: _UseSite, module: str, candidates: Candidates, name: str = ""
     ) -> list[Candidate]:
         """Those that are in the module, or that the module imports itself, under a name."""
         if not module or not candidates:
             return []
-        if place.rules.modules is Modules.QUALIFIED:
-            return _by_package(place, module, candidates)
-        fits = place.near(module, candidates)
-        if exact := [one for fit, one in fits if fit is Fit.FILE]:
+        if site.rules.modules is Modules.QUALIFIED:
+            return _by_package(site, module, candidates)
+        fits = site.near(module, candidates)
+        if exact := [definition for fit, definition in fits if fit is Fit.FILE]:
             return shared(exact, IMPORTED, f"imported from {module}")
-        if handed := self._handed_on(place, module, candidates, name):
+        if handed := self._handed_on(site, module, candidates, name):
             return shared(handed, HANDED_ON, f"imported from {module}, which hands it on")
-        below = [one for fit, one in fits if fit is Fit.PACKAGE]
+        below = [definition for fit, definition in fits if fit is Fit.PACKAGE]
         return shared(below, PACKAGE, f"perhaps imported from {module}")
 
     def _handed_on(
-        self, place: _Place, module: str, candidates: Candidates, name: str
+        self, site: _UseSite, module: str, candidates: Candidates, name: str
     ) -> list[Definition]:
         """The candidates that the module itself imports, in up to some steps."""
-        use, packages = place.use, place.packages
-        wanted = {name} if name else candidates.names
+        use, packages = site.use, site.packages
+        names = {name} if name else candidates.names
         steps = [(use.language, use.path, module)]
         seen = set(steps)
         for _ in range(_MAX_STEPS):
             following = [
                 (other.language, other.path, other.module)
-                for each, step in product(wanted, steps)
+                for each, step in product(names, steps)
                 for other in self._imports.get((use.snapshot_id, each, last_part(step[2])), ())
                 if packages.fit(*step, other.path) is Fit.FILE
             ]
             steps = [step for step in dict.fromkeys(following) if step not in seen]
             seen.update(steps)
-            found = {
-                one.key
+            keys = {
+                definition.key
                 for step in steps
-                for one in candidates.near(step[2], step[0], packages.words)
-                if packages.fit(*step, one.path) is Fit.FILE
+                for definition in candidates.near(step[2], step[0], packages.words)
+                if packages.fit(*step, definition.path) is Fit.FILE
             }
-            if found or not steps:
-                return [one for one in candidates if one.key in found] if found else []
+            if keys or not steps:
+                return (
+                    [candidate for candidate in candidates if candidate.key in keys] if keys else []
+                )
         return []
 
 
-def _is_open(place: _Place, candidates: Candidates) -> bool:
+def _is_open(site: _UseSite, candidates: Candidates) -> bool:
     """Whether a use that no rule resolves may mean a definition of its name all the same."""
-    if place.use.kind is _IMPORT:
-        modules = [place.use.module or place.use.receiver]
-    elif place.use.receiver or place.imported:
-        imports = place.imported or place.local(place.use.receiver)
+    if site.use.kind is _IMPORT:
+        modules = [site.use.module or site.use.receiver]
+    elif site.use.receiver or site.imported:
+        imports = site.imported or site.local(site.use.receiver)
         if not imports:  # an object of a type that is not known
             return True
-        modules = [one.module or one.name for one in imports]
-    elif candidates and (place.rules.has_implicit_self or place.rules.reach is Reach.PROJECT):
+        modules = [reference.module or reference.name for reference in imports]
+    elif candidates and (site.rules.has_implicit_self or site.rules.reach is Reach.PROJECT):
         return True
     else:
-        modules = [one.module for one in place.here.imports if one.name == "*" and candidates]
-    return not all(is_standard(module, place.use.language) for module in modules)
+        modules = [
+            reference.module
+            for reference in site.surroundings.imports
+            if reference.name == "*" and candidates
+        ]
+    return not all(is_standard(module, site.use.language) for module in modules)
 
 
-def _in_scope(place: _Place, candidates: Candidates) -> list[Candidate]:
+def _in_scope(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Definitions of the same file that a bare name means: of the innermost scope."""
-    own = candidates.in_file.get(place.use.path, ())
-    scopes = [place.around[-1].qualified] if place.around else []
+    own = candidates.in_file.get(site.use.path, ())
+    scopes = [site.around[-1].qualified] if site.around else []
     while scopes and "." in scopes[-1]:
         scopes.append(scopes[-1].rpartition(".")[0])
-    kinds = {one.qualified: one.kind for one in place.around}
-    if not place.rules.has_implicit_self:  # "a.f = function () {}" is not within a
+    kinds = {symbol.qualified: symbol.kind for symbol in site.around}
+    if not site.rules.has_implicit_self:  # "a.f = function () {}" is not within a
         scopes = [scope for scope in scopes if scope in kinds]
     for scope in scopes:
-        inside = [one for one in own if one.container == scope]
+        inside = [definition for definition in own if definition.container == scope]
         if not inside:
             continue
         is_member = kinds.get(scope) in TYPE_KINDS or inside[0].kind == "method"
         if not is_member:
             return shared(inside, SCOPE, "same file")
-        if place.rules.has_implicit_self or place.around[-1].qualified == scope:
+        if site.rules.has_implicit_self or site.around[-1].qualified == scope:
             return shared(inside, SCOPE, "method of the enclosing class")
-    if top := [one for one in own if not one.container]:
+    if top := [definition for definition in own if not definition.container]:
         return shared(top, SCOPE, "same file")
-    if types := [one for one in own if one.is_type]:
+    if types := [definition for definition in own if definition.is_type]:
         return shared(types, NAMED_TYPE, "same file")
-    if place.rules.has_implicit_self:
-        return _of_bases(place, candidates)
+    if site.rules.has_implicit_self:
+        return _of_bases(site, candidates)
     return []
 
 
-def _in_reach(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+def _in_reach(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     """Those that the language lets a file see which does not import them."""
-    reach = place.rules.reach
+    reach = site.rules.reach
     if reach is Reach.FILE:
         return []
-    if place.rules.modules is Modules.INCLUDE and candidates.places == 1:
+    if site.rules.modules is Modules.INCLUDE and candidates.places == 1:
         return candidates.by_name_alone(SURE, "")
-    if neighbours := candidates.in_directory.get(place.directory):
+    if neighbours := candidates.in_directory.get(site.directory):
         return shared(neighbours, NEIGHBOUR, "same package")
-    if included := _included(place, candidates):
+    if included := _included(site, candidates):
         return included
     if reach is Reach.DIRECTORY:
         return []
     return candidates.by_name_alone(SURE if candidates.places == 1 else BY_NAME, "")
 
 
-def _perhaps_inherited(place: _Place, methods: Candidates) -> Sequence[Candidate]:
+def _perhaps_inherited(site: _UseSite, methods: Candidates) -> Sequence[Candidate]:
     """Methods that are called by their name alone, where the language allows it."""
-    if not place.rules.has_implicit_self:
+    if not site.rules.has_implicit_self:
         return []
-    is_sure = methods.places == 1 and place.rules.reach is Reach.PROJECT
+    is_sure = methods.places == 1 and site.rules.reach is Reach.PROJECT
     return methods.by_name_alone(SURE if is_sure else BY_NAME, "perhaps inherited")
 
 
-def _own(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+def _own(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     """A member of the class around a use, or of its bases."""
-    scope = place.around[-1].qualified if place.around else ""
-    in_file = candidates.in_file.get(place.use.path, ())
+    scope = site.around[-1].qualified if site.around else ""
+    in_file = candidates.in_file.get(site.use.path, ())
     while scope:
-        inside = [one for one in in_file if one.container == scope]
+        inside = [definition for definition in in_file if definition.container == scope]
         if inside:
             return shared(inside, SCOPE, "method of the enclosing class")
         scope = scope.rpartition(".")[0]
-    if found := _of_bases(place, candidates):
-        return found
+    if inherited := _of_bases(site, candidates):
+        return inherited
     members = candidates.members
-    classes = {one.qualified.rpartition(".")[0] for one in place.around} & members.containers
-    if classes:  # one type in several files
-        parts = [one for one in members if one.container in classes]
-        near = [one for one in parts if directory_of(one.path, one.language) == place.directory]
+    classes = {symbol.qualified.rpartition(".")[0] for symbol in site.around} & members.containers
+    if classes:  # a type in several files
+        parts = [member for member in members if member.container in classes]
+        near = [part for part in parts if directory_of(part.path, part.language) == site.directory]
         if near:
             return shared(near, NEIGHBOUR, "method of a class of this name, same directory")
         return shared(parts, NAMED_TYPE, "method of a class of this name")
     return members.by_name_alone(BY_NAME, "perhaps inherited")
 
 
-def _of_bases(place: _Place, candidates: Candidates) -> list[Candidate]:
+def _of_bases(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Members of the classes that the class around a use names as its bases."""
-    if not place.around:
+    if not site.around:
         return []
-    types = [one for one in place.around if one.kind in TYPE_KINDS]
-    outer = types[-1] if types else place.around[0]
+    types = [symbol for symbol in site.around if symbol.kind in TYPE_KINDS]
+    outer = types[-1] if types else site.around[0]
     bases = [
-        one.name for one in place.here.inherits if outer.start_line <= one.line <= outer.end_line
+        inherit.name
+        for inherit in site.surroundings.inherits
+        if outer.start_line <= inherit.line <= outer.end_line
     ]
     for base in bases:
         if members := candidates.held.get(base):
-            near = [one for one in members if place.contains(one)] or members
+            near = [member for member in members if site.contains(member)] or members
             return shared(near, BASE, f"method of the base class {base}")
     return []
 
 
-def _included(place: _Place, candidates: Candidates) -> list[Candidate]:
+def _included(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Those that a file which is included declares."""
-    if place.rules.modules not in (Modules.INCLUDE, Modules.REQUIRE):
+    if site.rules.modules not in (Modules.INCLUDE, Modules.REQUIRE):
         return []
-    for reference in place.here.imports:
-        module = joined(reference.module, reference.name, place.use.language)
-        found = [one for fit, one in place.near(module, candidates) if fit is Fit.FILE]
-        if found:
-            return shared(found, IMPORTED, f"{module} is included")
+    for reference in site.surroundings.imports:
+        module = joined(reference.module, reference.name, site.use.language)
+        included = [
+            definition for fit, definition in site.near(module, candidates) if fit is Fit.FILE
+        ]
+        if included:
+            return shared(included, IMPORTED, f"{module} is included")
     return []
 
 
-def _by_package(place: _Place, module: str, candidates: Candidates) -> list[Candidate]:
+def _by_package(site: _UseSite, module: str, candidates: Candidates) -> list[Candidate]:
     """Those whose directories agree best with the names of a package."""
-    fits = place.near(module, candidates)
-    for wanted, sure in ((Fit.FILE, IMPORTED), (Fit.PACKAGE, NAMED_TYPE)):
-        if found := [one for fit, one in fits if fit is wanted]:
-            return shared(found, sure, f"imported from {module}")
-    if len(candidates) == 1 and place.rules.reach is Reach.PROJECT:
+    fits = site.near(module, candidates)
+    for required, sure in ((Fit.FILE, IMPORTED), (Fit.PACKAGE, NAMED_TYPE)):
+        if fitting_definitions := [definition for fit, definition in fits if fit is required]:
+            return shared(fitting_definitions, sure, f"imported from {module}")
+    if len(candidates) == 1 and site.rules.reach is Reach.PROJECT:
         return [Candidate(candidates[0], NAMED_TYPE, f"only definition, imported from {module}")]
     return []
 
 
-def _by_name(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+def _by_name(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     """Members of an object whose type is not known."""
-    receiver = fold(place.use.receiver.strip("_$@"))
+    receiver = fold(site.use.receiver.strip("_$@"))
     if receiver and (like := candidates.members_by_folded_holder.get(receiver)):
         return like.shared(LIKE_ITS_TYPE, "the object is named like its class")
-    modules = _of_module_named(place, candidates)
+    modules = _of_module_named(site, candidates)
     if not candidates.members:
         return modules
-    known = place.here.local.keys() & candidates.held.keys()
-    typed = [one for name in known for one in candidates.held[name] if is_member(one)]
-    if typed and len({one.container for one in typed}) == 1 and len(candidates.members) > 1:
+    imported_types = site.surroundings.local.keys() & candidates.held.keys()
+    typed = [
+        definition
+        for name in imported_types
+        for definition in candidates.held[name]
+        if is_member(definition)
+    ]
+    if (
+        typed
+        and len({definition.container for definition in typed}) == 1
+        and len(candidates.members) > 1
+    ):
         return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
     alone = candidates.members.by_name_alone(BY_NAME, "")
     return [*alone, *modules] if modules else alone
 
 
-def _of_module_named(place: _Place, candidates: Candidates) -> Sequence[Candidate]:
+def _of_module_named(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
-    if place.rules.modules is not Modules.DOTTED:
+    if site.rules.modules is not Modules.DOTTED:
         return []
-    inside = candidates.top_by_module.get((place.use.receiver,), _NOTHING)
+    inside = candidates.top_by_module.get((site.use.receiver,), _NOTHING)
     return inside.shared(BY_NAME, "the object is named like the module")

@@ -1,4 +1,4 @@
-"""What does the index say of some names and places? Statements in, values out; no judgement."""
+"""Reads definitions, uses, outlines and texts from the index."""
 
 from __future__ import annotations
 
@@ -150,10 +150,10 @@ def _named_uses(
 
 def _uses(rows: Iterable[Row]) -> list[NamedUse]:
     return [
-        (name, Use(snapshot_id, path, blob_id, language, file_kind, one.line, one.kind,
-                   one.receiver, one.module, one.alias))
+        (name, Use(snapshot_id, path, blob_id, language, file_kind, reference.line, reference.kind,
+                   reference.receiver, reference.module, reference.alias))
         for snapshot_id, path, blob_id, language, file_kind, name, uses in rows
-        for one in unpack(name, uses)
+        for reference in unpack(name, uses)
     ]  # fmt: skip
 
 
@@ -161,23 +161,25 @@ async def references_of(
     tx: Transaction, blob_ids: Collection[int]
 ) -> dict[int, tuple[Reference, ...]]:
     """What some texts use, by line; those that use nothing are left out."""
-    found: dict[int, list[Reference]] = {}
+    references: dict[int, list[Reference]] = {}
     for blob_id, name, uses in await tx.fetch_all(_SQL["used_in"], blobs=list(blob_ids)):
-        found.setdefault(blob_id, []).extend(unpack(name, uses))
-    return {blob_id: tuple(sorted(uses)) for blob_id, uses in found.items()}
+        references.setdefault(blob_id, []).extend(unpack(name, uses))
+    return {blob_id: tuple(sorted(uses)) for blob_id, uses in references.items()}
 
 
 async def load_surroundings(
     tx: Transaction, lines: Collection[Line], names: Collection[str], whole: Collection[int]
 ) -> tuple[dict[int, Surroundings], dict[Line, tuple[Symbol, ...]]]:
-    """What is around some lines: the definitions, what their texts inherit from, and what they
-    import under some names; in some texts, all that they import."""
+    """The definitions around some lines, and the base classes and imports of their texts.
+
+    Only imports under ``names`` are read; of the texts ``whole`` all imports.
+    """
     if not lines:
         return {}, {}
     asked = await aside(len(lines), _surrounding, lines, names, whole)
-    found, symbols = await tx.fetch_many(asked)
+    rows, symbols = await tx.fetch_many(asked)
     return (
-        await aside(len(found), _surroundings, found),
+        await aside(len(rows), _surroundings, rows),
         await aside(len(symbols), _around, symbols, lines),
     )
 
@@ -201,9 +203,9 @@ def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
     imports: dict[int, list[Reference]] = defaultdict(list)
     inherits: dict[int, list[Reference]] = defaultdict(list)
     for blob_id, name, ways in rows:
-        for one in unpack(name, ways, _OF_TEXTS):
-            of_kind = imports if one.kind is ReferenceKind.IMPORT else inherits
-            of_kind[blob_id].append(one)
+        for reference in unpack(name, ways, _OF_TEXTS):
+            of_kind = imports if reference.kind is ReferenceKind.IMPORT else inherits
+            of_kind[blob_id].append(reference)
     return {
         blob_id: Surroundings(tuple(imports[blob_id]), tuple(inherits[blob_id]))
         for blob_id in {*imports, *inherits}
@@ -256,7 +258,9 @@ async def load_packages(
     for snapshot_id, path, text in build_files:
         texts[snapshot_id][path] = text
     states = (RepositoryState(*row) for row in roots)
-    return {one.snapshot_id: PackageNames(one.root, texts[one.snapshot_id]) for one in states}
+    return {
+        state.snapshot_id: PackageNames(state.root, texts[state.snapshot_id]) for state in states
+    }
 
 
 async def load_outlines(
@@ -264,10 +268,10 @@ async def load_outlines(
 ) -> dict[int, list[Symbol]]:
     """The definitions of some texts down to a depth, by line."""
     rows = await tx.fetch_all(_SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest)
-    found: dict[int, list[Symbol]] = defaultdict(list)
+    outlines: dict[int, list[Symbol]] = defaultdict(list)
     for blob_id, *symbol in rows:
-        found[blob_id].append(Symbol(*symbol))
-    return found
+        outlines[blob_id].append(Symbol(*symbol))
+    return outlines
 
 
 async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
@@ -284,7 +288,7 @@ def _split(rows: Iterable[Row]) -> dict[int, list[str]]:
 
 
 async def nearest_names(tx: Transaction, name: str, snapshot_ids: Sequence[int]) -> list[str]:
-    """Names that another one may be meant for, some thousands at most."""
+    """Defined names that resemble a name, some thousands at most."""
     rows = await tx.fetch_all(
         _SQL["nearest_names"], folded=fold(name), snapshots=list(snapshot_ids), most=_MAX_NAMES
     )

@@ -1,6 +1,6 @@
-"""Where is a definition used for certain? A few places, for a search that shows the definition.
+"""A few certain uses of a definition, for a search that shows it.
 
-The cost is bounded: of a common name some files are looked at, and of a very common one none.
+The cost is bounded: of a common name some files are read, of a very common name none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from codebase_mcp.symbols.storage import load_names
 # Of names that more definitions have, few uses are certain.
 MAX_DEFINITIONS = 20
 # Of names that more files use, this many files are looked at. Half of the names that are defined in
-# the standard library and some hundred packages are used in one file, 90 % in at most six.
+# the standard library and some hundred packages are used in a single file, 90 % in at most six.
 MAX_FILES = 20
 PLACES = 2
 
@@ -39,8 +39,8 @@ class UsingPlace:
 class Usage:
     """The first places that use a definition, those in code if there are any.
 
-    ``more`` places are like them, ``in_tests`` are in tests if these are not. Several uses within
-    one definition are one place. Without ``is_all`` other files may use it too.
+    ``more`` counts further places of that kind, ``in_tests`` places in tests. Several uses within a
+    definition count as one place. Without ``is_all`` further files may use it.
     """
 
     is_called: bool
@@ -71,14 +71,14 @@ async def usage_of(
         return None
     resolved = await resolve_loaded(tx, definitions, uses, [snapshot_id], _KINDS)
     certain = [
-        one
-        for one in meaning({target.key}, resolved)
-        if one.confidence >= SURE and not _is_within(one, target)
+        use
+        for use in meaning({target.key}, resolved)
+        if use.confidence >= SURE and not _is_within(use, target)
     ]
-    calls = [one for one in certain if one.kind in CALLS]
+    calls = [use for use in certain if use.kind in CALLS]
     places = _places(in_order(calls or certain))
-    in_code = [place for place, is_test in places if not is_test]
-    shown = in_code or [place for place, _ in places]
+    in_code = [site for site, is_test in places if not is_test]
+    shown = in_code or [site for site, _ in places]
     if not shown:
         return None
     return Usage(
@@ -94,15 +94,19 @@ def _defined_at(
     definitions: Iterable[Definition], path: str, qualified: str, lines: tuple[int, int]
 ) -> Definition | None:
     first, last = lines
-    found = [
-        one
-        for one in definitions
-        if (one.path, one.qualified) == (path, qualified)
-        and one.start_line <= last
-        and one.end_line >= first
+    overloads = [
+        definition
+        for definition in definitions
+        if (definition.path, definition.qualified) == (path, qualified)
+        and definition.start_line <= last
+        and definition.end_line >= first
     ]
-    # Of several with one name, such as overloads, the one that begins there.
-    return min(found, key=lambda one: (one.start_line < first, one.start_line), default=None)
+    # Of overloads, the definition that begins on this line.
+    return min(
+        overloads,
+        key=lambda definition: (definition.start_line < first, definition.start_line),
+        default=None,
+    )
 
 
 def _may_count(use: Use, target: Definition) -> bool:
@@ -110,9 +114,9 @@ def _may_count(use: Use, target: Definition) -> bool:
     return bool(use.alias) or (use.kind in _KINDS and not _is_within(use, target))
 
 
-def _is_within(one: Use | FoundUse, target: Definition) -> bool:
+def _is_within(use: Use | FoundUse, target: Definition) -> bool:
     """Whether the definition uses itself."""
-    return one.path == target.path and target.start_line <= one.line <= target.end_line
+    return use.path == target.path and target.start_line <= use.line <= target.end_line
 
 
 def _places(uses: Sequence[FoundUse]) -> list[tuple[UsingPlace, bool]]:
@@ -120,15 +124,17 @@ def _places(uses: Sequence[FoundUse]) -> list[tuple[UsingPlace, bool]]:
 
     The first of each file come first.
     """
-    found: dict[tuple[str, str | None], tuple[UsingPlace, bool]] = {}
-    for one in uses:
-        around = one.resolved.enclosing
+    by_definition: dict[tuple[str, str | None], tuple[UsingPlace, bool]] = {}
+    for use in uses:
+        around = use.resolved.enclosing
         name = around.qualified if around else None
-        found.setdefault((one.path, name), (UsingPlace(one.path, one.line, name), one.is_test))
+        by_definition.setdefault(
+            (use.path, name), (UsingPlace(use.path, use.line, name), use.is_test)
+        )
     seen: set[str] = set()
     first: list[tuple[UsingPlace, bool]] = []
     others: list[tuple[UsingPlace, bool]] = []
-    for place, is_test in found.values():
-        (others if place.path in seen else first).append((place, is_test))
-        seen.add(place.path)
+    for site, is_test in by_definition.values():
+        (others if site.path in seen else first).append((site, is_test))
+        seen.add(site.path)
     return [*first, *others]
