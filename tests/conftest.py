@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pwd
 import shutil
@@ -11,10 +12,12 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psycopg
 import pytest
+from jsonschema import Draft202012Validator
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database, Embedded
@@ -37,6 +40,23 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def schemas_checked_once() -> Iterator[None]:
+    """Check each schema once a run: each client checks those of its tools, the same for all."""
+    check = Draft202012Validator.check_schema
+    seen: set[str] = set()
+
+    def check_new(cls: Any, schema: Any, *options: Any, **more: Any) -> None:
+        text = json.dumps(schema, sort_keys=True, default=repr)
+        if text not in seen:
+            check(schema, *options, **more)
+            seen.add(text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", classmethod(check_new))
+        yield
 
 
 @pytest.fixture(scope="session")
