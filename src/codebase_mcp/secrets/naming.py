@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, is_chosen
+from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, evidence, is_chosen
 from codebase_mcp.secrets.text import Text
 
 
@@ -276,3 +276,16 @@ def _may_be_password(value: bytes, name: Name) -> bool:
     return (
         b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
     )
+
+
+_LABEL = re.compile(rb"[A-Z_]+|[^\w\x80-\xff#$%&!?*+=@^~].*")
+
+
+def is_given(value: bytes) -> bool:
+    """Whether this is a password, be it a single word, where nothing else can stand."""
+    return (
+        b" " not in value
+        and evidence(value) >= Evidence.WORD
+        and _LABEL.fullmatch(value) is None
+        and sort_of(value) is None
+    ) or is_chosen(value)
