@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase
-from codebase_mcp.secrets.naming import is_given, sort_of
+from codebase_mcp.secrets.naming import is_given_password, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
 _KIND = "password of a command"
@@ -267,7 +267,7 @@ def find(text: Text) -> Iterator[Span]:
     if b"expect" in words and not _SEND.isdisjoint(words):
         for match in _SENT.finditer(data):
             before = data[max(0, match.start() - 60) : match.start()]
-            if _ASKED.search(before) and is_given(match["value"]):
+            if _ASKED.search(before) and is_given_password(match["value"]):
                 yield *match.span("value"), "password that is sent"
     for word, opened, takes_pair in _CALLS:
         if word in words or (word in _PARTS and word in text.vocabulary):
@@ -308,7 +308,7 @@ def _given(match: re.Match[bytes], *, is_sure: bool) -> Iterator[Span]:
     value = match[group]
     if _ADDRESS_OR_NUMBER.fullmatch(value):
         return
-    if is_chosen(value) or (group != "bare" and is_phrase(value)) or (is_sure and is_given(value)):
+    if is_chosen(value) or (group != "bare" and is_phrase(value)) or (is_sure and is_given_password(value)):
         yield *match.span(group), _KIND
 
 
@@ -323,7 +323,7 @@ def _piped(data: bytes) -> Iterator[Span]:
             if user := _USER.match(data, start, end):
                 start = user.end()
             value = data[start:end]
-            if user or is_given(value) or (group != "bare" and is_phrase(value)):
+            if user or is_given_password(value) or (group != "bare" and is_phrase(value)):
                 yield start, end, _KIND
 
 
@@ -349,7 +349,7 @@ def _by_place(text: Text) -> Iterator[Span]:
                     break
                 group = "double" if argument["double"] is not None else "single"
                 value = argument[group]
-                if value and number in places and (is_given(value) or is_phrase(value)):
+                if value and number in places and (is_given_password(value) or is_phrase(value)):
                     yield *argument.span(group), "password given to a call"
                 if argument["end"] == b")":
                     break

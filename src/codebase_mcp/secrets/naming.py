@@ -281,7 +281,7 @@ def _may_be_password(value: bytes, name: Name) -> bool:
 _LABEL = re.compile(rb"[A-Z_]+|[^\w\x80-\xff#$%&!?*+=@^~].*")
 
 
-def is_given(value: bytes) -> bool:
+def is_given_password(value: bytes) -> bool:
     """Whether this is a password, be it a single word, where nothing else can stand."""
     return (
         b" " not in value

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from codebase_mcp.secrets.judging import (
     Evidence,
@@ -20,13 +21,16 @@ from codebase_mcp.secrets.judging import (
 )
 from codebase_mcp.secrets.naming import (
     CODE,
+    PASSPHRASE,
     PASSWORD,
     SECRET,
     Name,
+    is_given_password,
     is_weak_password,
     names_no_secret,
     sort_of,
 )
+from codebase_mcp.secrets.prose import SAID, is_option_value, is_said
 from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_text
 from codebase_mcp.secrets.text import Span, Text
 
@@ -77,7 +81,8 @@ class _Place:
 
     It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
     it says, and not the name of a variable; a ``setting`` has its line for itself. Where the place
-    says little, a value must be ``strong``.
+    says little, a value must be ``strong``. Behind the text ``given_after``, the name included,
+    nothing but the value can stand.
     """
 
     begins: bytes
@@ -87,6 +92,7 @@ class _Place:
     only_setting: bool = False
     is_mixed: bool = False
     is_strong: bool = False
+    given_after: re.Pattern[bytes] | None = None
 
 
 def _expanded(pattern: bytes) -> bytes:
@@ -95,7 +101,7 @@ def _expanded(pattern: bytes) -> bytes:
     return pattern
 
 
-def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
+def _place(begins: bytes, pattern: bytes, *marks: str, given_after: bytes | None = None) -> _Place:
     return _Place(
         begins,
         re.compile(_expanded(pattern), re.MULTILINE),
@@ -104,6 +110,7 @@ def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
         "setting" in marks,
         "mixed" in marks,
         "strong" in marks,
+        None if given_after is None else re.compile(rb"(?:%s)$" % given_after),
     )
 
 
@@ -121,6 +128,13 @@ _PLACES = (
     # A setting has the rest of its line.
     _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
     _place(_SIGNS + b"%", rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
+    # DB_PASSWORD=…   -F password=…   -var 'password=…'
+    _place(
+        b"=",
+        rb"=(?!=)<<bare>>",
+        given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
+        rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
+    ),
     # ?password=…&   ;Password=…;
     _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
     # ;Password=…;
@@ -132,6 +146,9 @@ _PLACES = (
         b",?|o:\r\n",
         rb"<<closed>>(?:<<space>>,(?:<<space>>|<<break>>\w+[:=]<<space>>)|<<break>><<or>><<break>>)<<lead>><<quoted>>",
         "near",
+        given_after=rb"(?i:env\w*(?:\.\w+)?|define|put|set|set\w*property|set_?config|fill|type|append)"
+        rb"[(\[]\s*[\"'][\w.#-]*|(?:\benv|\benviron|ENV)(?:\.|\[[\"'])\w*"
+        rb"|(?:argument|option)\(\s*[\"']--[\w-]*",
     ),
     # getenv(…) ?: "…"
     _place(
@@ -153,6 +170,12 @@ _PLACES = (
         rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
         rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
         "near",
+        given_after=rb"\b(?:set|with|use)_?\w*",
+    ),
+    _place(
+        b".",
+        rb"<<closed>>\.(?:type|fill|setValue|send_?[kK]eys|val|input|enterText)\(<<quoted>>",
+        given_after=rb"",
     ),
     _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # On the next line: after ":", "= (" or "|"
@@ -182,31 +205,41 @@ _FURTHER_ON = _place(
     "near",
     "strong",
 )
-_SAID = _place(
-    b"",
-    rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?"""
-    rb"""(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
-    rb"""["'`*]{0,2}(?!\w+=)(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
-    "near",
-    "strong",
-    "literal",
+_SAID = _place(b"", SAID, "near", "strong", "literal")
+# user … password …   "password" twice, as answers of an installer have it
+_BEHIND_USER = (
+    rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+\S+"
+    rb"(?:[ \t]+(?:privilege|role)[ \t]+\w+)?"
+    rb"(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)\w*|passw[\w-]*[ \t]+password"
 )
 # After spaces alone.
 _SPACED = (
     # enable secret 0 …
-    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>"),
+    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>", given_after=rb""),
     # #define PASSWORD "…"   (def password "…")   --password …
-    _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
-    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near"),
+    _place(
+        _TEXTS,
+        rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>",
+        "near",
+        given_after=_BEHIND_USER + rb"|\b(?:with|and|using|mit) (?:the )?\w*",
+    ),
+    _place(
+        b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near", given_after=_BEHIND_USER
+    ),
 )
 # ENV PASSWORD …
-_REST = _place(b"", rb"[ \t]+(?!\w+=)<<line>>", "literal")
+_REST = _place(
+    b"", rb"[ \t]+(?!\w+=)(?P<line>[^\s\"'`\[(|>][^\r\n]{2,600}?)(?=[ \t]{0,8};?\r?$)", "literal"
+)
 # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
 _ELEMENT = _place(
     b"",
-    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</(?:key|name)>))(?:</\w+>\s*<\w+>|\s*<[vV]alue>)?\s*"""
+    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</[\w:-]*(?:key|name)>))"""
+    rb"""(?:</[\w:-]+>\s*(?:<[\w-]*type>[^<]{1,60}</[\w-]*type>\s*)?<[\w:-]+>|\s*<[vV]alue>)?\s*"""
     rb"""(?:<!\[CDATA\[(?P<cdata>[^\r\n]{4,2000}?)\]\]>|(?P<element>[^<\r\n]{4,2000}?))\s{0,8}</""",
     "literal",
+    given_after=rb"<(?:setting|property|entry|param\w*|add|value|attribute)\b[^<>]*|<[\w:.-]*"
+    rb"|-name>\s*[\w.-]*",
 )
 # <td>password</td><td>…</td>
 _NEXT_ELEMENT = _place(
@@ -223,8 +256,14 @@ _GAP = re.compile(
     )
 )
 _WITHIN = (
-    _place(b"", rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
-    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed"),
+    _place(
+        b"",
+        rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>",
+        "mixed",
+        given_after=rb"(?i:name|key|param|type|id)[\"']?\s*[:=]\s*[\"']?[\w.-]*"
+        rb"|(?:argument|option)\([^()]{0,40}[\"']--[\w-]*",
+    ),
+    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed", given_after=rb"name: [A-Z_]+"),
 )
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
@@ -272,8 +311,8 @@ _QUERY = re.compile(
     rb"| (?:-e|--env|--set|--from-literal)[ =][\"']?[\w.-]*$"
 )
 # ENV NAME value
-_ENV = frozenset((b"env", b"setenv"))
-_VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv)[ \t]+\w*")
+_ENV = frozenset((b"env", b"setenv", b"param"))
+_VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv|SetEnv|\w{3,7}_param)[ \t]+\w*")
 # env('NAME', '…')
 _ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
 # What stands beside the password of a connection.
@@ -300,20 +339,149 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
             yield from _values_of(text, name)
 
 
-def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[_Place, int]]:
+class _Context:
+    """What stands around a name, which decides whether its value is a secret."""
+
+    def __init__(self, text: Text, name: Name) -> None:
+        data = self.data = text.data
+        self.text, self.name = text, name
+        line = data.rfind(b"\n", 0, name.start) + 1
+        self.lead = data[max(line, name.start - 200) : name.start]
+        self.its_name = data[name.start : name.end]
+        self.follows = data[name.end : name.end + 1]
+        self.is_option = self.its_name[:1] == b"-" and self.follows in (b"=", b" ")
+        self.is_argument = self.is_option or (
+            self.follows == b"=" and _QUERY.search(self.lead[-100:]) is not None
+        )
+
+    @cached_property
+    def is_setting(self) -> bool:
+        """Whether its line is for the name alone."""
+        return _SETTING.fullmatch(self.lead) is not None
+
+    @cached_property
+    def is_connection(self) -> bool:
+        """Whether a user or a server stands beside it."""
+        start, end = max(0, self.name.start - 200), self.name.end + 200
+        return _CONNECTION.search(self.data, start, end) is not None
+
+    def is_secret(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
+        """Whether what a place holds is a secret."""
+        value = match[group]
+        if _names_itself(self.its_name, value):
+            return False
+        is_given = self._is_given(place, match, group)
+        if place.is_strong and not is_given:
+            is_far = place is _FURTHER_ON and (
+                match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
+            )
+            if not _is_strong(value, self.name, is_far=is_far):
+                return False
+        is_literal = is_given or self._is_literal(place, match, group)
+        is_stated = is_given or self._is_stated(place, match, group, is_literal=is_literal)
+        if is_given and is_given_password(value):
+            return True
+        if _is_secret(value, self.name, is_stated, is_literal):
+            return True
+        is_phrase_here = b" " in value and is_phrase(value) and sort_of(value) is None
+        return is_phrase_here and (is_given or self._may_be_phrase(place, group))
+
+    def _is_given(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
+        """Whether nothing but a password can stand there, be it a single word."""
+        if self.name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind):
+            return False
+        if place is _SAID:
+            return is_said(self.lead, match)
+        if self.is_option and place in _SPACED:
+            return group == "quoted" or is_option_value(self.data, self.lead, match)
+        start = max(0, self.name.start - 200)
+        return (
+            place.given_after is not None
+            and place.given_after.search(self.data[start : self.name.end]) is not None
+        )
+
+    def _is_literal(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
+        """Whether a value is what it says, and not the name of a variable."""
+        value = match[group]
+        if place is _WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
+            return is_joined(value) and sort_of(value) is None
+        return not place.is_mixed and (
+            group not in ("bare", "line")
+            or place.is_literal
+            or self.is_argument
+            or b" " in value
+            or (self.is_setting and is_text(self.data, self.name, value, match.end()))
+        )
+
+    def _is_stated(
+        self, place: _Place, match: re.Match[bytes], group: str, *, is_literal: bool
+    ) -> bool:
+        """Whether a value must stand there."""
+        return bool(
+            place.is_stated
+            or _DEFINED.search(self.lead[-40:])
+            or (self.is_argument and (self.follows == b"=" or group != "bare"))
+            or (
+                self.is_setting
+                and is_literal
+                and self.follows in b" \t"
+                and END_OF_LINE.match(self.data, match.end())
+            )
+        )
+
+    def _may_be_phrase(self, place: _Place, group: str) -> bool:
+        """Whether words may be a secret: in code, among settings of a connection, by default.
+
+        Elsewhere they are rather a text that is shown beside a field.
+        """
+        if self.is_option or place is _REST:
+            return True
+        kind = self.name.sort.kind
+        if _ENVIRONMENT.search(self.lead[-40:]):
+            return kind in (PASSWORD.kind, SECRET.kind)
+        if not place.is_stated or kind != PASSWORD.kind:
+            return False
+        if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
+            return True
+        is_shown = self.its_name not in _NEVER_SHOWN and not _ASSIGNED.match(
+            self.data, self.name.end
+        )
+        return (group == "quoted" and not is_shown) or self.is_connection
+
+
+def _values_of(text: Text, name: Name) -> Iterator[Span]:
+    context = _Context(text, name)
+    if names_no_secret(text.data, name, context.lead):
+        return
+    for place, start in _places_after(context):
+        if place.only_setting and not context.is_setting:
+            continue
+        match = place.pattern.match(text.data, start)
+        if match is None:
+            continue
+        group = next(group for group in _VALUE_GROUPS if match.groupdict().get(group) is not None)
+        if context.is_secret(place, match, group):
+            yield *match.span(group), name.sort.kind
+            if group == "quoted":
+                yield from _further(text.data, match.end(), name)
+    yield from _values_before(text, name)
+    if context.follows in b"[ =" and (match := _HEX_BYTES.match(text.data, name.end)):
+        yield *match.span("hex"), name.sort.kind
+
+
+def _places_after(context: _Context) -> Iterator[tuple[_Place, int]]:
     """The places that may follow a name, by the first sign after it, and where they begin."""
-    data = text.data
+    text, name, data = context.text, context.name, context.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
-    is_word = (
-        data[name.start : name.end].lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
-    )
+    is_spaced = data[end - 1 : end] in (b" ", b"\t")
+    is_word = context.its_name.lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
     for place in _BY_SIGN.get(sign, ()):
         yield place, name.end
-    if data[end - 1 : end] in (b" ", b"\t"):
+    if is_spaced:
         is_word = (
             is_word
-            and not is_option
+            and not context.is_option
             and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
         )
         if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
@@ -326,7 +494,7 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
     if is_word and sign not in (b"=", b":"):
         return
     yield _FURTHER_ON, name.end
-    if sign in b"*`:i=>|(f" or data[end - 1 : end] in (b" ", b"`"):
+    if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
         yield _SAID, name.end
     if data[name.end : name.end + 2] == b"</":
         yield _NEXT_ELEMENT, name.end
@@ -337,87 +505,6 @@ def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[
         match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
         if match >= 0 and _GAP.fullmatch(data, name.end, match):
             yield from ((place, match) for place in _WITHIN)
-
-
-def _values_of(text: Text, name: Name) -> Iterator[Span]:
-    data = text.data
-    line = data.rfind(b"\n", 0, name.start) + 1
-    lead = data[max(line, name.start - 200) : name.start]
-    if names_no_secret(data, name, lead):
-        return
-    follows = data[name.end : name.end + 1]
-    is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
-    is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
-    is_defined = _DEFINED.search(lead[-40:]) is not None
-    is_setting = None
-    for place, start in _places_after(text, name, is_option=is_option):
-        if is_setting is None:
-            is_setting = _SETTING.fullmatch(lead) is not None
-        if place.only_setting and not is_setting:
-            continue
-        match = place.pattern.match(data, start)
-        if match is None:
-            continue
-        group = next(group for group in _VALUE_GROUPS if match.groupdict().get(group) is not None)
-        value = match[group]
-        if _names_itself(data[name.start : name.end], value):
-            continue
-        is_literal = not place.is_mixed and (
-            group not in ("bare", "line")
-            or place.is_literal
-            or is_argument
-            or b" " in value
-            or (is_setting and is_text(data, name, value, match.end()))
-        )
-        if place is _WITHIN[1] and name.sort.kind == PASSWORD.kind:
-            is_literal = is_joined(value) and sort_of(value) is None
-        is_stated = (
-            place.is_stated
-            or is_defined
-            or (is_argument and (follows == b"=" or group != "bare"))
-            or (
-                is_setting
-                and is_literal
-                and follows in b" \t"
-                and END_OF_LINE.match(data, match.end())
-            )
-        )
-        is_far = place is _FURTHER_ON and (
-            match["other"] is not None or match.start(group) - name.end > _FEW_BETWEEN
-        )
-        if place.is_strong and not _is_strong(value, name, is_far=is_far):
-            continue
-        if _is_secret(value, name, bool(is_stated), is_literal) or (
-            b" " in value
-            and is_phrase(value)
-            and sort_of(value) is None
-            and (is_option or place is _REST or _may_be_phrase(text, name, lead, place, group))
-        ):
-            yield *match.span(group), name.sort.kind
-            if group == "quoted":
-                yield from _further(data, match.end(), name)
-    yield from _values_before(text, name)
-    if follows in b"[ =" and (match := _HEX_BYTES.match(data, name.end)):
-        yield *match.span("hex"), name.sort.kind
-
-
-def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: str) -> bool:
-    """Whether words may be a secret here: in code, among settings of a connection, by default.
-
-    Elsewhere they are rather a text that is shown beside a field.
-    """
-    if _ENVIRONMENT.search(lead[-40:]):
-        return name.sort.kind in (PASSWORD.kind, SECRET.kind)
-    if not place.is_stated or name.sort.kind != PASSWORD.kind:
-        return False
-    its_name = text.data[name.start : name.end]
-    if its_name.isupper() or lead.endswith(b"<") or _QUERY.search(lead[-100:]):
-        return True
-    is_shown = its_name not in _NEVER_SHOWN and not _ASSIGNED.match(text.data, name.end)
-    if group == "quoted" and not is_shown:
-        return True
-    around = text.data[max(0, name.start - 200) : name.end + 200]
-    return _CONNECTION.search(around) is not None
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:

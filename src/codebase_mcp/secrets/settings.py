@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codebase_mcp.secrets.naming import PASSWORD, Name, sort_of
+from codebase_mcp.secrets.naming import PASSPHRASE, PASSWORD, Name, sort_of
 
 _LONG_NUMBER = 8
 # A variable of a shell or of an environment file: what follows is a text.
@@ -35,7 +35,7 @@ def is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         return len(value) >= _LONG_NUMBER
     if _VARIABLE.match(data, name.start) is not None:
         return True
-    if name.sort.kind != PASSWORD.kind or END_OF_LINE.match(data, end) is None:
+    if name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind) or END_OF_LINE.match(data, end) is None:
         return False
     is_alone = _WORD.fullmatch(value) or (
         is_joined(value)
