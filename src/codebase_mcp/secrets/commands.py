@@ -70,6 +70,7 @@ nickserv: IDENTIFY PASSWORD
 wpa_passphrase: wpa_passphrase WORD PASSWORD
 rootpw: rootpw OPTIONSPASSWORD
 x11vnc vncviewer: -passwd PASSWORD
+enable: enable secret PASSWORD
 """
 _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
@@ -105,6 +106,7 @@ _OPTIONS: tuple[tuple[bytes, str, bytes], ...] = (
         for program in ("sqlplus", "expdp", "impdp", "rman")
     ),
     (b" auth ", "stats", rb" auth \w+:"),
+    (b"put-parameter", "aws", rb"put-parameter [^\n]{0,200}?--value[ =]"),
 )
 
 
@@ -135,6 +137,8 @@ def _read_synopses() -> tuple[dict[bytes, list[_Option]], list[tuple[bytes, _Opt
         lead = re.split("[A-Z]{4,}", written)[0]
         if "IDENTIFY" in written:
             lead = "IDENTIFY "
+        if written.startswith((f"{lead}PASSWORD", f"{lead}USER:")) and lead != " -":
+            lead = lead.rstrip(" ")
         pattern = b""
         end = len(lead.rstrip(" "))
         pattern = re.escape(written[:end]).encode()
@@ -166,9 +170,10 @@ _ADDRESS_OR_NUMBER = re.compile(rb"[\d:.]+")
 _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+){0,3}"""
     rb"""(?:"(?P<double>[^"\r\n]{6,500})"|'(?P<single>[^'\r\n]{6,500})'|(?P<bare>[^\s"'|:;]{6,500}"""
-    rb"""|[\w-]{1,60}:[^\s"'|:;]{6,500}))\s*(?:;\s*echo\s[^|\n]{1,100})?\)?\s*\|\s*"""
+    rb"""|[\w-]{1,60}:[^\s"'|:;]{6,500}))\s*(?:;\s*echo\s[^|\n]{1,100})?\)?(?:\s*\|\s*"""
     rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo (?:-\w+ )*-S| login|passphrase-fd|cryptsetup"""
     rb"""|su |kinit|secrets? |vault)"""
+    rb"""|\s*>>?\s*[^\s>|]{0,80}(?:pass|secret|passwd|\bpw)[\w.]{0,20}(?:\s|$))"""
 )
 _USER = re.compile(rb"[\w-]{1,60}:(?=[^/])")
 # Of any program: -u user … -p …
@@ -200,7 +205,7 @@ _PASSWORD_AT: dict[int, bytes] = {
     b" networkcredential passwordauthentication usernamepasswordcredentials log_in sign_in signin"
     b" usernamepasswordauthenticationtoken simple_bind_s simple_bind bind_s auth_password"
     b" userauth_password signinwithemailandpassword createuserwithemailandpassword ftp_login"
-    b" usernamepasswordcredential",
+    b" usernamepasswordcredential wifi.begin sta.config wlan.connect",
     2: b"getconnection mysqli mysqli_connect mysql_connect pdo create_superuser create_user"
     b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls createsuperuser",
 }
@@ -208,7 +213,7 @@ _PLACES_OF_CALLS: dict[bytes, list[int]] = defaultdict(list)
 for _place, _names in _PASSWORD_AT.items():
     for _name in _names.split():
         _PLACES_OF_CALLS[_name].append(_place)
-_FIRST_WORDS = {name: re.split(rb"_", name)[0] for name in _PLACES_OF_CALLS}
+_FIRST_WORDS = {name: re.split(rb"[_.]", name)[0] for name in _PLACES_OF_CALLS}
 _ARGUMENT = re.compile(
     rb"""\s*(?:\w{1,12}\.)?(?:b|@)?(?:"(?P<double>(?:\\.|[^"\\\r\n]){0,200})"|'(?P<single>(?:\\.|[^'\\\r\n]){0,200})'"""
     rb"""|(?:[^,()"']|\([^()]{0,80}\)){1,100}+)(?:\.\w{1,20}\(\))?\s*(?P<end>[,)])"""
@@ -267,7 +272,8 @@ def find(text: Text) -> Iterator[Span]:
     if b"expect" in words and not _SEND.isdisjoint(words):
         for match in _SENT.finditer(data):
             before = data[max(0, match.start() - 60) : match.start()]
-            if _ASKED.search(before) and is_given_password(match["value"]):
+            is_secret = is_given_password if b"xpect" in before else is_chosen
+            if _ASKED.search(before) and is_secret(match["value"]):
                 yield *match.span("value"), "password that is sent"
     for word, opened, takes_pair in _CALLS:
         if word in words or (word in _PARTS and word in text.vocabulary):
@@ -349,7 +355,7 @@ def _by_place(text: Text) -> Iterator[Span]:
                     break
                 group = "double" if argument["double"] is not None else "single"
                 value = argument[group]
-                if value and number in places and (is_given_password(value) or is_phrase(value)):
+                if value and number in places and value[:1] != b"<" and (is_given_password(value) or is_phrase(value)):
                     yield *argument.span(group), "password given to a call"
                 if argument["end"] == b")":
                     break

@@ -29,6 +29,7 @@ _TOKEN_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _SHAPE = bytes(ord("x") if byte in _TOKEN_LETTERS else ord(" ") for byte in range(256))
 _LONG_WORD = b"x" * 20
 _CHANGE = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]|A[KS]IA")
+_KEY_ID = re.compile(rb"A[KS]IA[A-Z]{16}")
 _DIGIT = re.compile(rb"[0-9]")
 _FEWEST_CHANGES = 3
 # In a part as long as this, one change is enough: parts of names are shorter.
@@ -70,6 +71,8 @@ def _long_words(data: bytes) -> list[tuple[int, int]]:
         end = shape.find(b" ", start)
         end = len(shape) if end < 0 else end
         changes = _CHANGE.findall(data, start, end) if _DIGIT.search(data, start, end) else ()
+        if not changes and _KEY_ID.fullmatch(data, start, end):
+            words.append((start, end))
         if len(changes) >= _FEWEST_CHANGES or (changes and _LONG_PART.search(data, start, end)):
             words.append((start, end))
         start = shape.find(_LONG_WORD, end)

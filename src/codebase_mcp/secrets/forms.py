@@ -42,7 +42,10 @@ def _password(value: bytes) -> bool:
         return False
     if re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=\x80-\xff]", value):
         return True
-    return re.search(rb"[a-zA-Z]{2}[-_.][a-zA-Z]{2}", value) is not None and sort_of(value) is None
+    return (
+        re.fullmatch(rb"[a-z]{6,}|.*[a-zA-Z]{2}[-_.][a-zA-Z]{2}.*", value) is not None
+        and sort_of(value) is None
+    )
 
 
 def _login(value: bytes) -> bool:
@@ -317,6 +320,20 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
             _word,
         )
         for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")
+    ),
+    ("password in SQL", b"PASSWORD(", rb"PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'", _word),
+    ("password of a network", b"WIFI:", rb"WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});", _any),
+    (
+        "password of an account",
+        b"users: {",
+        rb"uth\(\{\s*users: \{\s*[\"']?[\w.@-]+[\"']?:\s*[\"'](?P<value>[^\"'\r\n]{6,100})[\"']",
+        _word,
+    ),
+    (
+        "password of an account",
+        b"list:",
+        rb"list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)",
+        _any,
     ),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),

@@ -50,7 +50,7 @@ _EMPTY_WORDS = frozenset(
     b" optional missing empty blank unknown confirm confirmation current reset and or on off"
     b" for with from hello world data shared file authorization authentication header cookie"
     b" csrf jwt oauth hmac aes rsa encryption encrypted signing license master account webhook"
-    b" config setting settings env var variable input".split()
+    b" config setting settings env var variable input anonymous".split()
 )
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Well-known words with digits: what is left of a value without them counts.
@@ -77,12 +77,18 @@ _SEQUENCE = re.compile(
     re.IGNORECASE,
 )
 # Names as languages write them, alone or joined by dots and the like.
+_EXAMPLES = re.compile(rb"(?i:example|changeme|placeholder|dummy|redacted|your|insert|xxxx|\*\*\*)")
 _PART = (
     rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*"
     rb"|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
 )
 _IDENTIFIER = re.compile(
     rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART)
+)
+# Letters with digits within, be the rest as it may; but no format, variable, call or index.
+_ODD = re.compile(
+    rb"(?=.*[a-zA-Z]\d+[a-zA-Z])(?=.*[A-Z])(?=.*[a-z])(?!.*(?:\$[{(]|%\(|\{\{?[ ]|\{\w+[.\[]))"
+    rb"(?!\w+[.(\[]\w*[(\[]|<[^>]*>|\\)[^\s,;]{8,60}(?<![)\]>}])"
 )
 _OF_CODE = re.compile(rb"[\s(){},;<>]")
 # Letters, digits, and capitals or signs among them.
@@ -141,6 +147,9 @@ _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
 _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
 _ODD_CHANGES = 4
+# The words of a name in code are longer.
+_LENGTH_OF_ODD_CASE = 8
+_SHORTEST_PART = 2.1
 _VOWEL = re.compile(rb"[aeiouAEIOU\d]")
 # A word has more vowels; digits count as such, as they are judged by themselves.
 _FEWEST_VOWELS = 0.27
@@ -153,7 +162,7 @@ PASSWORD_WORDS = (
     "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo parola"
     " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
     " motdepasse jelszó hemlighet kodeord heslá parolă sandi slaptažodis κωδικός"
-    " пароль 密码 パスワード 비밀번호"
+    " пароль Пароль ПАРОЛЬ 密码 パスワード 비밀번호"
 ).encode().split()  # fmt: skip
 
 
@@ -182,6 +191,11 @@ def is_chosen(value: bytes) -> bool:
     had = evidence(value)
     is_numbered = had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None
     return had >= Evidence.MIXED or (is_numbered and _TECHNICAL.search(value) is None)
+
+
+def is_odd(value: bytes) -> bool:
+    """Whether a text in quotes is a password although it may look like code or a placeholder."""
+    return _ODD.fullmatch(value) is not None and not _EXAMPLES.search(value)
 
 
 def is_strong(value: bytes) -> bool:
@@ -245,6 +259,10 @@ def _of_one_word(value: bytes, *, is_literal: bool) -> Evidence:
     if _NUMBER.fullmatch(value):
         return Evidence.WORD if value.isdigit() else Evidence.NONE
     if _IDENTIFIER.fullmatch(value):
+        if len(value) >= _LENGTH_OF_ODD_CASE and (
+            len(_CHANGE_OF_CASE.findall(value)) * _SHORTEST_PART > len(value)
+        ):
+            return Evidence.MIXED
         is_chosen = is_literal and _CHOSEN.fullmatch(value) and not _TECHNICAL.search(value)
         return Evidence.MIXED if is_chosen else Evidence.WORD
     plain = _TECHNICAL.sub(b"", _ESCAPE.sub(b"!", value))

@@ -127,6 +127,8 @@ _FOREIGN_ANCHORS = tuple(
     (word, re.compile(word)) for word in (*PASSWORD_WORDS, *KEYS_ABROAD, b"zugangsdaten")
 )
 _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
+# Words of Chinese, Japanese and Korean end without a space.
+_WITHOUT_SPACES = tuple(word for word in PASSWORD_WORDS if word >= "\u3000".encode())
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
 )
@@ -149,7 +151,9 @@ def names_in(text: Text) -> Iterator[Name]:
     """The names in a text that say that their value is a secret."""
     data, seen = text.data, set()
     anchors = _ANCHORS
-    if not _FOREIGN_WORDS.isdisjoint(text.words):
+    if not _FOREIGN_WORDS.isdisjoint(text.words) or (
+        not data.isascii() and any(word in text.vocabulary for word in _WITHOUT_SPACES)
+    ):
         anchors += _FOREIGN_ANCHORS
     for stem, anchor in anchors:
         if stem not in text.vocabulary:
@@ -157,6 +161,8 @@ def names_in(text: Text) -> Iterator[Name]:
         for place in anchor.finditer(text.lower):
             anchored = place.start()
             end = _NAME_END.match(data, anchored).end()  # type: ignore[union-attr]
+            if stem in _WITHOUT_SPACES:
+                end = place.end()
             if end in seen:
                 continue
             seen.add(end)

@@ -15,6 +15,7 @@ from codebase_mcp.secrets.judging import (
     Evidence,
     evidence,
     is_chosen,
+    is_odd,
     is_phrase,
     is_placeholder,
     is_strong,
@@ -141,6 +142,8 @@ _PLACES = (
     _place(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
     # ${PASSWORD:-…}
     _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
+    # ${spring.password:…}
+    _place(b":", rb":(?P<bare>[^\s{}]{4,200})\}", "near", given_after=rb"\$\{[\w.-]*"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(
         b",?|o:\r\n",
@@ -148,7 +151,7 @@ _PLACES = (
         "near",
         given_after=rb"(?i:env\w*(?:\.\w+)?|define|put|set|set\w*property|set_?config|fill|type|append)"
         rb"[(\[]\s*[\"'][\w.#-]*|(?:\benv|\benviron|ENV)(?:\.|\[[\"'])\w*"
-        rb"|(?:argument|option)\(\s*[\"']--[\w-]*",
+        rb"|(?:argument|option)\(\s*[\"']--[\w-]*|\{\w+",
     ),
     # getenv(…) ?: "…"
     _place(
@@ -208,12 +211,15 @@ _FURTHER_ON = _place(
 _SAID = _place(b"", SAID, "near", "strong", "literal")
 # user … password …   "password" twice, as answers of an installer have it
 _BEHIND_USER = (
-    rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+\S+"
+    rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+(?!and\b|or\b)\S+"
     rb"(?:[ \t]+(?:privilege|role)[ \t]+\w+)?"
     rb"(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)\w*|passw[\w-]*[ \t]+password"
+    rb"|\bset(?: --?\w+)* [\w:.-]*"
 )
 # After spaces alone.
 _SPACED = (
+    # ${PASSWORD}    …
+    _place(b"", rb"\}(?:[ ]{2,20}|\t+)<<bare>>", "near", given_after=rb"(?:^|\n)\$\{\w*"),
     # enable secret 0 …
     _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>", given_after=rb""),
     # #define PASSWORD "…"   (def password "…")   --password …
@@ -377,11 +383,14 @@ class _Context:
             )
             if not _is_strong(value, self.name, is_far=is_far):
                 return False
-        is_literal = is_given or self._is_literal(place, match, group)
-        is_stated = is_given or self._is_stated(place, match, group, is_literal=is_literal)
         if is_given and is_given_password(value):
             return True
+        is_literal = self._is_literal(place, match, group)
+        is_stated = self._is_stated(place, match, group, is_literal=is_literal)
         if _is_secret(value, self.name, is_stated, is_literal):
+            return True
+        is_password = self.name.sort.kind == PASSWORD.kind
+        if group == "quoted" and is_stated and is_password and is_odd(value):
             return True
         is_phrase_here = b" " in value and is_phrase(value) and sort_of(value) is None
         return is_phrase_here and (is_given or self._may_be_phrase(place, group))
@@ -392,8 +401,10 @@ class _Context:
             return False
         if place is _SAID:
             return is_said(self.lead, match)
+        if place in _SPACED and group == "bare" and not is_option_value(self.lead, match):
+            return False
         if self.is_option and place in _SPACED:
-            return group == "quoted" or is_option_value(self.data, self.lead, match)
+            return True
         start = max(0, self.name.start - 200)
         return (
             place.given_after is not None
@@ -562,8 +573,10 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
         return False
     if sort is CODE:
         return is_stated and is_literal and _CODE.fullmatch(value) is not None
-    if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
-        return True
+    if sort is not PASSWORD and (user := _USER.match(value)):
+        password = value[user.end() :]
+        if is_chosen(password) or (is_joined(password) and sort_of(password) is None):
+            return True
     if len(value) < sort.shortest:
         return False
     needed = sort.stated if is_stated else sort.near

@@ -11,20 +11,24 @@ _VERBS = "is|was|to|lautet|ist|war|est|es|è|é|jest|är|er|wynosi"
 # What may stand between the name of a password and the password, which ends its word.
 SAID = (
     r"(?:\*\*|_|>|<<closed>>)"
-    r"(?:[ ](?:for|für|of|to|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour)[ ]"
-    r"""[^\r\n:=.,;"'`(){}<>*]{1,40}?|[ ]\([^()\r\n]{1,30}\))?"""
+    r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour)[ ]"
+    rf"""[^\r\n:=.,;"'`(){{}}<>*]{{1,40}}?(?=[ ]?[:=→–：]|[ ](?:{_VERBS})[\s:])|[ ]\([^()\r\n]{{1,30}}\))?"""
     rf"""(?:[ ]?(?P<verb>(?:{_VERBS})(?=[\s:"'`*])|是|は))?"""
-    r"(?:[ ]?(?P<sign>::?|=|/|\||→|->|=>|–|—|-(?=[ ])|：))?(?:\*\*)?(?:[ ]+|(?<=：|是|は))"
+    r"(?:[ ]?(?P<sign>::?|=|/|\||→|=>|–|—|-(?=[ ])|：))?(?:\*\*)?(?:[ ]+|(?<=：|是|は))"
     r"""(?:["`](?P<quoted>[^"`\r\n ]{1,30}(?:[ ][^"`\r\n ]{1,30}){1,5})["`]"""
     r"""|(?P<mark>["'`*]{1,2}|<(?:code|b|strong|kbd|tt)>)?(?!\w+=)"""
     r"""(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)!]?(?:\s|$|</)))"""
 ).encode()
-_ENDS = re.compile(rb"(?:[\"'`*]{0,2}|</\w+>)[.)!,;]?\s*(?:\r?\n|\Z|\(|</)")
+_ENDS = re.compile(
+    rb"(?:[\"'`*]{0,2}|</\w+>)[.)!,;]?(?:\s*(?:\r?\n|\Z|\(|</)| (?:for|on|at|and|in|bei|pour|para)\b)"
+)
 _TO_SIGN_IN = re.compile(rb"[\"'`*]{0,2} (?:to|for|um|pour|para) (?:sign|log|login|connect|access|sich|se )")
 _CHANGED = re.compile("(?:changed|geändert|reset|switched)\\b[^.\n]*$".encode())
 _LEAD = re.compile(rb"[\s*#/>;|+-]*(?:[\w\x80-\xff@.'-]+[ :,/]+(?:/ )?){0,12}[\"'`*_(]*")
 _LABEL = re.compile(rb"(?:\*\*|__)(?:[\w-]+ ){0,3}$|^\s*(?:#|//|--|\* |- )[ *]*(?:[\w-]+ ){0,3}$")
 _NAMES_USER = re.compile(rb"(?i:\b(?:user|username|login|benutzer|admin|root|usuario|email)\b|@)")
+_ARROWS = tuple(sign.encode() for sign in ("→", "=>", "–", "—", "："))
+_NO_NAME_OF_CODE = re.compile(rb"[-+&!#~\x80-\xff]")
 # What passwords and fields are said to be.
 _SAID_OF_PASSWORDS = frozenset(
     b"required optional string number boolean unknown hidden encrypted object buffer secure unsafe"
@@ -42,7 +46,7 @@ _SAID_OF_PASSWORDS = frozenset(
 _DESCRIBES = re.compile(
     (
         r"(?i:[\w-]*(?:ed|able|ible|only|less|free|ive|ing|like|é|ée|ados?|adas?|idos?|idas?"
-        r"|at[oa]|it[oa]|ut[oa]|tion)|(?:non|un|pre|auto|self|user|read|write|in)-.*)"
+        r"|at[oa]|it[oa]|ut[oa])|(?:non|un|pre|auto|self|user|read|write|in)-.*)"
     ).encode()
 )
 # Between an option and its value in a manual; a command goes on with options, paths or its end.
@@ -52,30 +56,35 @@ _GOES_ON = re.compile(rb"\s*?(?:\r?\n|\Z|[ ]*[-\\\"'`|>&;)]|[ ]+[^\s,.]*[/:.@=]\
 
 def is_said(lead: bytes, match: re.Match[bytes]) -> bool:
     """Whether a match of ``SAID`` behind a ``lead`` is a password, be it a single word."""
-    value, verb = match["bare"] or match["quoted"], match["verb"]
+    value, verb, sign = match["bare"] or match["quoted"], match["verb"], match["sign"]
+    value = value.rstrip(b".?")
     if describes(value) or sort_of(value) is not None:
         return False
+    is_odd = is_joined(value) and _NO_NAME_OF_CODE.search(value) is not None
     ends = _ENDS.match(match.string, match.end()) is not None
     if verb == b"lautet" or match["quoted"]:
         return verb is not None
     if match["mark"]:
-        return verb is not None or (match["sign"] is not None and is_joined(value))
+        is_shown = match["mark"] not in (b'"', b"'") and ends
+        return verb is not None or (sign is not None and (is_odd or is_shown))
     if verb == b"to":
         return _CHANGED.search(lead) is not None
     if verb:
-        return ends and (verb not in (b"is", b"was") or is_joined(value))
-    if match["sign"]:
-        is_labelled = _LABEL.search(lead) is not None or _NAMES_USER.search(lead) is not None
-        return ends and _LEAD.fullmatch(lead) is not None and (is_joined(value) or is_labelled)
-    return _TO_SIGN_IN.match(match.string, match.end()) is not None or (ends and is_joined(value))
+        return ends and (verb not in (b"is", b"was") or is_odd)
+    if sign:
+        is_labelled = match["whose"] or sign in _ARROWS or _LABEL.search(lead)
+        is_label = sign != b"=" and bool(is_labelled or _NAMES_USER.search(lead))
+        is_odd = is_odd and sign != b"="
+        return ends and _LEAD.fullmatch(lead) is not None and (is_odd or is_label)
+    return _TO_SIGN_IN.match(match.string, match.end()) is not None or (ends and is_odd)
 
 
-def is_option_value(data: bytes, lead: bytes, match: re.Match[bytes]) -> bool:
-    """Whether the word behind an option is its value, and does not go on with a sentence."""
+def is_option_value(lead: bytes, match: re.Match[bytes]) -> bool:
+    """Whether the word behind an option is its value, and not part of a sentence."""
     return (
         not describes(match["bare"])
         and _SAYS_OPTION.search(lead) is None
-        and _GOES_ON.match(data, match.end()) is not None
+        and _GOES_ON.match(match.string, match.end()) is not None
     )
 
 
