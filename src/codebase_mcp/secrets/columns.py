@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_phrase, is_strong
-from codebase_mcp.secrets.naming import KEY, KEYS_ABROAD, PASSWORD, Name, Sort, sort_of
+from codebase_mcp.secrets.naming import (
+    KEY,
+    KEYS_ABROAD,
+    PASSWORD,
+    Name,
+    Sort,
+    is_capitalized_password,
+    sort_of,
+)
 from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
@@ -204,8 +212,10 @@ def _is_secret(value: bytes, column: _Column) -> bool:
     if had >= max(sort.stated, Evidence.MIXED) and len(value) >= sort.shortest:
         return True
     if sort.kind == PASSWORD.kind and column.is_login:
-        return (had is Evidence.WORD and re.fullmatch(rb"[A-Z]?[a-z]{1,9}", value) is None) or (
-            is_phrase(value) and sort_of(value) is None
+        return (
+            is_capitalized_password(value)
+            or (had is Evidence.WORD and re.fullmatch(rb"[A-Z]?[a-z]{1,9}", value) is None)
+            or (is_phrase(value) and sort_of(value) is None)
         )
     if sort.kind == PASSWORD.kind and had is Evidence.WORD:
         return b"." not in value and _OF_PASSWORDS.search(value) is not None

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase
-from codebase_mcp.secrets.naming import is_given_password, sort_of
+from codebase_mcp.secrets.naming import is_given_password
 from codebase_mcp.secrets.text import Span, Text
 
 _KIND = "password of a command"
@@ -127,7 +127,7 @@ def _read_synopses() -> tuple[dict[bytes, list[_Option]], list[tuple[bytes, _Opt
     """The short options by their letter, and others with the literal that they begin with."""
     short: dict[bytes, list[_Option]] = defaultdict(list)
     long = [
-        (lead, _Option(programs, pattern + _VALUE, is_sure=False))
+        (lead, _Option(programs, pattern + _VALUE, is_sure=lead in (b"secret", b"--from-literal=")))
         for lead, programs, pattern in _OPTIONS
     ]
     for line in _SYNOPSES.split("\n")[1:-1]:
@@ -204,11 +204,13 @@ _PASSWORD_AT: dict[int, bytes] = {
     1: b"setbasicauth httpbasicauth httpdigestauth basicauth basic_auth digest_auth basic login"
     b" networkcredential passwordauthentication usernamepasswordcredentials log_in sign_in signin"
     b" usernamepasswordauthenticationtoken simple_bind_s simple_bind bind_s auth_password"
-    b" userauth_password signinwithemailandpassword createuserwithemailandpassword ftp_login"
+    b" userauth_password signinwithemailandpassword createuserwithemailandpassword"
     b" usernamepasswordcredential wifi.begin sta.config wlan.connect",
     2: b"getconnection mysqli mysqli_connect mysql_connect pdo create_superuser create_user"
-    b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls createsuperuser",
+    b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls ftp_login plainauth connect createsuperuser",
+    3: b"connect",
 }
+_HOST = re.compile(rb"\s*[\"'](?:localhost|db|[^\"'\s]*[.:;=/][^\"']*)[\"']")
 _PLACES_OF_CALLS: dict[bytes, list[int]] = defaultdict(list)
 for _place, _names in _PASSWORD_AT.items():
     for _name in _names.split():
@@ -249,7 +251,6 @@ _TEXT = re.compile(
 )
 _NAME = re.compile(rb"[a-z0-9_.]+")
 _ADDRESS = re.compile(rb"[\w.+-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}")
-_JOINED = re.compile(rb"[\w\x80-\xff]{2}[-_.+&][\w\x80-\xff]")
 
 
 def find(text: Text) -> Iterator[Span]:
@@ -314,7 +315,11 @@ def _given(match: re.Match[bytes], *, is_sure: bool) -> Iterator[Span]:
     value = match[group]
     if _ADDRESS_OR_NUMBER.fullmatch(value):
         return
-    if is_chosen(value) or (group != "bare" and is_phrase(value)) or (is_sure and is_given_password(value)):
+    if (
+        is_chosen(value)
+        or (group != "bare" and is_phrase(value))
+        or (is_sure and is_given_password(value))
+    ):
         yield *match.span(group), _KIND
 
 
@@ -349,27 +354,24 @@ def _by_place(text: Text) -> Iterator[Span]:
             if text.lower[call - 1 : call].isalnum():
                 continue
             end = call + len(name) + 1
+            if name == b"connect" and _HOST.match(text.data, end) is None:
+                continue
             for number in range(max(places) + 1):
                 argument = _ARGUMENT.match(text.data, end)
                 if argument is None:
                     break
                 group = "double" if argument["double"] is not None else "single"
                 value = argument[group]
-                if value and number in places and value[:1] != b"<" and (is_given_password(value) or is_phrase(value)):
+                if (
+                    value
+                    and number in places
+                    and value[:1] != b"<"
+                    and (is_given_password(value) or is_phrase(value))
+                ):
                     yield *argument.span(group), "password given to a call"
                 if argument["end"] == b")":
                     break
                 end = argument.end()
-
-
-def _is_joined(value: bytes) -> bool:
-    """Whether words are joined, as in a password, and are not the name of a secret."""
-    return (
-        b" " not in value
-        and _JOINED.search(value) is not None
-        and evidence(value) >= Evidence.WORD
-        and sort_of(value) is None
-    )
 
 
 def _of_call(data: bytes, start: int, *, takes_pair: bool, is_login: bool) -> Iterator[Span]:
@@ -388,6 +390,6 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool, is_login: bool) -> It
         if evidence(value) is Evidence.RANDOM or (
             (is_second or follows_address)
             and b" " not in value
-            and (is_chosen(value) or (takes_words and _is_joined(value)))
+            and (is_chosen(value) or (takes_words and is_given_password(value)))
         ):
             yield *text.span("value"), "secret given to a call"

@@ -165,6 +165,32 @@ PASSWORD_WORDS = (
     " пароль Пароль ПАРОЛЬ 密码 パスワード 비밀번호"
 ).encode().split()  # fmt: skip
 
+# What passwords and fields are said to be.
+_SAID_OF_PASSWORDS = frozenset(
+    b"required optional string number boolean unknown hidden encrypted object buffer secure unsafe"
+    b" unused visible correct falsch richtig erforderlich abgelaufen leer sicher notwendig"
+    b" something anything nothing whatever whether already always never either neither really"
+    b" provided generated default mandatory forbidden deprecated ignored needed strong weaker"
+    b" plaintext cleartext unchanged somewhere written sensitive verboten obligatoire requis"
+    b" incorrecte correcte valide invalide faible expirado opcional obligatoria obligatorio"
+    b" requerida requerido debole scaduta errata sbagliata obbligatoria verplicht onjuist"
+    b" prompt prompts option options argument arguments parameter parameters setting settings"
+    b" instead because before after during without within between through entered equals exactly"
+    b" manager managers policy policies protection protected changes prevent continue improve"
+    b" ensure regain secret secrets varchar integer nullable".split()
+)
+_DESCRIBES = re.compile(
+    (
+        r"(?i:[\w-]*(?:ed|able|ible|only|less|free|ive|ing|like|é|ée|ados?|adas?|idos?|idas?"
+        r"|at[oa]|it[oa]|ut[oa])|(?:non|un|pre|auto|self|user|read|write|in)-.*)"
+    ).encode()
+)
+
+
+def describes(value: bytes) -> bool:
+    """Whether a word says how a password is, or what to do with it."""
+    return value.lower() in _SAID_OF_PASSWORDS or _DESCRIBES.fullmatch(value) is not None
+
 
 def is_placeholder(value: bytes) -> bool:
     """Whether a value stands for one that is not written here."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, evidence, is_chosen
+from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, describes, evidence, is_chosen
 from codebase_mcp.secrets.text import Text
 
 
@@ -284,7 +284,18 @@ def _may_be_password(value: bytes, name: Name) -> bool:
     )
 
 
+_CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
 _LABEL = re.compile(rb"[A-Z_]+|[^\w\x80-\xff#$%&!?*+=@^~].*")
+
+
+def is_capitalized_password(value: bytes) -> bool:
+    """Whether this is a word with a capital that is no label of a field."""
+    return (
+        _CAPITALIZED.fullmatch(value) is not None
+        and evidence(value) >= Evidence.WORD
+        and sort_of(value) is None
+        and not describes(value)
+    )
 
 
 def is_given_password(value: bytes) -> bool:

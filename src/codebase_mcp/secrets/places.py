@@ -26,13 +26,14 @@ from codebase_mcp.secrets.naming import (
     PASSWORD,
     SECRET,
     Name,
+    is_capitalized_password,
     is_given_password,
     is_weak_password,
     names_no_secret,
     sort_of,
 )
 from codebase_mcp.secrets.prose import SAID, is_option_value, is_said
-from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_text
+from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_label, is_text
 from codebase_mcp.secrets.text import Span, Text
 
 # What the places are made of, as <<name>>.
@@ -173,7 +174,7 @@ _PLACES = (
         rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
         rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
         "near",
-        given_after=rb"\b(?:set|with|use)_?\w*",
+        given_after=rb"\b(?:set|with|use)_?\w*|\b(?:ssh|user(?:name)?\([^()\n]*\)\s*)\.\w*",
     ),
     _place(
         b".",
@@ -181,6 +182,8 @@ _PLACES = (
         given_after=rb"",
     ),
     _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
+    # "Password" with "…"
+    _place(b"w", rb"[\"'] with <<quoted>>", given_after=rb""),
     # On the next line: after ":", "= (" or "|"
     _place(
         _SIGNS,
@@ -227,11 +230,11 @@ _SPACED = (
         _TEXTS,
         rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>",
         "near",
-        given_after=_BEHIND_USER + rb"|\b(?:with|and|using|mit) (?:the )?\w*",
+        given_after=_BEHIND_USER
+        + rb"|\b(?:with|and|using|mit) (?:the )?\w*|[\w.-]*\bpsk|(?:store|key)Password"
+        rb"|(?<![\w:]):[\w-]*",
     ),
-    _place(
-        b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near", given_after=_BEHIND_USER
-    ),
+    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near", given_after=_BEHIND_USER),
 )
 # ENV PASSWORD …
 _REST = _place(
@@ -267,7 +270,7 @@ _WITHIN = (
         rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>",
         "mixed",
         given_after=rb"(?i:name|key|param|type|id)[\"']?\s*[:=]\s*[\"']?[\w.-]*"
-        rb"|(?:argument|option)\([^()]{0,40}[\"']--[\w-]*",
+        rb"|(?:argument|option)\([^()]{0,40}[\"']--[\w-]*|variable \"\w*",
     ),
     _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed", given_after=rb"name: [A-Z_]+"),
 )
@@ -377,6 +380,8 @@ class _Context:
         if _names_itself(self.its_name, value):
             return False
         is_given = self._is_given(place, match, group)
+        if place is _SAID and self.name.sort is SECRET and _is_user_and_password(value):
+            return True
         if place.is_strong and not is_given:
             is_far = place is _FURTHER_ON and (
                 match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
@@ -389,9 +394,13 @@ class _Context:
         is_stated = self._is_stated(place, match, group, is_literal=is_literal)
         if _is_secret(value, self.name, is_stated, is_literal):
             return True
-        is_password = self.name.sort.kind == PASSWORD.kind
-        if group == "quoted" and is_stated and is_password and is_odd(value):
-            return True
+        if is_stated and is_literal and self.name.sort.kind == PASSWORD.kind:
+            if group == "quoted" and is_odd(value):
+                return True
+            if is_capitalized_password(value) and not is_label(
+                self.data, self.name.start, match.end()
+            ):
+                return True
         is_phrase_here = b" " in value and is_phrase(value) and sort_of(value) is None
         return is_phrase_here and (is_given or self._may_be_phrase(place, group))
 
@@ -414,6 +423,8 @@ class _Context:
     def _is_literal(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
         """Whether a value is what it says, and not the name of a variable."""
         value = match[group]
+        if self.its_name == b"PIN" and self.is_setting:
+            return True
         if place is _WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
             return is_joined(value) and sort_of(value) is None
         return not place.is_mixed and (
@@ -567,16 +578,20 @@ def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
         end = match.end()
 
 
+def _is_user_and_password(value: bytes) -> bool:
+    user = _USER.match(value)
+    password = value[user.end() :] if user else b""
+    return is_chosen(password) or (is_joined(password) and sort_of(password) is None)
+
+
 def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
     sort = name.sort
     if b" " in value and not is_stated:
         return False
     if sort is CODE:
         return is_stated and is_literal and _CODE.fullmatch(value) is not None
-    if sort is not PASSWORD and (user := _USER.match(value)):
-        password = value[user.end() :]
-        if is_chosen(password) or (is_joined(password) and sort_of(password) is None):
-            return True
+    if sort is not PASSWORD and _is_user_and_password(value):
+        return True
     if len(value) < sort.shortest:
         return False
     needed = sort.stated if is_stated else sort.near

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from codebase_mcp.secrets.judging import describes
 from codebase_mcp.secrets.naming import sort_of
 from codebase_mcp.secrets.settings import is_joined
 
-_VERBS = "is|was|to|lautet|ist|war|est|es|è|é|jest|är|er|wynosi"
+_VERBS = "is|are|was|to|lautet|ist|war|est|es|è|é|jest|är|er|wynosi"
 # What may stand between the name of a password and the password, which ends its word.
 SAID = (
     r"(?:\*\*|_|>|<<closed>>)"
@@ -17,40 +18,24 @@ SAID = (
     r"(?:[ ]?(?P<sign>::?|=|/|\||→|=>|–|—|-(?=[ ])|：))?(?:\*\*)?(?:[ ]+|(?<=：|是|は))"
     r"""(?:["`](?P<quoted>[^"`\r\n ]{1,30}(?:[ ][^"`\r\n ]{1,30}){1,5})["`]"""
     r"""|(?P<mark>["'`*]{1,2}|<(?:code|b|strong|kbd|tt)>)?(?!\w+=)"""
-    r"""(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)!]?(?:\s|$|</)))"""
+    r"""(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$|</)))"""
 ).encode()
 _ENDS = re.compile(
     rb"(?:[\"'`*]{0,2}|</\w+>)[.)!,;]?(?:\s*(?:\r?\n|\Z|\(|</)| (?:for|on|at|and|in|bei|pour|para)\b)"
 )
-_TO_SIGN_IN = re.compile(rb"[\"'`*]{0,2} (?:to|for|um|pour|para) (?:sign|log|login|connect|access|sich|se )")
+_TO_SIGN_IN = re.compile(
+    rb"[\"'`*]{0,2} (?:to|for|um|pour|para) (?:sign|log|login|connect|access|sich|se )"
+)
 _CHANGED = re.compile("(?:changed|geändert|reset|switched)\\b[^.\n]*$".encode())
 _LEAD = re.compile(rb"[\s*#/>;|+-]*(?:[\w\x80-\xff@.'-]+[ :,/]+(?:/ )?){0,12}[\"'`*_(]*")
 _LABEL = re.compile(rb"(?:\*\*|__)(?:[\w-]+ ){0,3}$|^\s*(?:#|//|--|\* |- )[ *]*(?:[\w-]+ ){0,3}$")
 _NAMES_USER = re.compile(rb"(?i:\b(?:user|username|login|benutzer|admin|root|usuario|email)\b|@)")
 _ARROWS = tuple(sign.encode() for sign in ("→", "=>", "–", "—", "："))
 _NO_NAME_OF_CODE = re.compile(rb"[-+&!#~\x80-\xff]")
-# What passwords and fields are said to be.
-_SAID_OF_PASSWORDS = frozenset(
-    b"required optional string number boolean unknown hidden encrypted object buffer secure unsafe"
-    b" unused visible correct falsch richtig erforderlich abgelaufen leer sicher notwendig"
-    b" something anything nothing whatever whether already always never either neither really"
-    b" provided generated default mandatory forbidden deprecated ignored needed strong weaker"
-    b" plaintext cleartext unchanged somewhere written sensitive verboten obligatoire requis"
-    b" incorrecte correcte valide invalide faible expirado opcional obligatoria obligatorio"
-    b" requerida requerido debole scaduta errata sbagliata obbligatoria verplicht onjuist"
-    b" prompt prompts option options argument arguments parameter parameters setting settings"
-    b" instead because before after during without within between through entered equals exactly"
-    b" manager managers policy policies protection protected changes prevent continue improve"
-    b" ensure regain secret secrets varchar integer nullable".split()
-)
-_DESCRIBES = re.compile(
-    (
-        r"(?i:[\w-]*(?:ed|able|ible|only|less|free|ive|ing|like|é|ée|ados?|adas?|idos?|idas?"
-        r"|at[oa]|it[oa]|ut[oa])|(?:non|un|pre|auto|self|user|read|write|in)-.*)"
-    ).encode()
-)
 # Between an option and its value in a manual; a command goes on with options, paths or its end.
-_SAYS_OPTION = re.compile(rb"(?:\b(?:the|an?|with|use|and|or|via|using|pass|set|see|of)|[`(\[<|,])\s*$")
+_SAYS_OPTION = re.compile(
+    rb"(?:\b(?:the|an?|with|use|and|or|via|using|pass|set|see|of)|[`(\[<|,])\s*$"
+)
 _GOES_ON = re.compile(rb"\s*?(?:\r?\n|\Z|[ ]*[-\\\"'`|>&;)]|[ ]+[^\s,.]*[/:.@=]\S)")
 
 
@@ -70,11 +55,12 @@ def is_said(lead: bytes, match: re.Match[bytes]) -> bool:
     if verb == b"to":
         return _CHANGED.search(lead) is not None
     if verb:
-        return ends and (verb not in (b"is", b"was") or is_odd)
+        return ends and (verb not in (b"is", b"are", b"was") or is_odd)
     if sign:
         is_labelled = match["whose"] or sign in _ARROWS or _LABEL.search(lead)
         is_label = sign != b"=" and bool(is_labelled or _NAMES_USER.search(lead))
         is_odd = is_odd and sign != b"="
+        is_label = is_label or match["whose"] is not None
         return ends and _LEAD.fullmatch(lead) is not None and (is_odd or is_label)
     return _TO_SIGN_IN.match(match.string, match.end()) is not None or (ends and is_odd)
 
@@ -86,8 +72,3 @@ def is_option_value(lead: bytes, match: re.Match[bytes]) -> bool:
         and _SAYS_OPTION.search(lead) is None
         and _GOES_ON.match(match.string, match.end()) is not None
     )
-
-
-def describes(value: bytes) -> bool:
-    """Whether a word says how a password is, or what to do with it."""
-    return value.lower() in _SAID_OF_PASSWORDS or _DESCRIBES.fullmatch(value) is not None
