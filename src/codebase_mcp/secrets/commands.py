@@ -250,6 +250,7 @@ _TEXT = re.compile(
     rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b|(?:key|secret)=)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
 )
 _NAME = re.compile(rb"[a-z0-9_.]+")
+_CAMEL_CASE = re.compile(rb"[a-z][A-Z]")
 _ADDRESS = re.compile(rb"[\w.+-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}")
 
 
@@ -390,6 +391,6 @@ def _of_call(data: bytes, start: int, *, takes_pair: bool, is_login: bool) -> It
         if evidence(value) is Evidence.RANDOM or (
             (is_second or follows_address)
             and b" " not in value
-            and (is_chosen(value) or (takes_words and is_given_password(value)))
+            and (is_chosen(value) or (takes_words and is_given_password(value) and _CAMEL_CASE.search(value) is None))
         ):
             yield *text.span("value"), "secret given to a call"

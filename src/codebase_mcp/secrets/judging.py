@@ -177,12 +177,12 @@ _SAID_OF_PASSWORDS = frozenset(
     b" prompt prompts option options argument arguments parameter parameters setting settings"
     b" instead because before after during without within between through entered equals exactly"
     b" manager managers policy policies protection protected changes prevent continue improve"
-    b" ensure regain secret secrets varchar integer nullable".split()
+    b" ensure regain secret requires needs takes means sets gives varchar integer nullable".split()
 )
 _DESCRIBES = re.compile(
     (
         r"(?i:[\w-]*(?:ed|able|ible|only|less|free|ive|ing|like|é|ée|ados?|adas?|idos?|idas?"
-        r"|at[oa]|it[oa]|ut[oa])|(?:non|un|pre|auto|self|user|read|write|in)-.*)"
+        r"|at[oa]|it[oa]|ut[oa])|(?:non?|un|pre|auto|self|user|read|write|in)-.*)"
     ).encode()
 )
 

@@ -22,6 +22,7 @@ from codebase_mcp.secrets.judging import (
 )
 from codebase_mcp.secrets.naming import (
     CODE,
+    PASS,
     PASSPHRASE,
     PASSWORD,
     SECRET,
@@ -144,7 +145,7 @@ _PLACES = (
     # ${PASSWORD:-…}
     _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # ${spring.password:…}
-    _place(b":", rb":(?P<bare>[^\s{}]{4,200})\}", "near", given_after=rb"\$\{[\w.-]*"),
+    _place(b":", rb":(?P<bare>[^\s{}]{4,200})\}", "near", "strong", given_after=rb"\$\{[\w.-]*"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
     _place(
         b",?|o:\r\n",
@@ -183,7 +184,13 @@ _PLACES = (
     ),
     _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # "Password" with "…"
-    _place(b"w", rb"[\"'] with <<quoted>>", given_after=rb""),
+    _place(
+        b"w",
+        rb"[\"'] with <<quoted>>",
+        "near",
+        "strong",
+        given_after=rb"(?i:\b(?:fill|enter|type|set|put|input)\b[^\n]{0,60})",
+    ),
     # On the next line: after ":", "= (" or "|"
     _place(
         _SIGNS,
@@ -394,7 +401,7 @@ class _Context:
         is_stated = self._is_stated(place, match, group, is_literal=is_literal)
         if _is_secret(value, self.name, is_stated, is_literal):
             return True
-        if is_stated and is_literal and self.name.sort.kind == PASSWORD.kind:
+        if is_stated and is_literal and self.name.sort is PASSWORD:
             if group == "quoted" and is_odd(value):
                 return True
             if is_capitalized_password(value) and not is_label(
@@ -409,7 +416,7 @@ class _Context:
         if self.name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind):
             return False
         if place is _SAID:
-            return is_said(self.lead, match)
+            return self.name.sort is not PASS and is_said(self.lead, match)
         if place in _SPACED and group == "bare" and not is_option_value(self.lead, match):
             return False
         if self.is_option and place in _SPACED:
@@ -580,7 +587,7 @@ def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
 
 def _is_user_and_password(value: bytes) -> bool:
     user = _USER.match(value)
-    password = value[user.end() :] if user else b""
+    password = value[user.end() :].rstrip(b".") if user else b""
     return is_chosen(password) or (is_joined(password) and sort_of(password) is None)
 
 
@@ -590,7 +597,7 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
         return False
     if sort is CODE:
         return is_stated and is_literal and _CODE.fullmatch(value) is not None
-    if sort is not PASSWORD and _is_user_and_password(value):
+    if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
     if len(value) < sort.shortest:
         return False
