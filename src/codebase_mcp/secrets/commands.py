@@ -158,7 +158,6 @@ def _read_synopses() -> tuple[dict[bytes, list[_Option]], list[tuple[bytes, _Opt
 
 
 _SHORT, _LONG = _read_synopses()
-_SHORT_LEAD = re.compile(rb" -[%s]" % b"".join(_SHORT))
 _SHORT_WORDS = frozenset(
     word for options in _SHORT.values() for option in options for word in option.words
 )
@@ -188,6 +187,7 @@ _HEREDOC = re.compile(
     rb"(?P<value>(?:(?!(?P=end))\S{6,100}\r?\n){1,2})"
 )
 _PRINTED = (b"echo", b"printf")
+_USER_OPTIONS = (b"u", b"user", b"username")
 _SEND = frozenset((b"send", b"sendline"))
 # send "…\r" after expect "password:"
 _SENT = re.compile(
@@ -215,7 +215,7 @@ _PLACES_OF_CALLS: dict[bytes, list[int]] = defaultdict(list)
 for _place, _names in _PASSWORD_AT.items():
     for _name in _names.split():
         _PLACES_OF_CALLS[_name].append(_place)
-_FIRST_WORDS = {name: re.split(rb"[_.]", name)[0] for name in _PLACES_OF_CALLS}
+_WORDS_OF_CALLS = {name: frozenset(re.split(rb"[_.]", name)) for name in _PLACES_OF_CALLS}
 _ARGUMENT = re.compile(
     rb"""\s*(?:\w{1,12}\.)?(?:b|@)?(?:"(?P<double>(?:\\.|[^"\\\r\n]){0,200})"|'(?P<single>(?:\\.|[^'\\\r\n]){0,200})'"""
     rb"""|(?:[^,()"']|\([^()]{0,80}\)){1,100}+)(?:\.\w{1,20}\(\))?\s*(?P<end>[,)])"""
@@ -263,7 +263,7 @@ def find(text: Text) -> Iterator[Span]:
     if b"passwd" in text.vocabulary:
         for match in _HEREDOC.finditer(data):
             yield *match.span("value"), _KIND
-    if b" -u" in data or b" --user" in data:
+    if not words.isdisjoint(_USER_OPTIONS) and (b" -u" in data or b" --user" in data):
         for match in _AFTER_USER.finditer(data):
             if is_chosen(match[match.lastgroup or 0]):
                 yield *match.span(match.lastgroup or 0), _KIND
@@ -289,10 +289,10 @@ def find(text: Text) -> Iterator[Span]:
 def _of_options(text: Text) -> Iterator[Span]:
     data, words = text.data, text.words
     if not _SHORT_WORDS.isdisjoint(words):
-        for match in _SHORT_LEAD.finditer(data):
-            for option in _SHORT[match[0][2:]]:
+        for place in _places(data, b" -"):
+            for option in _SHORT.get(data[place + 2 : place + 3], ()):
                 if not option.words.isdisjoint(words):
-                    yield from _of_option(data, match.start(), 1, option)
+                    yield from _of_option(data, place, 1, option)
     for lead, option in _LONG:
         if not option.words.isdisjoint(words):
             for place in _places(data, lead):
@@ -349,7 +349,7 @@ def _places(data: bytes, literal: bytes) -> Iterator[int]:
 def _by_place(text: Text) -> Iterator[Span]:
     """The passwords among the arguments of well-known calls."""
     for name, places in _PLACES_OF_CALLS.items():
-        if _FIRST_WORDS[name] not in text.words:
+        if not _WORDS_OF_CALLS[name] <= text.words:
             continue
         for call in _places(text.lower, name + b"("):
             if text.lower[call - 1 : call].isalnum():

@@ -121,6 +121,13 @@ def _place(begins: bytes, pattern: bytes, *marks: str, given_after: bytes | None
 _SIGNS = b":=<-?!|+"
 _TEXTS = b"bBrRfFuULs@$\"'`\\&%0123456789"
 
+# Also DB_PASSWORD=…   -F password=…   -var 'password=…'
+_BARE = _place(
+    _SIGNS + b"%",
+    rb"<<closed>><<space>><<assign>><<space>><<bare>>",
+    given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
+    rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
+)
 # After a sign or a bracket.
 _PLACES = (
     # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
@@ -130,14 +137,7 @@ _PLACES = (
     ),
     # A setting has the rest of its line.
     _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
-    _place(_SIGNS + b"%", rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
-    # DB_PASSWORD=…   -F password=…   -var 'password=…'
-    _place(
-        b"=",
-        rb"=(?!=)<<bare>>",
-        given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
-        rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
-    ),
+    _BARE,
     # ?password=…&   ;Password=…;
     _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
     # ;Password=…;
@@ -286,6 +286,9 @@ _SHORT_NAME = 8
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
 _MOST_IN_BLOCK = 48
+# Of a text with more names than people write.
+_MANY = 4000
+_FEW_IN_BLOCK = 12
 _FEW_BETWEEN = 24
 _FEW_BEFORE = 60
 _LONG_WITHOUT_DIGIT = 16
@@ -307,6 +310,8 @@ _COMMENTED = re.compile(
 )
 # Who signs in, before the password: user:…   user / …
 _USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
+# A value directly after the name, as shells and commands have it.
+_TIGHT = re.compile(rb"=[^\s=]")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
 # What stands on a line before the name of a setting.
 _SETTING = re.compile(
@@ -348,10 +353,12 @@ _USER_BEFORE = re.compile(
 def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in a text that follow a name, by place."""
     of_block = Counter[int]()
+    seen = 0
     for name in sorted(names, key=lambda name: name.start):
         block = name.start // _BLOCK
         of_block[block] += 1
-        if of_block[block] <= _MOST_IN_BLOCK:
+        if of_block[block] <= (_MOST_IN_BLOCK if seen < _MANY else _FEW_IN_BLOCK):
+            seen += 1
             yield from _values_of(text, name)
 
 
@@ -421,6 +428,8 @@ class _Context:
             return False
         if self.is_option and place in _SPACED:
             return True
+        if place is _BARE and not _TIGHT.match(self.data, self.name.end):
+            return False
         start = max(0, self.name.start - 200)
         return (
             place.given_after is not None
