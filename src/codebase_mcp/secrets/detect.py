@@ -2,7 +2,7 @@
 
 Kingfisher (MongoDB) knows the formats of hundreds of providers and scans about 70 MB per second,
 offline and in this process. It is loaded when a text first holds something long enough to be a
-token. Ours find what its name (``places``), its form (``forms``), its command (``commands``) or its
+token. Ours find what its name (``places``), its form (``forms``), its command (``commands``, ``calls``) or its
 column (``columns``) tells; ``judging`` tells real values from placeholders and code.
 """
 
@@ -14,7 +14,7 @@ from functools import cache
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from codebase_mcp.secrets import codes, columns, commands, forms, places, rules_folder
+from codebase_mcp.secrets import calls, codes, columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
 from codebase_mcp.secrets.naming import Name, names_in
 from codebase_mcp.secrets.text import Span, Text
@@ -48,6 +48,7 @@ def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
         candidates += forms.find(text)
         candidates += codes.find(text)
         candidates += commands.find(text)
+        candidates += calls.find(text)
         candidates += columns.find(text, names)
     if words := _long_words(data):
         candidates += forms.find_tokens(data, words, names)

@@ -1,6 +1,6 @@
 """Where does the value of a name stand?
 
-One table for all languages: each place begins where the name ends.
+``patterns`` has the table of places, each of which begins where the name ends.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from codebase_mcp.secrets.judging import (
@@ -33,254 +32,28 @@ from codebase_mcp.secrets.naming import (
     names_no_secret,
     sort_of,
 )
-from codebase_mcp.secrets.prose import SAID, is_option_value, is_said
+from codebase_mcp.secrets.patterns import (
+    BARE,
+    BY_SIGN,
+    ELEMENT,
+    FURTHER_ON,
+    GAP,
+    IN_PROSE,
+    LONGEST_WITHIN,
+    NEXT,
+    NEXT_ELEMENT,
+    PART,
+    REST,
+    SPACED,
+    VALUE_GROUPS,
+    VALUE_WORDS,
+    WITHIN,
+    Place,
+)
+from codebase_mcp.secrets.prose import is_option_value, is_said
 from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_label, is_text
 from codebase_mcp.secrets.text import Span, Text
 
-# What the places are made of, as <<name>>.
-_PARTS = {
-    # What closes a name: quotes (also escaped), brackets, a mark.
-    b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
-    b"space": rb"[ \t]*",
-    b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
-    b"type": rb"""(?:[ \t]*::?[ \t]*"""
-    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
-    # What stands between a name and "=": the size of an array, a mark, a type that follows.
-    b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
-    b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
-    b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
-    # What may stand between "=" and a value: a type's constructor, YAML's anchor.
-    b"lead": (
-        rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|(?:\[\])?byte|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\("
-        rb"|<{2})?"
-    ),
-    b"call": rb"(?>(?:new[ ])?(?:\[\])?\w{1,30}+(?:(?:\.|::|\()\w{1,30}+)?\()",
-    # What may stand in a value before its secret part.
-    b"scheme": (
-        rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
-    ),
-    b"quoted": (
-        rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
-    ),
-    b"percent": (
-        rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
-        rb"|\[\[(?P<square>[^\r\n]{1,200}?)\]\](?!\]))"
-    ),
-    # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
-    b"bare": (
-        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}+)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
-    ),
-    b"line": (
-        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,600}?)"""
-        rb"""(?=[ \t]{0,8}(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A place that may hold the value of a name.
-
-    It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
-    it says, and not the name of a variable; a ``setting`` has its line for itself. Where the place
-    says little, a value must be ``strong``. Behind the text ``given_after``, the name included,
-    nothing but the value can stand.
-    """
-
-    begins: bytes
-    pattern: re.Pattern[bytes]
-    is_stated: bool = True
-    is_literal: bool = False
-    only_setting: bool = False
-    is_mixed: bool = False
-    is_strong: bool = False
-    given_after: re.Pattern[bytes] | None = None
-
-
-def _expanded(pattern: bytes) -> bytes:
-    while b"<<" in pattern:
-        pattern = re.sub(rb"<<(\w+)>>", lambda part: _PARTS[part[1]], pattern)
-    return pattern
-
-
-def _place(begins: bytes, pattern: bytes, *marks: str, given_after: bytes | None = None) -> _Place:
-    return _Place(
-        begins,
-        re.compile(_expanded(pattern), re.MULTILINE),
-        "near" not in marks,
-        "literal" in marks,
-        "setting" in marks,
-        "mixed" in marks,
-        "strong" in marks,
-        None if given_after is None else re.compile(rb"(?:%s)$" % given_after),
-    )
-
-
-# What a place may begin with, after what closes the name and after spaces.
-_SIGNS = b":=<-?!|+"
-_TEXTS = b"bBrRfFuULs@$\"'`\\&%0123456789"
-
-# Also DB_PASSWORD=…   -F password=…   -var 'password=…'
-_BARE = _place(
-    _SIGNS + b"%",
-    rb"<<closed>><<space>><<assign>><<space>><<bare>>",
-    given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
-    rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
-)
-# After a sign or a bracket.
-_PLACES = (
-    # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
-    _place(
-        _SIGNS,
-        rb"<<closed>>(?:<<declared>>?<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
-    ),
-    # A setting has the rest of its line.
-    _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
-    _BARE,
-    # ?password=…&   ;Password=…;
-    _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
-    # ;Password=…;
-    _place(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
-    # ${PASSWORD:-…}
-    _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
-    # ${spring.password:…}
-    _place(b":", rb":(?P<bare>[^\s{}]{4,200})\}", "near", "strong", given_after=rb"\$\{[\w.-]*"),
-    # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
-    _place(
-        b",?|o:\r\n",
-        rb"<<closed>>(?:<<space>>,(?:<<space>>|<<break>>\w+[:=]<<space>>)|<<break>><<or>><<break>>)<<lead>><<quoted>>",
-        "near",
-        given_after=rb"(?i:env\w*(?:\.\w+)?|define|put|set|set\w*property|set_?config|fill|type|append)"
-        rb"[(\[]\s*[\"'][\w.#-]*|(?:\benv|\benviron|ENV)(?:\.|\[[\"'])\w*"
-        rb"|(?:argument|option)\(\s*[\"']--[\w-]*|\{\w+",
-    ),
-    # getenv(…) ?: "…"
-    _place(
-        b":=",
-        rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
-        rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
-        rb"""(?:,|<<or>>)<<space>><<quoted>>""",
-        "near",
-    ),
-    # = b64decode("…")
-    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
-    # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
-    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
-    _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
-    _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
-    # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
-    _place(
-        b".(",
-        rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
-        rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
-        "near",
-        given_after=rb"\b(?:set|with|use)_?\w*|\b(?:ssh|user(?:name)?\([^()\n]*\)\s*)\.\w*",
-    ),
-    _place(
-        b".",
-        rb"<<closed>>\.(?:type|fill|setValue|send_?[kK]eys|val|input|enterText)\(<<quoted>>",
-        given_after=rb"",
-    ),
-    _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
-    # "Password" with "…"
-    _place(
-        b"w",
-        rb"[\"'] with <<quoted>>",
-        "near",
-        "strong",
-        given_after=rb"(?i:\b(?:fill|enter|type|set|put|input)\b[^\n]{0,60})",
-    ),
-    # On the next line: after ":", "= (" or "|"
-    _place(
-        _SIGNS,
-        rb"<<closed>><<type>>?<<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
-        rb"\r?\n[ \t]+(?:- )?<<quoted>>",
-    ),
-    _place(
-        b":",
-        rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
-        rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]{0,8}\r?$""",
-        "literal",
-    ),
-    # A list: keys = ["…", "…"]
-    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
-)
-_BY_SIGN = {
-    bytes((sign,)): tuple(place for place in _PLACES if sign in place.begins)
-    for sign in {sign for place in _PLACES for sign in place.begins}
-}
-# Further on in a statement, also behind another text, and in a sentence.
-_FURTHER_ON = _place(
-    b"",
-    rb"""<<closed>>[^"'`;\r\n#]{0,60}?(?:(?P<other>["'])[\w.:/-]{0,40}(?P=other)[^"'`;\r\n]{1,40}?)?"""
-    rb"""<<quoted>>""",
-    "near",
-    "strong",
-)
-_SAID = _place(b"", SAID, "near", "strong", "literal")
-# user … password …   "password" twice, as answers of an installer have it
-_BEHIND_USER = (
-    rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+(?!and\b|or\b)\S+"
-    rb"(?:[ \t]+(?:privilege|role)[ \t]+\w+)?"
-    rb"(?:[ \t]*\r?\n[ \t*#;/-]*|[ \t]+)\w*|passw[\w-]*[ \t]+password"
-    rb"|\bset(?: --?\w+)* [\w:.-]*"
-)
-# After spaces alone.
-_SPACED = (
-    # ${PASSWORD}    …
-    _place(b"", rb"\}(?:[ ]{2,20}|\t+)<<bare>>", "near", given_after=rb"(?:^|\n)\$\{\w*"),
-    # enable secret 0 …
-    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>", given_after=rb""),
-    # #define PASSWORD "…"   (def password "…")   --password …
-    _place(
-        _TEXTS,
-        rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>",
-        "near",
-        given_after=_BEHIND_USER
-        + rb"|\b(?:with|and|using|mit) (?:the )?\w*|[\w.-]*\bpsk|(?:store|key)Password"
-        rb"|(?<![\w:]):[\w-]*",
-    ),
-    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near", given_after=_BEHIND_USER),
-)
-# ENV PASSWORD …
-_REST = _place(
-    b"", rb"[ \t]+(?!\w+=)(?P<line>[^\s\"'`\[(|>][^\r\n]{2,600}?)(?=[ \t]{0,8};?\r?$)", "literal"
-)
-# <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
-_ELEMENT = _place(
-    b"",
-    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</[\w:-]*(?:key|name)>))"""
-    rb"""(?:</[\w:-]+>\s*(?:<[\w-]*type>[^<]{1,60}</[\w-]*type>\s*)?<[\w:-]+>|\s*<[vV]alue>)?\s*"""
-    rb"""(?:<!\[CDATA\[(?P<cdata>[^\r\n]{4,2000}?)\]\]>|(?P<element>[^<\r\n]{4,2000}?))\s{0,8}</""",
-    "literal",
-    given_after=rb"<(?:setting|property|entry|param\w*|add|value|attribute)\b[^<>]*|<[\w:.-]*"
-    rb"|-name>\s*[\w.-]*",
-)
-# <td>password</td><td>…</td>
-_NEXT_ELEMENT = _place(
-    b"", rb"</\w{1,30}>\s{0,80}<\w[^<>\r\n]{0,80}>(?P<element>[^<\s]{4,200})</", "near"
-)
-# name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
-# The value begins at one of these words; up to four lines without the end of a block may be before.
-_VALUE_WORDS = frozenset(b"value content default example parametervalue defaultvalue".split())
-_LONGEST_WITHIN = 300
-_GAP = re.compile(
-    _expanded(
-        rb"<<closed>>,?(?:[ :]{0,3}\{)?(?:[^\n{}<>]{0,80}"
-        rb"|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)(?:[pP]arameter)?"
-    )
-)
-_WITHIN = (
-    _place(
-        b"",
-        rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>",
-        "mixed",
-        given_after=rb"(?i:name|key|param|type|id)[\"']?\s*[:=]\s*[\"']?[\w.-]*"
-        rb"|(?:argument|option)\([^()]{0,40}[\"']--[\w-]*|variable \"\w*",
-    ),
-    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed", given_after=rb"name: [A-Z_]+"),
-)
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
 # Where more names stand they have no values; a text made of names would take seconds.
@@ -292,12 +65,6 @@ _FEW_IN_BLOCK = 12
 _FEW_BETWEEN = 24
 _FEW_BEFORE = 60
 _LONG_WITHOUT_DIGIT = 16
-_VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")
-# A further part of a value, and a further value of a list.
-_PART = _place(
-    b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
-).pattern
-_NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
     rb"""(?i:(?P<value>\bvalue["']?\s*[:=]\s*)?)["'](?P<quoted>[^"'\r\n]{6,500})["']"""
@@ -388,16 +155,16 @@ class _Context:
         start, end = max(0, self.name.start - 200), self.name.end + 200
         return _CONNECTION.search(self.data, start, end) is not None
 
-    def is_secret(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
+    def is_secret(self, place: Place, match: re.Match[bytes], group: str) -> bool:
         """Whether what a place holds is a secret."""
         value = match[group]
         if _names_itself(self.its_name, value):
             return False
         is_given = self._is_given(place, match, group)
-        if place is _SAID and self.name.sort is SECRET and _is_user_and_password(value):
+        if place is IN_PROSE and self.name.sort is SECRET and _is_user_and_password(value):
             return True
         if place.is_strong and not is_given:
-            is_far = place is _FURTHER_ON and (
+            is_far = place is FURTHER_ON and (
                 match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
             )
             if not _is_strong(value, self.name, is_far=is_far):
@@ -418,17 +185,17 @@ class _Context:
         is_phrase_here = b" " in value and is_phrase(value) and sort_of(value) is None
         return is_phrase_here and (is_given or self._may_be_phrase(place, group))
 
-    def _is_given(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
+    def _is_given(self, place: Place, match: re.Match[bytes], group: str) -> bool:
         """Whether nothing but a password can stand there, be it a single word."""
         if self.name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind):
             return False
-        if place is _SAID:
+        if place is IN_PROSE:
             return self.name.sort is not PASS and is_said(self.lead, match)
-        if place in _SPACED and group == "bare" and not is_option_value(self.lead, match):
+        if place in SPACED and group == "bare" and not is_option_value(self.lead, match):
             return False
-        if self.is_option and place in _SPACED:
+        if self.is_option and place in SPACED:
             return True
-        if place is _BARE and not _TIGHT.match(self.data, self.name.end):
+        if place is BARE and not _TIGHT.match(self.data, self.name.end):
             return False
         start = max(0, self.name.start - 200)
         return (
@@ -436,12 +203,12 @@ class _Context:
             and place.given_after.search(self.data[start : self.name.end]) is not None
         )
 
-    def _is_literal(self, place: _Place, match: re.Match[bytes], group: str) -> bool:
+    def _is_literal(self, place: Place, match: re.Match[bytes], group: str) -> bool:
         """Whether a value is what it says, and not the name of a variable."""
         value = match[group]
         if self.its_name == b"PIN" and self.is_setting:
             return True
-        if place is _WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
+        if place is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
             return is_joined(value) and sort_of(value) is None
         return not place.is_mixed and (
             group not in ("bare", "line")
@@ -452,7 +219,7 @@ class _Context:
         )
 
     def _is_stated(
-        self, place: _Place, match: re.Match[bytes], group: str, *, is_literal: bool
+        self, place: Place, match: re.Match[bytes], group: str, *, is_literal: bool
     ) -> bool:
         """Whether a value must stand there."""
         return bool(
@@ -467,12 +234,12 @@ class _Context:
             )
         )
 
-    def _may_be_phrase(self, place: _Place, group: str) -> bool:
+    def _may_be_phrase(self, place: Place, group: str) -> bool:
         """Whether words may be a secret: in code, among settings of a connection, by default.
 
         Elsewhere they are rather a text that is shown beside a field.
         """
-        if self.is_option or place is _REST:
+        if self.is_option or place is REST:
             return True
         kind = self.name.sort.kind
         if _ENVIRONMENT.search(self.lead[-40:]):
@@ -497,7 +264,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         match = place.pattern.match(text.data, start)
         if match is None:
             continue
-        group = next(group for group in _VALUE_GROUPS if match.groupdict().get(group) is not None)
+        group = next(group for group in VALUE_GROUPS if match.groupdict().get(group) is not None)
         if context.is_secret(place, match, group):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
@@ -507,14 +274,14 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         yield *match.span("hex"), name.sort.kind
 
 
-def _places_after(context: _Context) -> Iterator[tuple[_Place, int]]:
+def _places_after(context: _Context) -> Iterator[tuple[Place, int]]:
     """The places that may follow a name, by the first sign after it, and where they begin."""
     text, name, data = context.text, context.name, context.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
     is_spaced = data[end - 1 : end] in (b" ", b"\t")
     is_word = context.its_name.lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
-    for place in _BY_SIGN.get(sign, ()):
+    for place in BY_SIGN.get(sign, ()):
         yield place, name.end
     if is_spaced:
         is_word = (
@@ -525,24 +292,24 @@ def _places_after(context: _Context) -> Iterator[tuple[_Place, int]]:
         if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
             data, data.rfind(b"\n", 0, name.start) + 1, name.start
         ):
-            yield _REST, name.end
-        for place in () if is_word else _SPACED:
+            yield REST, name.end
+        for place in () if is_word else SPACED:
             if not place.begins or sign in place.begins:
                 yield place, name.end
     if is_word and sign not in (b"=", b":"):
         return
-    yield _FURTHER_ON, name.end
+    yield FURTHER_ON, name.end
     if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
-        yield _SAID, name.end
+        yield IN_PROSE, name.end
     if data[name.end : name.end + 2] == b"</":
-        yield _NEXT_ELEMENT, name.end
+        yield NEXT_ELEMENT, name.end
     closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
-        yield _ELEMENT, name.end
-    for word in () if _VALUE_WORDS.isdisjoint(text.words) else _VALUE_WORDS:
-        match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
-        if match >= 0 and _GAP.fullmatch(data, name.end, match):
-            yield from ((place, match) for place in _WITHIN)
+        yield ELEMENT, name.end
+    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
+        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
+        if match >= 0 and GAP.fullmatch(data, name.end, match):
+            yield from ((place, match) for place in WITHIN)
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
@@ -582,12 +349,12 @@ def _values_before(text: Text, name: Name) -> Iterator[Span]:
 
 def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
     """The other parts of a text that is put together, or other members of a list."""
-    while match := _PART.match(data, end):
+    while match := PART.match(data, end):
         if is_placeholder(match["quoted"]) or b" " in match["quoted"]:
             break
         yield *match.span("quoted"), name.sort.kind
         end = match.end()
-    while match := _NEXT.match(data, end):
+    while match := NEXT.match(data, end):
         if not _is_secret(match["quoted"], name, False, True):
             break
         yield *match.span("quoted"), name.sort.kind
