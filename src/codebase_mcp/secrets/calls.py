@@ -21,7 +21,8 @@ _PASSWORD_AT: dict[int, bytes] = {
     b" userauth_password signinwithemailandpassword createuserwithemailandpassword"
     b" usernamepasswordcredential wifi.begin sta.config wlan.connect",
     2: b"getconnection mysqli mysqli_connect mysql_connect pdo create_superuser create_user"
-    b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls ftp_login plainauth connect createsuperuser",
+    b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls ftp_login plainauth connect"
+    b" createsuperuser",
     3: b"connect",
 }
 _HOST = re.compile(rb"\s*[\"'](?:localhost|db|[^\"'\s]*[.:;=/][^\"']*)[\"']")

@@ -170,7 +170,8 @@ _PIPED = re.compile(
     rb"""(?:echo|printf)\s+(?:-\w+\s+|["']?%s(?:\\n)?["']?\s+){0,3}"""
     rb"""(?:"(?P<double>[^"\r\n]{6,500})"|'(?P<single>[^'\r\n]{6,500})'|(?P<bare>[^\s"'|:;]{6,500}"""
     rb"""|[\w-]{1,60}:[^\s"'|:;]{6,500}))\s*(?:;\s*echo\s[^|\n]{1,100})?\)?(?:\s*\|\s*"""
-    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo (?:-\w+ )*-S| login|passphrase-fd|cryptsetup"""
+    rb"""[^\n|]{0,200}?(?:-stdin|--with-token|passwd|sudo (?:-\w+ )*-S| login"""
+    rb"""|passphrase-fd|cryptsetup"""
     rb"""|su |kinit|secrets? |vault)"""
     rb"""|\s*>>?\s*[^\s>|]{0,80}(?:pass|secret|passwd|\bpw)[\w.]{0,20}(?:\s|$))"""
 )

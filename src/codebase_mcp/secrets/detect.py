@@ -2,8 +2,9 @@
 
 Kingfisher (MongoDB) knows the formats of hundreds of providers and scans about 70 MB per second,
 offline and in this process. It is loaded when a text first holds something long enough to be a
-token. Ours find what its name (``places``), its form (``forms``), its command (``commands``, ``calls``) or its
-column (``columns``) tells; ``judging`` tells real values from placeholders and code.
+token. Ours find what its name (``places``), its form (``forms``), its command or call
+(``commands``, ``calls``) or its column (``columns``) tells; ``judging`` tells real values from
+placeholders and code.
 """
 
 from __future__ import annotations

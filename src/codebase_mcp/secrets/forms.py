@@ -296,21 +296,13 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _any,
     ),
     # Statements and files of accounts
-    (
-        "password in SQL",
-        b"IDENTIFIED",
-        rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED,
-        _word,
-    ),
-    (
-        "password in SQL",
-        b"identified",
-        rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
-        _word,
-    ),
     *(
-        ("password in SQL", lead, lead + rb"\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen)
+        ("password in SQL", lead, lead + rb"\s+" + pattern, check)
         for lead in (b"IDENTIFIED", b"identified")
+        for pattern, check in (
+            (rb"(?i:(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)" + _QUOTED, _word),
+            (rb"(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen),
+        )
     ),
     *(
         (

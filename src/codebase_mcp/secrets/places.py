@@ -161,29 +161,30 @@ class _Context:
         if _names_itself(self.its_name, value):
             return False
         is_given = self._is_given(place, match, group)
-        if place is IN_PROSE and self.name.sort is SECRET and _is_user_and_password(value):
+        names_user = place is IN_PROSE and self.name.sort is SECRET
+        if (is_given and is_given_password(value)) or (names_user and _is_user_and_password(value)):
             return True
-        if place.is_strong and not is_given:
-            is_far = place is FURTHER_ON and (
-                match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
-            )
-            if not _is_strong(value, self.name, is_far=is_far):
-                return False
-        if is_given and is_given_password(value):
-            return True
+        is_far = place is FURTHER_ON and (
+            match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
+        )
+        is_weak = place.is_strong and not _is_strong(value, self.name, is_far=is_far)
+        if is_weak and not is_given:
+            return False
         is_literal = self._is_literal(place, match, group)
         is_stated = self._is_stated(place, match, group, is_literal=is_literal)
         if _is_secret(value, self.name, is_stated, is_literal):
             return True
-        if is_stated and is_literal and self.name.sort is PASSWORD:
-            if group == "quoted" and is_odd(value):
-                return True
-            if is_capitalized_password(value) and not is_label(
-                self.data, self.name.start, match.end()
-            ):
-                return True
-        is_phrase_here = b" " in value and is_phrase(value) and sort_of(value) is None
-        return is_phrase_here and (is_given or self._may_be_phrase(place, group))
+        if b" " in value:
+            may_be_phrase = is_given or self._may_be_phrase(place, group)
+            return may_be_phrase and is_phrase(value) and sort_of(value) is None
+        is_assigned = is_stated and is_literal and self.name.sort is PASSWORD
+        return is_assigned and (
+            (group == "quoted" and is_odd(value))
+            or (
+                is_capitalized_password(value)
+                and not is_label(self.data, self.name.start, match.end())
+            )
+        )
 
     def _is_given(self, place: Place, match: re.Match[bytes], group: str) -> bool:
         """Whether nothing but a password can stand there, be it a single word."""

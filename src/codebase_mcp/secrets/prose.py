@@ -9,19 +9,24 @@ from codebase_mcp.secrets.naming import sort_of
 from codebase_mcp.secrets.settings import is_joined
 
 _VERBS = "is|are|was|to|lautet|ist|war|est|es|è|é|jest|är|er|wynosi"
+_DASHES = "\u2013|\u2014"
+_WIDE_COLON = "\uff1a"
 # What may stand between the name of a password and the password, which ends its word.
 SAID = (
     r"(?:\*\*|_|>|<<closed>>)"
     r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour)[ ]"
-    rf"""[^\r\n:=.,;"'`(){{}}<>*]{{1,40}}?(?=[ ]?[:=→–：]|[ ](?:{_VERBS})[\s:])|[ ]\([^()\r\n]{{1,30}}\))?"""
+    r"""[^\r\n:=.,;"'`(){}<>*]{1,40}?"""
+    rf"(?=[ ]?(?:[:=→]|{_DASHES}|{_WIDE_COLON})|[ ](?:{_VERBS})[\s:])|[ ]\([^()\r\n]{{1,30}}\))?"
     rf"""(?:[ ]?(?P<verb>(?:{_VERBS})(?=[\s:"'`*])|是|は))?"""
-    r"(?:[ ]?(?P<sign>::?|=|/|\||→|=>|–|—|-(?=[ ])|：))?(?:\*\*)?(?:[ ]+|(?<=：|是|は))"
+    rf"(?:[ ]?(?P<sign>::?|=|/|\||→|=>|{_DASHES}|-(?=[ ])|{_WIDE_COLON}))?(?:\*\*)?"
+    rf"(?:[ ]+|(?<={_WIDE_COLON}|是|は))"
     r"""(?:["`](?P<quoted>[^"`\r\n ]{1,30}(?:[ ][^"`\r\n ]{1,30}){1,5})["`]"""
     r"""|(?P<mark>["'`*]{1,2}|<(?:code|b|strong|kbd|tt)>)?(?!\w+=)"""
     r"""(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$|</)))"""
 ).encode()
 _ENDS = re.compile(
-    rb"(?:[\"'`*]{0,2}|</\w+>)[.)!,;]?(?:\s*(?:\r?\n|\Z|\(|</)| (?:for|on|at|and|in|bei|pour|para)\b)"
+    rb"(?:[\"'`*]{0,2}|</\w+>)[.)!,;]?"
+    rb"(?:\s*(?:\r?\n|\Z|\(|</)| (?:for|on|at|and|in|bei|pour|para)\b)"
 )
 _TO_SIGN_IN = re.compile(
     rb"[\"'`*]{0,2} (?:to|for|um|pour|para) (?:sign|log|login|connect|access|sich|se )"
@@ -30,7 +35,7 @@ _CHANGED = re.compile("(?:changed|geändert|reset|switched)\\b[^.\n]*$".encode()
 _LEAD = re.compile(rb"[\s*#/>;|+-]*(?:[\w\x80-\xff@.'-]+[ :,/]+(?:/ )?){0,12}[\"'`*_(]*")
 _LABEL = re.compile(rb"(?:\*\*|__)(?:[\w-]+ ){0,3}$|^\s*(?:#|//|--|\* |- )[ *]*(?:[\w-]+ ){0,3}$")
 _NAMES_USER = re.compile(rb"(?i:\b(?:user|username|login|benutzer|admin|root|usuario|email)\b|@)")
-_ARROWS = tuple(sign.encode() for sign in ("→", "=>", "–", "—", "："))
+_ARROWS = tuple(sign.encode() for sign in ("→", "=>", _WIDE_COLON, *_DASHES.split("|")))
 _NO_NAME_OF_CODE = re.compile(rb"[-+&!#~\x80-\xff]")
 # Between an option and its value in a manual; a command goes on with options, paths or its end.
 _SAYS_OPTION = re.compile(
@@ -39,7 +44,7 @@ _SAYS_OPTION = re.compile(
 _GOES_ON = re.compile(rb"\s*?(?:\r?\n|\Z|[ ]*[-\\\"'`|>&;)]|[ ]+[^\s,.]*[/:.@=]\S)")
 
 
-def is_said(lead: bytes, match: re.Match[bytes]) -> bool:
+def is_said(lead: bytes, match: re.Match[bytes]) -> bool:  # noqa: PLR0911 - a case a line
     """Whether a match of ``SAID`` behind a ``lead`` is a password, be it a single word."""
     value, verb, sign = match["bare"] or match["quoted"], match["verb"], match["sign"]
     value = value.rstrip(b".?")
@@ -56,13 +61,14 @@ def is_said(lead: bytes, match: re.Match[bytes]) -> bool:
         return _CHANGED.search(lead) is not None
     if verb:
         return ends and (verb not in (b"is", b"are", b"was") or is_odd)
-    if sign:
-        is_labelled = match["whose"] or sign in _ARROWS or _LABEL.search(lead)
-        is_label = sign != b"=" and bool(is_labelled or _NAMES_USER.search(lead))
-        is_odd = is_odd and sign != b"="
-        is_label = is_label or match["whose"] is not None
-        return ends and _LEAD.fullmatch(lead) is not None and (is_odd or is_label)
-    return _TO_SIGN_IN.match(match.string, match.end()) is not None or (ends and is_odd)
+    if not sign:
+        return _TO_SIGN_IN.match(match.string, match.end()) is not None or (ends and is_odd)
+    is_label = match["whose"] is not None
+    if sign != b"=":
+        is_label = bool(
+            is_label or is_odd or sign in _ARROWS or _LABEL.search(lead) or _NAMES_USER.search(lead)
+        )
+    return ends and is_label and _LEAD.fullmatch(lead) is not None
 
 
 def is_option_value(lead: bytes, match: re.Match[bytes]) -> bool:

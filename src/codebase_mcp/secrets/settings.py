@@ -24,7 +24,8 @@ _LINE_OF_CODE = re.compile(
     rb"|else|raise|except|yield|elif|assert|self)\b"
 )
 _LABELLED = re.compile(
-    rb"[:=>]\s*[\"'][A-Z\x80-\xff][a-z\x80-\xff]{2,}(?: [\w\x80-\xff]+){0,9}[.!?:\xe2\x80\xa6]{0,3}[\"']"
+    rb"[:=>]\s*[\"'][A-Z\x80-\xff][a-z\x80-\xff]{2,}(?: [\w\x80-\xff]+){0,9}"
+    rb"[.!?:\xe2\x80\xa6]{0,3}[\"']"
     rb"|[:=]\s*[A-Z][A-Za-z]+[?!,;]?\s*(?:=.*)?$"
 )
 _CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")

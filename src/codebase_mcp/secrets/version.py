@@ -2,4 +2,4 @@
 
 # Increment when other secrets are found, also by another version of Kingfisher: indexes made
 # before are then rebuilt.
-SECRETS_VERSION = 3
+SECRETS_VERSION = 4
