@@ -64,7 +64,7 @@ _ARGUMENTS = re.compile(
 _TEXT = re.compile(
     rb"""(?:^|[\s,(])(?:(?:\[\])?\w{1,12}\(|b|(?:key|secret)=)?["'](?P<value>[^"'\r\n]{1,200})["'](?!\s*[:=])"""
 )
-_NAME = re.compile(rb"[a-z0-9_.]+")
+_NAME = re.compile(rb"[a-z0-9_.:]+")
 _CAMEL_CASE = re.compile(rb"[a-z][A-Z]")
 _ADDRESS = re.compile(rb"[\w.+-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}")
 

@@ -41,6 +41,7 @@ _NARROW_CELL = re.compile(rb'"[^"\r\n]*"|[^\s"]\S*')
 _AROUND_ROW = re.compile(rb"""[ \t]*"(?=[^"]*(?:\\n)?",?\r?$)|(?:\\n)?",?\r?$|\r$""")
 _RULE = re.compile(rb"[-+|=: ]{3,500}\r?")
 _LONGEST_ROW = 4000
+_LONGEST_HEAD = 500
 _HTML = re.compile(
     rb"(?is)<tr[^>]{0,200}>(?P<names>\s*(?:<th[^>]{0,200}>[^<]{0,60}</th>\s*){1,20})</tr>"
 )
@@ -70,7 +71,8 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     if b"th" in text.words:
         yield from _html(data)
     below = 0
-    for start in sorted({0} | {data.rfind(b"\n", 0, name.start) + 1 for name in names}):
+    heads = {data.rfind(b"\n", max(0, name.start - _LONGEST_HEAD), name.start) for name in names}
+    for start in sorted({0} | {end + 1 for end in heads}):
         if start >= below:
             spans, below = _lines(data, start)
             yield from spans
@@ -112,7 +114,7 @@ def _inserted(text: Text) -> Iterator[Span]:
 
 def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
     """The secrets below a line that may be the head of a table, and where the table ends."""
-    end = data.find(b"\n", start, start + 500)
+    end = data.find(b"\n", start, start + _LONGEST_HEAD)
     if end < 0:
         return [], start
     if not _HEAD.fullmatch(data, start, end):

@@ -64,6 +64,7 @@ _MANY = 4000
 _FEW_IN_BLOCK = 12
 _FEW_BETWEEN = 24
 _FEW_BEFORE = 60
+_LONGEST_LEAD = 200
 _LONG_WITHOUT_DIGIT = 16
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
@@ -135,8 +136,9 @@ class _Context:
     def __init__(self, text: Text, name: Name) -> None:
         data = self.data = text.data
         self.text, self.name = text, name
-        line = data.rfind(b"\n", 0, name.start) + 1
-        self.lead = data[max(line, name.start - 200) : name.start]
+        first = max(0, name.start - _LONGEST_LEAD)
+        line = data.rfind(b"\n", first, name.start) + 1
+        self.lead = data[max(line, first) : name.start]
         self.its_name = data[name.start : name.end]
         self.follows = data[name.end : name.end + 1]
         self.is_option = self.its_name[:1] == b"-" and self.follows in (b"=", b" ")
@@ -198,7 +200,7 @@ class _Context:
             return True
         if place is BARE and not _TIGHT.match(self.data, self.name.end):
             return False
-        start = max(0, self.name.start - 200)
+        start = max(0, self.name.start - _LONGEST_LEAD)
         return (
             place.given_after is not None
             and place.given_after.search(self.data[start : self.name.end]) is not None
@@ -291,7 +293,7 @@ def _places_after(context: _Context) -> Iterator[tuple[Place, int]]:
             and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
         )
         if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
-            data, data.rfind(b"\n", 0, name.start) + 1, name.start
+            data, data.rfind(b"\n", max(0, name.start - _LONGEST_LEAD), name.start) + 1, name.start
         ):
             yield REST, name.end
         for place in () if is_word else SPACED:
