@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from codebase_mcp.secrets.commands import places_of
+from codebase_mcp.secrets.commands import positions_of
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase
 from codebase_mcp.secrets.naming import is_given_password
 from codebase_mcp.secrets.text import Span, Text
@@ -54,7 +54,7 @@ _CALLS = tuple(
         b" algoliasearch".split(),
     )
 )
-# Those that are parts of other words: newCookieStore.
+# Names that are parts of longer words: newCookieStore.
 _PARTS = frozenset(
     b"credential auth connect login client sign hmac crypt cipher cookie environment".split()
 )
@@ -86,7 +86,7 @@ def _by_place(text: Text) -> Iterator[Span]:
     for name, places in _PLACES_OF_CALLS.items():
         if not _WORDS_OF_CALLS[name] <= text.words:
             continue
-        for call in places_of(text.lower, name + b"("):
+        for call in positions_of(text.lower, name + b"("):
             if text.lower[call - 1 : call].isalnum():
                 continue
             end = call + len(name) + 1

@@ -153,13 +153,13 @@ def _split(row: bytes, mark: bytes) -> list[bytes]:
     return whole
 
 
-def _cells(cells: list[bytes], columns: list[_Column | None], place: int) -> Iterator[Span]:
+def _cells(cells: list[bytes], columns: list[_Column | None], position: int) -> Iterator[Span]:
     for column, cell in zip(columns, cells, strict=True):
         value = cell.strip(b' \t\r"`')
         if column and _is_secret(value, column):
-            first = place + cell.find(value)
+            first = position + cell.find(value)
             yield first, first + len(value), column.sort.kind
-        place += len(cell) + 1
+        position += len(cell) + 1
 
 
 def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[Span], int]:
@@ -186,8 +186,8 @@ def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[Span], int]:
         for column, cell in zip(columns, cells[beside:], strict=True):
             value = cell[0].strip(b'" ')
             if column and _OF_PASSWORDS.search(value) and _is_secret(value, column):
-                place = cell.start() + cell[0].find(value)
-                spans.append((place, place + len(value), column.sort.kind))
+                position = cell.start() + cell[0].find(value)
+                spans.append((position, position + len(value), column.sort.kind))
         start = end + 1
     return spans, start
 

@@ -12,8 +12,8 @@ from codebase_mcp.secrets.text import Span, Text
 
 _KIND = "password of a command"
 
-# How programs take a password, written as in their manuals. USER, WORD and OPTIONS stand for what
-# a caller writes there, FLAGS for short options in one word, PASSWORD for the secret. PASSWORD? may
+# How programs take a password, written as in their manuals. USER, WORD and OPTIONS stand for the
+# arguments of a caller, FLAGS for joined short options, PASSWORD for the secret. PASSWORD? may
 # be something else as well, so it must look like a password.
 _SYNOPSES = """
 mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mariadb mycli: -pPASSWORD
@@ -124,7 +124,7 @@ class _Option:
 
 
 def _read_synopses() -> tuple[dict[bytes, list[_Option]], list[tuple[bytes, _Option]]]:
-    """The short options by their letter, and others with the literal that they begin with."""
+    """The short options by their letter, and the long options with their first literal."""
     short: dict[bytes, list[_Option]] = defaultdict(list)
     long = [
         (lead, _Option(programs, pattern + _VALUE, is_sure=lead in (b"secret", b"--from-literal=")))
@@ -233,25 +233,25 @@ def _read(text: Text) -> Iterator[Span]:
 def _of_options(text: Text) -> Iterator[Span]:
     data, words = text.data, text.words
     if not _SHORT_WORDS.isdisjoint(words):
-        for place in places_of(data, b" -"):
-            for option in _SHORT.get(data[place + 2 : place + 3], ()):
+        for position in positions_of(data, b" -"):
+            for option in _SHORT.get(data[position + 2 : position + 3], ()):
                 if not option.words.isdisjoint(words):
-                    yield from _of_option(data, place, 1, option)
+                    yield from _of_option(data, position, 1, option)
     for lead, option in _LONG:
         if not option.words.isdisjoint(words):
-            for place in places_of(data, lead):
-                yield from _of_option(data, place, len(lead), option)
+            for position in positions_of(data, lead):
+                yield from _of_option(data, position, len(lead), option)
 
 
-def _of_option(data: bytes, place: int, length: int, option: _Option) -> Iterator[Span]:
-    match = option.pattern.match(data, place)
-    if match and option.called.search(_command_before(data, place + length)):
+def _of_option(data: bytes, position: int, length: int, option: _Option) -> Iterator[Span]:
+    match = option.pattern.match(data, position)
+    if match and option.called.search(_command_before(data, position + length)):
         yield from _given(match, is_sure=option.is_sure)
 
 
-def _command_before(data: bytes, place: int) -> bytes:
+def _command_before(data: bytes, position: int) -> bytes:
     """The beginning of a command, which may span lines, up to a place in it."""
-    return _END_OF_COMMAND.split(data[max(0, place - _LONGEST_COMMAND) : place])[-1]
+    return _END_OF_COMMAND.split(data[max(0, position - _LONGEST_COMMAND) : position])[-1]
 
 
 def _given(match: re.Match[bytes], *, is_sure: bool) -> Iterator[Span]:
@@ -270,8 +270,8 @@ def _given(match: re.Match[bytes], *, is_sure: bool) -> Iterator[Span]:
 
 def _piped(data: bytes) -> Iterator[Span]:
     for lead in _PRINTED:
-        for place in places_of(data, lead + b" "):
-            match = _PIPED.match(data, place)
+        for position in positions_of(data, lead + b" "):
+            match = _PIPED.match(data, position)
             if match is None:
                 continue
             group = match.lastgroup or "bare"
@@ -283,8 +283,8 @@ def _piped(data: bytes) -> Iterator[Span]:
                 yield start, end, _KIND
 
 
-def places_of(data: bytes, literal: bytes) -> Iterator[int]:
-    place = data.find(literal)
-    while place >= 0:
-        yield place
-        place = data.find(literal, place + len(literal))
+def positions_of(data: bytes, literal: bytes) -> Iterator[int]:
+    position = data.find(literal)
+    while position >= 0:
+        yield position
+        position = data.find(literal, position + len(literal))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # A text is scanned for tokens if it has a long word in which letters, digits and capitals change
 # often, as in all tokens. Few texts do, so most small repositories and notes never load Kingfisher.
-# Such words are found by their shape: a pattern for them would take as long as all other rules.
+# Such words are found by their shape: a pattern for them would take as long as all rules together.
 _TOKEN_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SHAPE = bytes(ord("x") if byte in _TOKEN_LETTERS else ord(" ") for byte in range(256))
 _LONG_WORD = b"x" * 20
@@ -33,7 +33,7 @@ _CHANGE = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]|A[KS]IA"
 _KEY_ID = re.compile(rb"A[KS]IA[A-Z]{16}")
 _DIGIT = re.compile(rb"[0-9]")
 _FEWEST_CHANGES = 3
-# In a part as long as this, one change is enough: parts of names are shorter.
+# In a part as long as this, a single change is enough: parts of names are shorter.
 _LONG_PART = re.compile(rb"[A-Za-z0-9]{16}")
 _LOADING = Lock()
 
@@ -87,9 +87,9 @@ def _by_provider(data: bytes) -> Iterator[Span]:
         secret = finding.secret.encode()
         if not finding.visible or secret.isalpha() or (len(secret) < 20 and is_placeholder(secret)):
             continue
-        place = finding.location
+        position = finding.location
         kind = finding.rule_id.partition(".")[2].replace("-", " ")
-        first, last = place["start_offset"], place["end_offset"]
+        first, last = position["start_offset"], position["end_offset"]
         start = data.find(secret, first, last)
         yield (start, start + len(secret), kind) if start >= 0 else (first, last, kind)
 

@@ -1,4 +1,4 @@
-"""Which secrets are told by their own form, or by what stands directly around them?
+"""Which secrets are told by their own form, or by the text directly around them?
 
 One table: a literal that is searched first, as that is fast, the pattern around it, and what the
 value must look like. Formats of further providers are Kingfisher's.
@@ -102,7 +102,7 @@ _TOKENS = re.compile(
     rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
-# Capitals, small letters and digits in one long run.
+# Capitals, small letters and digits in a long run.
 _MIXED_CASE = re.compile(
     rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{30,}$"
 )
@@ -197,7 +197,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _random,
     ),
     ("password of Maven", b"<master>{", rb"<master>(?P<value>\{[\w+/=-]{20,200}\})", _any),
-    # user:password behind what it is for
+    # user:password behind the name of a server
     (
         "password of a source",
         b"BUNDLE_",
@@ -392,7 +392,7 @@ _COMPILED = tuple(
     for kind, lead, pattern, check in _FORMS
 )
 # Patterns that begin with their literal are searched as they are, and these too, where a text has
-# the literal; others in the lines that have it.
+# the literal; all patterns else in the lines that have it.
 _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
@@ -489,10 +489,10 @@ def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[r
     if pattern.pattern.startswith((lead, rb"\$")):
         yield from pattern.finditer(data)  # which looks for its beginning first
         return
-    place = data.find(lead)
-    while place >= 0:
-        start = max(data.rfind(b"\n", 0, place) + 1, place - 400)
-        end = data.find(b"\n", place)
-        end = min(len(data) if end < 0 else end + 1, place + 3000)
+    position = data.find(lead)
+    while position >= 0:
+        start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
+        end = data.find(b"\n", position)
+        end = min(len(data) if end < 0 else end + 1, position + 3000)
         yield from pattern.finditer(data, start, end)
-        place = data.find(lead, end)
+        position = data.find(lead, end)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 
 class Evidence(IntEnum):
-    """What a value looks like, from what is certainly no secret to what can be nothing else."""
+    """What a value looks like, from certainly no secret to certainly a secret."""
 
     NONE = 0
     """A placeholder, an expression, a path, prose, or the name of something."""
@@ -53,7 +53,7 @@ _EMPTY_WORDS = frozenset(
     b" config setting settings env var variable input anonymous".split()
 )
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# Well-known words with digits: what is left of a value without them counts.
+# Well-known words with digits: the rest of a value counts.
 _TECHNICAL = re.compile(
     rb"[a-z]+\d*-hmac-sha\d+|sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|s3|ec2"
     rb"|oauth-?[12]|k8s|i18n"
@@ -135,7 +135,7 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _PHRASE = re.compile(rb"[\w\x80-\xff][\w\x80-\xff,&!'+-]*(?: [\w\x80-\xff,&!?'+-]+){1,9}[.]?")
-# Words of sentences about secrets, and of messages to the person who types one.
+# Words of sentences about secrets, and of messages to a person at the keyboard.
 _ABOUT_SECRETS = re.compile(
     rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave|character|zeichen|eingeben"
     rb"|vergessen|forgot|repeat|again|invalid|required|missing|confirm|\b(?:pwd|key|user|login|enter"
@@ -157,7 +157,7 @@ _LEAST_ENTROPY = 3.2
 _SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 
 
-# Words for "password" in other languages: names of secrets, and as values the labels of a form.
+# Words for "password" in many languages: names of secrets, and as values the labels of a form.
 PASSWORD_WORDS = (
     "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo parola"
     " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
@@ -193,7 +193,7 @@ def describes(value: bytes) -> bool:
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Whether a value stands for one that is not written here."""
+    """Whether a value stands for a secret that is kept elsewhere."""
     value = value[:_LONGEST_JUDGED]
     if len(value) < SHORTEST or _TEMPLATE.search(value):
         return True
@@ -213,7 +213,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_chosen(value: bytes) -> bool:
-    """Whether a value may be a password where a command or a call takes one."""
+    """Whether a value may be a password where a command or a call takes a password."""
     had = evidence(value)
     is_numbered = had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None
     return had >= Evidence.MIXED or (is_numbered and _TECHNICAL.search(value) is None)
@@ -244,7 +244,7 @@ def is_phrase(value: bytes) -> bool:
 
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
-    """What a value looks like. What is not ``is_literal`` may be the name of a variable.
+    """What a value looks like. Without ``is_literal`` it may be the name of a variable.
 
     A long value is judged by its beginning.
     """
@@ -264,7 +264,7 @@ def _evidence(value: bytes, *, is_literal: bool) -> Evidence:
         is_long = len(value) >= _LENGTH_OF_SALTS and not _SPOKEN.search(value)
         is_salt = is_long and _is_random_with_signs(value)
         return Evidence.RANDOM if is_salt else _of_words(value)
-    # A text may hold the signs of an expression; what is no text may look random for its signs.
+    # A text may hold the signs of an expression; code may look random for its signs.
     is_call = _CALL.fullmatch(value) is not None
     is_random = _is_random(value) or (is_literal and _is_random_with_signs(value))
     if is_call or (not is_random and _is_code(value)):

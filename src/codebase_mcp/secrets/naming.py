@@ -15,7 +15,7 @@ from codebase_mcp.secrets.text import Text
 class Sort:
     """A sort of names, and how much evidence their values need.
 
-    ``stated`` is for a place where a value must follow, ``near`` for where one only may.
+    ``stated`` is for a place where a value must follow, ``near`` where a value may follow.
     """
 
     kind: str
@@ -31,7 +31,7 @@ CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
 SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
 KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
-# The last words of names, by what they say. A word may end with them: ``dbpassword``.
+# The last words of names, by their meaning. A word may end with them: ``dbpassword``.
 _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     (
         PASSWORD,
@@ -70,7 +70,7 @@ _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pin", b"pincode"), CODE),
     **dict.fromkeys((b"totp", b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
 }
-# Which keys and codes are secret; others are of caches, tables, countries and the public.
+# Which keys and codes are secret; the rest are of caches, tables, countries and the public.
 _SECRET_KEYS = frozenset(
     b"api secret access private auth account client master service shared app application storage"
     b" webhook deploy admin jwt hmac aes des consumer encrypt encryption decryption signing sign"
@@ -82,13 +82,13 @@ _SECRET_KEYS = frozenset(
 _SECRET_CODES = frozenset(
     b"unlock access security pairing pin pass door alarm backup recovery".split()
 )
-# What may follow the word that counts, and changes nothing.
+# Words that may follow the word that counts, and change nothing.
 _NEUTRAL = frozenset(
     b"value val plain plaintext str confirmation confirm prod production dev live staging base"
     b" default b64 base64 hex raw data old new s key1 key2 api primary secondary fallback"
     b" backup main string text".split()
 )
-# What is no secret although it ends like one: places in a list, tokens of texts, questions.
+# Names of no secrets that end alike: places in a list, tokens of texts, questions.
 _HARMLESS = frozenset(
     b"next prev previous page lock request idempotency continuation change public cancel"
     b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
@@ -96,7 +96,7 @@ _HARMLESS = frozenset(
     b" progress fencing cursor resume delta publishable html css design syntax lexer parser"
     b" stream".split()
 )
-# What is about a secret: its name, place or public half.
+# Facts about a secret: its name, place or public half.
 _ABOUT = frozenset(
     b"id ids address arn version digest checksum fingerprint sha sha1 sha256 thumbprint name names"
     b" url uri path file type".split()
@@ -140,7 +140,7 @@ _PARENT = re.compile(rb"""\w+["']?\s*(?:(?:=>|[:=])\s*[\[{(]|\(\{)\s*["']?$""")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name in a text: its first byte, the first after it, and what it says of its value."""
+    """A name in a text: its first byte, the first byte after it, and the sort of its value."""
 
     start: int
     end: int
@@ -158,11 +158,11 @@ def names_in(text: Text) -> Iterator[Name]:
     for stem, anchor in anchors:
         if stem not in text.vocabulary:
             continue
-        for place in anchor.finditer(text.lower):
-            anchored = place.start()
+        for position in anchor.finditer(text.lower):
+            anchored = position.start()
             end = _NAME_END.match(data, anchored).end()  # type: ignore[union-attr]
             if stem in _WITHOUT_SPACES:
-                end = place.end()
+                end = position.end()
             if end in seen:
                 continue
             seen.add(end)

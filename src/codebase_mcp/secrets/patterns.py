@@ -1,4 +1,4 @@
-"""What may stand between a name and its value? One table for all languages."""
+"""Which texts join a name and its value? One table for all languages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.secrets.prose import SAID
 
-# What the places are made of, as <<name>>.
+# What the slots are made of, as <<name>>.
 _PARTS = {
     # What closes a name: quotes (also escaped), brackets, a mark.
     b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
@@ -15,17 +15,17 @@ _PARTS = {
     b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
     b"type": rb"""(?:[ \t]*::?[ \t]*"""
     rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
-    # What stands between a name and "=": the size of an array, a mark, a type that follows.
+    # Between a name and "=": the size of an array, a mark, a type that follows.
     b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
     b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
     b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
-    # What may stand between "=" and a value: a type's constructor, YAML's anchor.
+    # Between "=" and a value: a type's constructor, YAML's anchor.
     b"lead": (
         rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|(?:\[\])?byte|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\("
         rb"|<{2})?"
     ),
     b"call": rb"(?>(?:new[ ])?(?:\[\])?\w{1,30}+(?:(?:\.|::|\()\w{1,30}+)?\()",
-    # What may stand in a value before its secret part.
+    # The words in a value before its secret part.
     b"scheme": (
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
     ),
@@ -49,11 +49,11 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place that may hold the value of a name.
+class Slot:
+    """A slot that may hold the value of a name.
 
-    It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
-    it says, and not the name of a variable; a ``setting`` has its line for itself. Where the place
+    It is ``stated`` where a value must follow; ``literal`` where a value without quotes is the text
+    itself, and not the name of a variable; a ``setting`` has its line for itself. Where the slot
     says little, a value must be ``strong``. Behind the text ``given_after``, the name included,
     nothing but the value can stand.
     """
@@ -74,8 +74,8 @@ def _expanded(pattern: bytes) -> bytes:
     return pattern
 
 
-def _place(begins: bytes, pattern: bytes, *marks: str, given_after: bytes | None = None) -> Place:
-    return Place(
+def _slot(begins: bytes, pattern: bytes, *marks: str, given_after: bytes | None = None) -> Slot:
+    return Slot(
         begins,
         re.compile(_expanded(pattern), re.MULTILINE),
         "near" not in marks,
@@ -87,37 +87,37 @@ def _place(begins: bytes, pattern: bytes, *marks: str, given_after: bytes | None
     )
 
 
-# What a place may begin with, after what closes the name and after spaces.
+# What a slot may begin with, after what closes the name and after spaces.
 _SIGNS = b":=<-?!|+"
 _TEXTS = b"bBrRfFuULs@$\"'`\\&%0123456789"
 
 # Also DB_PASSWORD=…   -F password=…   -var 'password=…'
-BARE = _place(
+BARE = _slot(
     _SIGNS + b"%",
     rb"<<closed>><<space>><<assign>><<space>><<bare>>",
     given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
     rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
 )
 # After a sign or a bracket.
-_PLACES = (
+_SLOTS = (
     # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
-    _place(
+    _slot(
         _SIGNS,
         rb"<<closed>>(?:<<declared>>?<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
     ),
     # A setting has the rest of its line.
-    _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
+    _slot(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
     BARE,
     # ?password=…&   ;Password=…;
-    _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    _slot(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
     # ;Password=…;
-    _place(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
+    _slot(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
     # ${PASSWORD:-…}
-    _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
+    _slot(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # ${spring.password:…}
-    _place(b":", rb":(?P<bare>[^\s{}]{4,200})\}", "near", "strong", given_after=rb"\$\{[\w.-]*"),
+    _slot(b":", rb":(?P<bare>[^\s{}]{4,200})\}", "near", "strong", given_after=rb"\$\{[\w.-]*"),
     # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
-    _place(
+    _slot(
         b",?|o:\r\n",
         rb"<<closed>>(?:<<space>>,(?:<<space>>|<<break>>\w+[:=]<<space>>)|<<break>><<or>><<break>>)<<lead>><<quoted>>",
         "near",
@@ -126,7 +126,7 @@ _PLACES = (
         rb"|(?:argument|option)\(\s*[\"']--[\w-]*|\{\w+",
     ),
     # getenv(…) ?: "…"
-    _place(
+    _slot(
         b":=",
         rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
         rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
@@ -134,27 +134,27 @@ _PLACES = (
         "near",
     ),
     # = b64decode("…")
-    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
+    _slot(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
-    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
-    _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
-    _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
+    _slot(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
+    _slot(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
+    _slot(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
-    _place(
+    _slot(
         b".(",
         rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
         rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
         "near",
         given_after=rb"\b(?:set|with|use)_?\w*|\b(?:ssh|user(?:name)?\([^()\n]*\)\s*)\.\w*",
     ),
-    _place(
+    _slot(
         b".",
         rb"<<closed>>\.(?:type|fill|setValue|send_?[kK]eys|val|input|enterText)\(<<quoted>>",
         given_after=rb"",
     ),
-    _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
+    _slot(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
     # "Password" with "…"
-    _place(
+    _slot(
         b"w",
         rb"[\"'] with <<quoted>>",
         "near",
@@ -162,33 +162,33 @@ _PLACES = (
         given_after=rb"(?i:\b(?:fill|enter|type|set|put|input)\b[^\n]{0,60})",
     ),
     # On the next line: after ":", "= (" or "|"
-    _place(
+    _slot(
         _SIGNS,
         rb"<<closed>><<type>>?<<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
         rb"\r?\n[ \t]+(?:- )?<<quoted>>",
     ),
-    _place(
+    _slot(
         b":",
         rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
         rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]{0,8}\r?$""",
         "literal",
     ),
     # A list: keys = ["…", "…"]
-    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
+    _slot(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
 )
 BY_SIGN = {
-    bytes((sign,)): tuple(place for place in _PLACES if sign in place.begins)
-    for sign in {sign for place in _PLACES for sign in place.begins}
+    bytes((sign,)): tuple(slot for slot in _SLOTS if sign in slot.begins)
+    for sign in {sign for slot in _SLOTS for sign in slot.begins}
 }
 # Further on in a statement, also behind another text, and in a sentence.
-FURTHER_ON = _place(
+FURTHER_ON = _slot(
     b"",
     rb"""<<closed>>[^"'`;\r\n#]{0,60}?(?:(?P<other>["'])[\w.:/-]{0,40}(?P=other)[^"'`;\r\n]{1,40}?)?"""
     rb"""<<quoted>>""",
     "near",
     "strong",
 )
-IN_PROSE = _place(b"", SAID, "near", "strong", "literal")
+IN_PROSE = _slot(b"", SAID, "near", "strong", "literal")
 # user … password …   "password" twice, as answers of an installer have it
 _BEHIND_USER = (
     rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+(?!and\b|or\b)\S+"
@@ -199,11 +199,11 @@ _BEHIND_USER = (
 # After spaces alone.
 SPACED = (
     # ${PASSWORD}    …
-    _place(b"", rb"\}(?:[ ]{2,20}|\t+)<<bare>>", "near", given_after=rb"(?:^|\n)\$\{\w*"),
+    _slot(b"", rb"\}(?:[ ]{2,20}|\t+)<<bare>>", "near", given_after=rb"(?:^|\n)\$\{\w*"),
     # enable secret 0 …
-    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>", given_after=rb""),
+    _slot(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>", given_after=rb""),
     # #define PASSWORD "…"   (def password "…")   --password …
-    _place(
+    _slot(
         _TEXTS,
         rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>",
         "near",
@@ -211,14 +211,14 @@ SPACED = (
         + rb"|\b(?:with|and|using|mit) (?:the )?\w*|[\w.-]*\bpsk|(?:store|key)Password"
         rb"|(?<![\w:]):[\w-]*",
     ),
-    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near", given_after=_BEHIND_USER),
+    _slot(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near", given_after=_BEHIND_USER),
 )
 # ENV PASSWORD …
-REST = _place(
+REST = _slot(
     b"", rb"[ \t]+(?!\w+=)(?P<line>[^\s\"'`\[(|>][^\r\n]{2,600}?)(?=[ \t]{0,8};?\r?$)", "literal"
 )
 # <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
-ELEMENT = _place(
+ELEMENT = _slot(
     b"",
     rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</[\w:-]*(?:key|name)>))"""
     rb"""(?:</[\w:-]+>\s*(?:<[\w-]*type>[^<]{1,60}</[\w-]*type>\s*)?<[\w:-]+>|\s*<[vV]alue>)?\s*"""
@@ -228,7 +228,7 @@ ELEMENT = _place(
     rb"|-name>\s*[\w.-]*",
 )
 # <td>password</td><td>…</td>
-NEXT_ELEMENT = _place(
+NEXT_ELEMENT = _slot(
     b"", rb"</\w{1,30}>\s{0,80}<\w[^<>\r\n]{0,80}>(?P<element>[^<\s]{4,200})</", "near"
 )
 # name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
@@ -242,19 +242,17 @@ GAP = re.compile(
     )
 )
 WITHIN = (
-    _place(
+    _slot(
         b"",
         rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>",
         "mixed",
         given_after=rb"(?i:name|key|param|type|id)[\"']?\s*[:=]\s*[\"']?[\w.-]*"
         rb"|(?:argument|option)\([^()]{0,40}[\"']--[\w-]*|variable \"\w*",
     ),
-    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed", given_after=rb"name: [A-Z_]+"),
+    _slot(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed", given_after=rb"name: [A-Z_]+"),
 )
 
 # A further part of a value, and a further value of a list.
-PART = _place(
-    b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
-).pattern
-NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
+PART = _slot(b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<{2})|[ \t]*\r?\n)\s*<<quoted>>""").pattern
+NEXT = _slot(b"", rb"\s*,\s*<<quoted>>").pattern
 VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")

@@ -48,7 +48,7 @@ from codebase_mcp.secrets.patterns import (
     VALUE_GROUPS,
     VALUE_WORDS,
     WITHIN,
-    Place,
+    Slot,
 )
 from codebase_mcp.secrets.prose import is_option_value, is_said
 from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_label, is_text
@@ -81,7 +81,7 @@ _USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
 # A value directly after the name, as shells and commands have it.
 _TIGHT = re.compile(rb"=[^\s=]")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
-# What stands on a line before the name of a setting.
+# The text on a line before the name of a setting.
 _SETTING = re.compile(
     rb"""[ \t]*(?:[-*#;$]?[ \t]*(?:(?:export|set|env|setx|declare|arg)[ \t]+(?:-\w+[ \t]+)?)?"""
     rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
@@ -104,7 +104,7 @@ _ENV = frozenset((b"env", b"setenv", b"param"))
 _VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv|SetEnv|\w{3,7}_param)[ \t]+\w*")
 # env('NAME', '…')
 _ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
-# What stands beside the password of a connection.
+# The settings beside the password of a connection.
 _CONNECTION = re.compile(
     rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
     rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
@@ -131,7 +131,7 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
 
 
 class _Context:
-    """What stands around a name, which decides whether its value is a secret."""
+    """The text around a name, which decides whether its value is a secret."""
 
     def __init__(self, text: Text, name: Name) -> None:
         data = self.data = text.data
@@ -157,27 +157,27 @@ class _Context:
         start, end = max(0, self.name.start - 200), self.name.end + 200
         return _CONNECTION.search(self.data, start, end) is not None
 
-    def is_secret(self, place: Place, match: re.Match[bytes], group: str) -> bool:
+    def is_secret(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether what a place holds is a secret."""
         value = match[group]
         if _names_itself(self.its_name, value):
             return False
-        is_given = self._is_given(place, match, group)
-        names_user = place is IN_PROSE and self.name.sort is SECRET
+        is_given = self._is_given(slot, match, group)
+        names_user = slot is IN_PROSE and self.name.sort is SECRET
         if (is_given and is_given_password(value)) or (names_user and _is_user_and_password(value)):
             return True
-        is_far = place is FURTHER_ON and (
+        is_far = slot is FURTHER_ON and (
             match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
         )
-        is_weak = place.is_strong and not _is_strong(value, self.name, is_far=is_far)
+        is_weak = slot.is_strong and not _is_strong(value, self.name, is_far=is_far)
         if is_weak and not is_given:
             return False
-        is_literal = self._is_literal(place, match, group)
-        is_stated = self._is_stated(place, match, group, is_literal=is_literal)
+        is_literal = self._is_literal(slot, match, group)
+        is_stated = self._is_stated(slot, match, group, is_literal=is_literal)
         if _is_secret(value, self.name, is_stated, is_literal):
             return True
         if b" " in value:
-            may_be_phrase = is_given or self._may_be_phrase(place, group)
+            may_be_phrase = is_given or self._may_be_phrase(slot, group)
             return may_be_phrase and is_phrase(value) and sort_of(value) is None
         is_assigned = is_stated and is_literal and self.name.sort is PASSWORD
         return is_assigned and (
@@ -188,45 +188,45 @@ class _Context:
             )
         )
 
-    def _is_given(self, place: Place, match: re.Match[bytes], group: str) -> bool:
+    def _is_given(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether nothing but a password can stand there, be it a single word."""
         if self.name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind):
             return False
-        if place is IN_PROSE:
+        if slot is IN_PROSE:
             return self.name.sort is not PASS and is_said(self.lead, match)
-        if place in SPACED and group == "bare" and not is_option_value(self.lead, match):
+        if slot in SPACED and group == "bare" and not is_option_value(self.lead, match):
             return False
-        if self.is_option and place in SPACED:
+        if self.is_option and slot in SPACED:
             return True
-        if place is BARE and not _TIGHT.match(self.data, self.name.end):
+        if slot is BARE and not _TIGHT.match(self.data, self.name.end):
             return False
         start = max(0, self.name.start - _LONGEST_LEAD)
         return (
-            place.given_after is not None
-            and place.given_after.search(self.data[start : self.name.end]) is not None
+            slot.given_after is not None
+            and slot.given_after.search(self.data[start : self.name.end]) is not None
         )
 
-    def _is_literal(self, place: Place, match: re.Match[bytes], group: str) -> bool:
-        """Whether a value is what it says, and not the name of a variable."""
+    def _is_literal(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+        """Whether a value is the text itself, and not the name of a variable."""
         value = match[group]
         if self.its_name == b"PIN" and self.is_setting:
             return True
-        if place is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
+        if slot is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
             return is_joined(value) and sort_of(value) is None
-        return not place.is_mixed and (
+        return not slot.is_mixed and (
             group not in ("bare", "line")
-            or place.is_literal
+            or slot.is_literal
             or self.is_argument
             or b" " in value
             or (self.is_setting and is_text(self.data, self.name, value, match.end()))
         )
 
     def _is_stated(
-        self, place: Place, match: re.Match[bytes], group: str, *, is_literal: bool
+        self, slot: Slot, match: re.Match[bytes], group: str, *, is_literal: bool
     ) -> bool:
         """Whether a value must stand there."""
         return bool(
-            place.is_stated
+            slot.is_stated
             or _DEFINED.search(self.lead[-40:])
             or (self.is_argument and (self.follows == b"=" or group != "bare"))
             or (
@@ -237,17 +237,17 @@ class _Context:
             )
         )
 
-    def _may_be_phrase(self, place: Place, group: str) -> bool:
+    def _may_be_phrase(self, slot: Slot, group: str) -> bool:
         """Whether words may be a secret: in code, among settings of a connection, by default.
 
         Elsewhere they are rather a text that is shown beside a field.
         """
-        if self.is_option or place is REST:
+        if self.is_option or slot is REST:
             return True
         kind = self.name.sort.kind
         if _ENVIRONMENT.search(self.lead[-40:]):
             return kind in (PASSWORD.kind, SECRET.kind)
-        if not place.is_stated or kind != PASSWORD.kind:
+        if not slot.is_stated or kind != PASSWORD.kind:
             return False
         if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
             return True
@@ -261,14 +261,14 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
     context = _Context(text, name)
     if names_no_secret(text.data, name, context.lead):
         return
-    for place, start in _places_after(context):
-        if place.only_setting and not context.is_setting:
+    for slot, start in _slots_after(context):
+        if slot.only_setting and not context.is_setting:
             continue
-        match = place.pattern.match(text.data, start)
+        match = slot.pattern.match(text.data, start)
         if match is None:
             continue
         group = next(group for group in VALUE_GROUPS if match.groupdict().get(group) is not None)
-        if context.is_secret(place, match, group):
+        if context.is_secret(slot, match, group):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
                 yield from _further(text.data, match.end(), name)
@@ -277,15 +277,15 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         yield *match.span("hex"), name.sort.kind
 
 
-def _places_after(context: _Context) -> Iterator[tuple[Place, int]]:
+def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     """The places that may follow a name, by the first sign after it, and where they begin."""
     text, name, data = context.text, context.name, context.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
     is_spaced = data[end - 1 : end] in (b" ", b"\t")
     is_word = context.its_name.lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
-    for place in BY_SIGN.get(sign, ()):
-        yield place, name.end
+    for slot in BY_SIGN.get(sign, ()):
+        yield slot, name.end
     if is_spaced:
         is_word = (
             is_word
@@ -296,9 +296,9 @@ def _places_after(context: _Context) -> Iterator[tuple[Place, int]]:
             data, data.rfind(b"\n", max(0, name.start - _LONGEST_LEAD), name.start) + 1, name.start
         ):
             yield REST, name.end
-        for place in () if is_word else SPACED:
-            if not place.begins or sign in place.begins:
-                yield place, name.end
+        for slot in () if is_word else SPACED:
+            if not slot.begins or sign in slot.begins:
+                yield slot, name.end
     if is_word and sign not in (b"=", b":"):
         return
     yield FURTHER_ON, name.end
@@ -312,7 +312,7 @@ def _places_after(context: _Context) -> Iterator[tuple[Place, int]]:
     for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
         match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
         if match >= 0 and GAP.fullmatch(data, name.end, match):
-            yield from ((place, match) for place in WITHIN)
+            yield from ((slot, match) for slot in WITHIN)
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
@@ -351,7 +351,7 @@ def _values_before(text: Text, name: Name) -> Iterator[Span]:
 
 
 def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
-    """The other parts of a text that is put together, or other members of a list."""
+    """The further parts of a joined text, or further members of a list."""
     while match := PART.match(data, end):
         if is_placeholder(match["quoted"]) or b" " in match["quoted"]:
             break

@@ -11,7 +11,7 @@ from codebase_mcp.secrets.settings import is_joined
 _VERBS = "is|are|was|to|lautet|ist|war|est|es|è|é|jest|är|er|wynosi"
 _DASHES = "\u2013|\u2014"
 _WIDE_COLON = "\uff1a"
-# What may stand between the name of a password and the password, which ends its word.
+# From the end of a password's name to the end of the password.
 SAID = (
     r"(?:\*\*|_|>|<<closed>>)"
     r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour)[ ]"

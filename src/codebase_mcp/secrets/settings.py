@@ -71,10 +71,10 @@ def is_joined(value: bytes) -> bool:
     return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
 
 
-def _is_among_settings(data: bytes, place: int) -> bool:
-    """Whether neither the line before nor the line behind is one of code."""
-    start = data.rfind(b"\n", 0, place)
-    end = data.find(b"\n", place)
+def _is_among_settings(data: bytes, position: int) -> bool:
+    """Whether neither the line before nor the line behind is code."""
+    start = data.rfind(b"\n", 0, position)
+    end = data.find(b"\n", position)
     before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
     behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
     return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))
