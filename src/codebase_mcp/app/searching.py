@@ -18,6 +18,7 @@ from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.search import Answer, Request, Searcher
 from codebase_mcp.search.slow import SlowSearches
+from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 
@@ -97,7 +98,7 @@ class Searches:
             *(answer, project, scope.source, truth, latency_ms, scope),
             notes=tuple(notes),
             help=help_,
-            refs=names,
+            refs={commit: mask_token(name) for commit, name in names.items()},
             last_changes=changes,
             usage=usage,
         )

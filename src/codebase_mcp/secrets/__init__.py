@@ -1,1 +1,1 @@
-"""What is a secret, and how is it kept out of everything that is stored?"""
+"""Which texts are secrets, and how are they kept out of everything that is stored?"""

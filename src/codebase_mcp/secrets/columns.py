@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_phrase, is_strong
-from codebase_mcp.secrets.naming import KEY, KEYS_ABROAD, PASSWORD, Name, Sort, sort_of
+from codebase_mcp.secrets.naming import (
+    KEY,
+    KEYS_ABROAD,
+    PASSWORD,
+    Name,
+    Sort,
+    is_capitalized_password,
+    sort_of,
+)
 from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
@@ -33,6 +41,7 @@ _NARROW_CELL = re.compile(rb'"[^"\r\n]*"|[^\s"]\S*')
 _AROUND_ROW = re.compile(rb"""[ \t]*"(?=[^"]*(?:\\n)?",?\r?$)|(?:\\n)?",?\r?$|\r$""")
 _RULE = re.compile(rb"[-+|=: ]{3,500}\r?")
 _LONGEST_ROW = 4000
+_LONGEST_HEAD = 500
 _HTML = re.compile(
     rb"(?is)<tr[^>]{0,200}>(?P<names>\s*(?:<th[^>]{0,200}>[^<]{0,60}</th>\s*){1,20})</tr>"
 )
@@ -62,7 +71,8 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     if b"th" in text.words:
         yield from _html(data)
     below = 0
-    for start in sorted({0} | {data.rfind(b"\n", 0, name.start) + 1 for name in names}):
+    heads = {data.rfind(b"\n", max(0, name.start - _LONGEST_HEAD), name.start) for name in names}
+    for start in sorted({0} | {end + 1 for end in heads}):
         if start >= below:
             spans, below = _lines(data, start)
             yield from spans
@@ -104,7 +114,7 @@ def _inserted(text: Text) -> Iterator[Span]:
 
 def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
     """The secrets below a line that may be the head of a table, and where the table ends."""
-    end = data.find(b"\n", start, start + 500)
+    end = data.find(b"\n", start, start + _LONGEST_HEAD)
     if end < 0:
         return [], start
     if not _HEAD.fullmatch(data, start, end):
@@ -143,13 +153,13 @@ def _split(row: bytes, mark: bytes) -> list[bytes]:
     return whole
 
 
-def _cells(cells: list[bytes], columns: list[_Column | None], place: int) -> Iterator[Span]:
+def _cells(cells: list[bytes], columns: list[_Column | None], position: int) -> Iterator[Span]:
     for column, cell in zip(columns, cells, strict=True):
         value = cell.strip(b' \t\r"`')
         if column and _is_secret(value, column):
-            first = place + cell.find(value)
+            first = position + cell.find(value)
             yield first, first + len(value), column.sort.kind
-        place += len(cell) + 1
+        position += len(cell) + 1
 
 
 def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[Span], int]:
@@ -176,8 +186,8 @@ def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[Span], int]:
         for column, cell in zip(columns, cells[beside:], strict=True):
             value = cell[0].strip(b'" ')
             if column and _OF_PASSWORDS.search(value) and _is_secret(value, column):
-                place = cell.start() + cell[0].find(value)
-                spans.append((place, place + len(value), column.sort.kind))
+                position = cell.start() + cell[0].find(value)
+                spans.append((position, position + len(value), column.sort.kind))
         start = end + 1
     return spans, start
 
@@ -204,8 +214,10 @@ def _is_secret(value: bytes, column: _Column) -> bool:
     if had >= max(sort.stated, Evidence.MIXED) and len(value) >= sort.shortest:
         return True
     if sort.kind == PASSWORD.kind and column.is_login:
-        return (had is Evidence.WORD and re.fullmatch(rb"[A-Z]?[a-z]{1,9}", value) is None) or (
-            is_phrase(value) and sort_of(value) is None
+        return (
+            is_capitalized_password(value)
+            or (had is Evidence.WORD and re.fullmatch(rb"[A-Z]?[a-z]{1,9}", value) is None)
+            or (is_phrase(value) and sort_of(value) is None)
         )
     if sort.kind == PASSWORD.kind and had is Evidence.WORD:
         return b"." not in value and _OF_PASSWORDS.search(value) is not None

@@ -2,8 +2,9 @@
 
 Kingfisher (MongoDB) knows the formats of hundreds of providers and scans about 70 MB per second,
 offline and in this process. It is loaded when a text first holds something long enough to be a
-token. Ours find what its name (``places``), its form (``forms``), its command (``commands``) or its
-column (``columns``) tells; ``judging`` tells real values from placeholders and code.
+token. Ours find what its name (``places``), its form (``forms``), its command or call
+(``commands``, ``calls``) or its column (``columns``) tells; ``judging`` tells real values from
+placeholders and code.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from codebase_mcp.secrets import codes, columns, commands, forms, places, rules_folder
+from codebase_mcp.secrets import calls, codes, columns, commands, forms, places, rules_folder
 from codebase_mcp.secrets.judging import is_placeholder
 from codebase_mcp.secrets.naming import Name, names_in
 from codebase_mcp.secrets.text import Span, Text
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
 
 # A text is scanned for tokens if it has a long word in which letters, digits and capitals change
 # often, as in all tokens. Few texts do, so most small repositories and notes never load Kingfisher.
-# Such words are found by their shape: a pattern for them would take as long as all other rules.
+# Such words are found by their shape: a pattern for them would take as long as all rules together.
 _TOKEN_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SHAPE = bytes(ord("x") if byte in _TOKEN_LETTERS else ord(" ") for byte in range(256))
 _LONG_WORD = b"x" * 20
 _CHANGE = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z]{2,}[a-z]|A[KS]IA")
+_KEY_ID = re.compile(rb"A[KS]IA[A-Z]{16}")
 _DIGIT = re.compile(rb"[0-9]")
 _FEWEST_CHANGES = 3
-# In a part as long as this, one change is enough: parts of names are shorter.
+# In a part as long as this, a single change is enough: parts of names are shorter.
 _LONG_PART = re.compile(rb"[A-Za-z0-9]{16}")
 _LOADING = Lock()
 
@@ -47,6 +49,7 @@ def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
         candidates += forms.find(text)
         candidates += codes.find(text)
         candidates += commands.find(text)
+        candidates += calls.find(text)
         candidates += columns.find(text, names)
     if words := _long_words(data):
         candidates += forms.find_tokens(data, words, names)
@@ -70,6 +73,8 @@ def _long_words(data: bytes) -> list[tuple[int, int]]:
         end = shape.find(b" ", start)
         end = len(shape) if end < 0 else end
         changes = _CHANGE.findall(data, start, end) if _DIGIT.search(data, start, end) else ()
+        if not changes and _KEY_ID.fullmatch(data, start, end):
+            words.append((start, end))
         if len(changes) >= _FEWEST_CHANGES or (changes and _LONG_PART.search(data, start, end)):
             words.append((start, end))
         start = shape.find(_LONG_WORD, end)
@@ -82,9 +87,9 @@ def _by_provider(data: bytes) -> Iterator[Span]:
         secret = finding.secret.encode()
         if not finding.visible or secret.isalpha() or (len(secret) < 20 and is_placeholder(secret)):
             continue
-        place = finding.location
+        position = finding.location
         kind = finding.rule_id.partition(".")[2].replace("-", " ")
-        first, last = place["start_offset"], place["end_offset"]
+        first, last = position["start_offset"], position["end_offset"]
         start = data.find(secret, first, last)
         yield (start, start + len(secret), kind) if start >= 0 else (first, last, kind)
 

@@ -1,4 +1,4 @@
-"""Which secrets are told by their own form, or by what stands directly around them?
+"""Which secrets are told by their own form, or by the text directly around them?
 
 One table: a literal that is searched first, as that is fast, the pattern around it, and what the
 value must look like. Formats of further providers are Kingfisher's.
@@ -42,7 +42,10 @@ def _password(value: bytes) -> bool:
         return False
     if re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=\x80-\xff]", value):
         return True
-    return re.search(rb"[a-zA-Z]{2}[-_.][a-zA-Z]{2}", value) is not None and sort_of(value) is None
+    return (
+        re.fullmatch(rb"[a-z]{6,}|.*[a-zA-Z]{2}[-_.][a-zA-Z]{2}.*", value) is not None
+        and sort_of(value) is None
+    )
 
 
 def _login(value: bytes) -> bool:
@@ -99,7 +102,7 @@ _TOKENS = re.compile(
     rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
-# Capitals, small letters and digits in one long run.
+# Capitals, small letters and digits in a long run.
 _MIXED_CASE = re.compile(
     rb"[_-](?=(?:[^A-Z]*[A-Z]){3})(?=(?:[^a-z]*[a-z]){3})(?=(?:[^\d]*\d){3})[A-Za-z0-9]{30,}$"
 )
@@ -194,7 +197,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _random,
     ),
     ("password of Maven", b"<master>{", rb"<master>(?P<value>\{[\w+/=-]{20,200}\})", _any),
-    # user:password behind what it is for
+    # user:password behind the name of a server
     (
         "password of a source",
         b"BUNDLE_",
@@ -293,21 +296,13 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _any,
     ),
     # Statements and files of accounts
-    (
-        "password in SQL",
-        b"IDENTIFIED",
-        rb"IDENTIFIED\s+(?:WITH\s+[\w\"'`]+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?" + _QUOTED,
-        _word,
-    ),
-    (
-        "password in SQL",
-        b"identified",
-        rb"identified\s+(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?" + _QUOTED,
-        _word,
-    ),
     *(
-        ("password in SQL", lead, lead + rb"\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen)
+        ("password in SQL", lead, lead + rb"\s+" + pattern, check)
         for lead in (b"IDENTIFIED", b"identified")
+        for pattern, check in (
+            (rb"(?i:(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)" + _QUOTED, _word),
+            (rb"(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen),
+        )
     ),
     *(
         (
@@ -317,6 +312,20 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
             _word,
         )
         for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")
+    ),
+    ("password in SQL", b"PASSWORD(", rb"PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'", _word),
+    ("password of a network", b"WIFI:", rb"WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});", _any),
+    (
+        "password of an account",
+        b"users: {",
+        rb"uth\(\{\s*users: \{\s*[\"']?[\w.@-]+[\"']?:\s*[\"'](?P<value>[^\"'\r\n]{6,100})[\"']",
+        _word,
+    ),
+    (
+        "password of an account",
+        b"list:",
+        rb"list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)",
+        _any,
     ),
     ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
     ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
@@ -383,7 +392,7 @@ _COMPILED = tuple(
     for kind, lead, pattern, check in _FORMS
 )
 # Patterns that begin with their literal are searched as they are, and these too, where a text has
-# the literal; others in the lines that have it.
+# the literal; all patterns else in the lines that have it.
 _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
@@ -480,10 +489,10 @@ def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[r
     if pattern.pattern.startswith((lead, rb"\$")):
         yield from pattern.finditer(data)  # which looks for its beginning first
         return
-    place = data.find(lead)
-    while place >= 0:
-        start = max(data.rfind(b"\n", 0, place) + 1, place - 400)
-        end = data.find(b"\n", place)
-        end = min(len(data) if end < 0 else end + 1, place + 3000)
+    position = data.find(lead)
+    while position >= 0:
+        start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
+        end = data.find(b"\n", position)
+        end = min(len(data) if end < 0 else end + 1, position + 3000)
         yield from pattern.finditer(data, start, end)
-        place = data.find(lead, end)
+        position = data.find(lead, end)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 
 class Evidence(IntEnum):
-    """What a value looks like, from what is certainly no secret to what can be nothing else."""
+    """What a value looks like, from certainly no secret to certainly a secret."""
 
     NONE = 0
     """A placeholder, an expression, a path, prose, or the name of something."""
@@ -50,10 +50,10 @@ _EMPTY_WORDS = frozenset(
     b" optional missing empty blank unknown confirm confirmation current reset and or on off"
     b" for with from hello world data shared file authorization authentication header cookie"
     b" csrf jwt oauth hmac aes rsa encryption encrypted signing license master account webhook"
-    b" config setting settings env var variable input".split()
+    b" config setting settings env var variable input anonymous".split()
 )
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# Well-known words with digits: what is left of a value without them counts.
+# Well-known words with digits: the rest of a value counts.
 _TECHNICAL = re.compile(
     rb"[a-z]+\d*-hmac-sha\d+|sha-?\d+|md[45]|utf-?(?:8|16|32)|base-?(?:16|32|36|58|64)|b64|s3|ec2"
     rb"|oauth-?[12]|k8s|i18n"
@@ -77,12 +77,18 @@ _SEQUENCE = re.compile(
     re.IGNORECASE,
 )
 # Names as languages write them, alone or joined by dots and the like.
+_EXAMPLES = re.compile(rb"(?i:example|changeme|placeholder|dummy|redacted|your|insert|xxxx|\*\*\*)")
 _PART = (
     rb"_*(?:[a-z]+(?:[_-][a-z]+)+[_-]\d+|[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*"
     rb"|[a-z]+(?:[A-Z][a-z]*)+|[A-Z]{0,5}(?:[A-Z][a-z]+)+[A-Z]{0,3})\d?_*"
 )
 _IDENTIFIER = re.compile(
     rb"[$@&*!]?%s(?:(?:\.|::|->|/|:|\?\.|!\.|\\)%s)*(?:[?*.]|(?<!\d)!)?" % (_PART, _PART)
+)
+# Letters with digits within, be the rest as it may; but no format, variable, call or index.
+_ODD = re.compile(
+    rb"(?=.*[a-zA-Z]\d+[a-zA-Z])(?=.*[A-Z])(?=.*[a-z])(?!.*(?:\$[{(]|%\(|\{\{?[ ]|\{\w+[.\[]))"
+    rb"(?!\w+[.(\[]\w*[(\[]|<[^>]*>|\\)[^\s,;]{8,60}(?<![)\]>}])"
 )
 _OF_CODE = re.compile(rb"[\s(){},;<>]")
 # Letters, digits, and capitals or signs among them.
@@ -129,7 +135,7 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _PHRASE = re.compile(rb"[\w\x80-\xff][\w\x80-\xff,&!'+-]*(?: [\w\x80-\xff,&!?'+-]+){1,9}[.]?")
-# Words of sentences about secrets, and of messages to the person who types one.
+# Words of sentences about secrets, and of messages to a person at the keyboard.
 _ABOUT_SECRETS = re.compile(
     rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave|character|zeichen|eingeben"
     rb"|vergessen|forgot|repeat|again|invalid|required|missing|confirm|\b(?:pwd|key|user|login|enter"
@@ -141,6 +147,9 @@ _FOUR_BY_FOUR = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}")
 _ESCAPE = re.compile(rb"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&\w+;|%[0-9A-F]{2}|\\[nrt]|\$\$")
 _CHANGE_OF_CASE = re.compile(rb"[a-z](?=[A-Z])|[A-Z](?=[a-z])")
 _ODD_CHANGES = 4
+# The words of a name in code are longer.
+_LENGTH_OF_ODD_CASE = 8
+_SHORTEST_PART = 2.1
 _VOWEL = re.compile(rb"[aeiouAEIOU\d]")
 # A word has more vowels; digits count as such, as they are judged by themselves.
 _FEWEST_VOWELS = 0.27
@@ -148,17 +157,43 @@ _LEAST_ENTROPY = 3.2
 _SIGN = re.compile(rb"[^\w\s./:\x80-\xff-]")
 
 
-# Words for "password" in other languages: names of secrets, and as values the labels of a form.
+# Words for "password" in many languages: names of secrets, and as values the labels of a form.
 PASSWORD_WORDS = (
     "kennwort wachtwoord contraseña contrasena clave palavrapasse haslo hasło senha heslo parola"
     " lösenord losenord adgangskode salasana jelszo lozinka parool geslo zaporka sifre şifre"
     " motdepasse jelszó hemlighet kodeord heslá parolă sandi slaptažodis κωδικός"
-    " пароль 密码 パスワード 비밀번호"
+    " пароль Пароль ПАРОЛЬ 密码 パスワード 비밀번호"
 ).encode().split()  # fmt: skip
+
+# What passwords and fields are said to be.
+_SAID_OF_PASSWORDS = frozenset(
+    b"required optional string number boolean unknown hidden encrypted object buffer secure unsafe"
+    b" unused visible correct falsch richtig erforderlich abgelaufen leer sicher notwendig"
+    b" something anything nothing whatever whether already always never either neither really"
+    b" provided generated default mandatory forbidden deprecated ignored needed strong weaker"
+    b" plaintext cleartext unchanged somewhere written sensitive verboten obligatoire requis"
+    b" incorrecte correcte valide invalide faible expirado opcional obligatoria obligatorio"
+    b" requerida requerido debole scaduta errata sbagliata obbligatoria verplicht onjuist"
+    b" prompt prompts option options argument arguments parameter parameters setting settings"
+    b" instead because before after during without within between through entered equals exactly"
+    b" manager managers policy policies protection protected changes prevent continue improve"
+    b" ensure regain secret requires needs takes means sets gives varchar integer nullable".split()
+)
+_DESCRIBES = re.compile(
+    (
+        r"(?i:[\w-]*(?:ed|able|ible|only|less|free|ive|ing|like|é|ée|ados?|adas?|idos?|idas?"
+        r"|at[oa]|it[oa]|ut[oa])|(?:non?|un|pre|auto|self|user|read|write|in)-.*)"
+    ).encode()
+)
+
+
+def describes(value: bytes) -> bool:
+    """Whether a word says how a password is, or what to do with it."""
+    return value.lower() in _SAID_OF_PASSWORDS or _DESCRIBES.fullmatch(value) is not None
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Whether a value stands for one that is not written here."""
+    """Whether a value stands for a secret that is kept elsewhere."""
     value = value[:_LONGEST_JUDGED]
     if len(value) < SHORTEST or _TEMPLATE.search(value):
         return True
@@ -178,10 +213,15 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_chosen(value: bytes) -> bool:
-    """Whether a value may be a password where a command or a call takes one."""
+    """Whether a value may be a password where a command or a call takes a password."""
     had = evidence(value)
     is_numbered = had is Evidence.WORD and _NUMBERED.fullmatch(value) is not None
     return had >= Evidence.MIXED or (is_numbered and _TECHNICAL.search(value) is None)
+
+
+def is_odd(value: bytes) -> bool:
+    """Whether a text in quotes is a password although it may look like code or a placeholder."""
+    return _ODD.fullmatch(value) is not None and not _EXAMPLES.search(value)
 
 
 def is_strong(value: bytes) -> bool:
@@ -204,7 +244,7 @@ def is_phrase(value: bytes) -> bool:
 
 
 def evidence(value: bytes, *, is_literal: bool = True) -> Evidence:
-    """What a value looks like. What is not ``is_literal`` may be the name of a variable.
+    """What a value looks like. Without ``is_literal`` it may be the name of a variable.
 
     A long value is judged by its beginning.
     """
@@ -224,7 +264,7 @@ def _evidence(value: bytes, *, is_literal: bool) -> Evidence:
         is_long = len(value) >= _LENGTH_OF_SALTS and not _SPOKEN.search(value)
         is_salt = is_long and _is_random_with_signs(value)
         return Evidence.RANDOM if is_salt else _of_words(value)
-    # A text may hold the signs of an expression; what is no text may look random for its signs.
+    # A text may hold the signs of an expression; code may look random for its signs.
     is_call = _CALL.fullmatch(value) is not None
     is_random = _is_random(value) or (is_literal and _is_random_with_signs(value))
     if is_call or (not is_random and _is_code(value)):
@@ -245,6 +285,10 @@ def _of_one_word(value: bytes, *, is_literal: bool) -> Evidence:
     if _NUMBER.fullmatch(value):
         return Evidence.WORD if value.isdigit() else Evidence.NONE
     if _IDENTIFIER.fullmatch(value):
+        if len(value) >= _LENGTH_OF_ODD_CASE and (
+            len(_CHANGE_OF_CASE.findall(value)) * _SHORTEST_PART > len(value)
+        ):
+            return Evidence.MIXED
         is_chosen = is_literal and _CHOSEN.fullmatch(value) and not _TECHNICAL.search(value)
         return Evidence.MIXED if is_chosen else Evidence.WORD
     plain = _TECHNICAL.sub(b"", _ESCAPE.sub(b"!", value))

@@ -55,14 +55,14 @@ def is_masked(text: str) -> bool:
 
 
 def begins_with_masked(text: str, masked: str) -> bool:
-    """Whether a text begins with another one, in which secrets may be masked."""
+    """Whether a text begins with a given text, in which secrets may be masked."""
     if text.startswith(masked):
         return True
-    place = 0
+    position = 0
     for stars in _STARS.finditer(masked):
-        if not text.startswith(masked[place : stars.start()], place):
+        if not text.startswith(masked[position : stars.start()], position):
             return False
-        place = stars.end()
-        if "\n" in text[stars.start() : place]:
+        position = stars.end()
+        if "\n" in text[stars.start() : position]:
             return False
-    return place > 0 and text.startswith(masked[place:], place)
+    return position > 0 and text.startswith(masked[position:], position)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, is_chosen
+from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, describes, evidence, is_chosen
 from codebase_mcp.secrets.text import Text
 
 
@@ -15,7 +15,7 @@ from codebase_mcp.secrets.text import Text
 class Sort:
     """A sort of names, and how much evidence their values need.
 
-    ``stated`` is for a place where a value must follow, ``near`` for where one only may.
+    ``stated`` is for a place where a value must follow, ``near`` where a value may follow.
     """
 
     kind: str
@@ -31,7 +31,7 @@ CODE = Sort("access code", Evidence.WORD, Evidence.RANDOM, 4)
 SECRET = Sort("secret by its name", Evidence.MIXED, Evidence.RANDOM, 8)
 KEY = Sort("key by its name", Evidence.RANDOM, Evidence.RANDOM, 16)
 
-# The last words of names, by what they say. A word may end with them: ``dbpassword``.
+# The last words of names, by their meaning. A word may end with them: ``dbpassword``.
 _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
     (
         PASSWORD,
@@ -70,7 +70,7 @@ _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pin", b"pincode"), CODE),
     **dict.fromkeys((b"totp", b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
 }
-# Which keys and codes are secret; others are of caches, tables, countries and the public.
+# Which keys and codes are secret; the rest are of caches, tables, countries and the public.
 _SECRET_KEYS = frozenset(
     b"api secret access private auth account client master service shared app application storage"
     b" webhook deploy admin jwt hmac aes des consumer encrypt encryption decryption signing sign"
@@ -82,13 +82,13 @@ _SECRET_KEYS = frozenset(
 _SECRET_CODES = frozenset(
     b"unlock access security pairing pin pass door alarm backup recovery".split()
 )
-# What may follow the word that counts, and changes nothing.
+# Words that may follow the word that counts, and change nothing.
 _NEUTRAL = frozenset(
     b"value val plain plaintext str confirmation confirm prod production dev live staging base"
     b" default b64 base64 hex raw data old new s key1 key2 api primary secondary fallback"
     b" backup main string text".split()
 )
-# What is no secret although it ends like one: places in a list, tokens of texts, questions.
+# Names of no secrets that end alike: places in a list, tokens of texts, questions.
 _HARMLESS = frozenset(
     b"next prev previous page lock request idempotency continuation change public cancel"
     b" cancellation has is show hide require requires allow forgot eos bos pad mask sep cls unk"
@@ -96,7 +96,7 @@ _HARMLESS = frozenset(
     b" progress fencing cursor resume delta publishable html css design syntax lexer parser"
     b" stream".split()
 )
-# What is about a secret: its name, place or public half.
+# Facts about a secret: its name, place or public half.
 _ABOUT = frozenset(
     b"id ids address arn version digest checksum fingerprint sha sha1 sha256 thumbprint name names"
     b" url uri path file type".split()
@@ -127,6 +127,8 @@ _FOREIGN_ANCHORS = tuple(
     (word, re.compile(word)) for word in (*PASSWORD_WORDS, *KEYS_ABROAD, b"zugangsdaten")
 )
 _FOREIGN_WORDS = frozenset(word for word, _ in _FOREIGN_ANCHORS)
+# Words of Chinese, Japanese and Korean end without a space.
+_WITHOUT_SPACES = tuple(word for word in PASSWORD_WORDS if word >= "\u3000".encode())
 _NAME_BYTES = bytes(
     byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or byte in b"_.-"
 )
@@ -138,7 +140,7 @@ _PARENT = re.compile(rb"""\w+["']?\s*(?:(?:=>|[:=])\s*[\[{(]|\(\{)\s*["']?$""")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name in a text: its first byte, the first after it, and what it says of its value."""
+    """A name in a text: its first byte, the first byte after it, and the sort of its value."""
 
     start: int
     end: int
@@ -149,14 +151,18 @@ def names_in(text: Text) -> Iterator[Name]:
     """The names in a text that say that their value is a secret."""
     data, seen = text.data, set()
     anchors = _ANCHORS
-    if not _FOREIGN_WORDS.isdisjoint(text.words):
+    if not _FOREIGN_WORDS.isdisjoint(text.words) or (
+        not data.isascii() and any(word in text.vocabulary for word in _WITHOUT_SPACES)
+    ):
         anchors += _FOREIGN_ANCHORS
     for stem, anchor in anchors:
         if stem not in text.vocabulary:
             continue
-        for place in anchor.finditer(text.lower):
-            anchored = place.start()
+        for position in anchor.finditer(text.lower):
+            anchored = position.start()
             end = _NAME_END.match(data, anchored).end()  # type: ignore[union-attr]
+            if stem in _WITHOUT_SPACES:
+                end = position.end()
             if end in seen:
                 continue
             seen.add(end)
@@ -276,3 +282,27 @@ def _may_be_password(value: bytes, name: Name) -> bool:
     return (
         b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
     )
+
+
+_CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
+_LABEL = re.compile(rb"[A-Z_]+|[^\w\x80-\xff#$%&!?*+=@^~].*")
+
+
+def is_capitalized_password(value: bytes) -> bool:
+    """Whether this is a word with a capital that is no label of a field."""
+    return (
+        _CAPITALIZED.fullmatch(value) is not None
+        and evidence(value) >= Evidence.WORD
+        and sort_of(value) is None
+        and not describes(value)
+    )
+
+
+def is_given_password(value: bytes) -> bool:
+    """Whether this is a password, be it a single word, where nothing else can stand."""
+    return (
+        b" " not in value
+        and evidence(value) >= Evidence.WORD
+        and _LABEL.fullmatch(value) is None
+        and sort_of(value) is None
+    ) or is_chosen(value)

@@ -1,6 +1,6 @@
 """Where does the value of a name stand?
 
-One table for all languages: each place begins where the name ends.
+``patterns`` has the table of places, each of which begins where the name ends.
 """
 
 from __future__ import annotations
@@ -8,238 +8,64 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
 
 from codebase_mcp.secrets.judging import (
     Evidence,
     evidence,
     is_chosen,
+    is_odd,
     is_phrase,
     is_placeholder,
     is_strong,
 )
 from codebase_mcp.secrets.naming import (
     CODE,
+    PASS,
+    PASSPHRASE,
     PASSWORD,
     SECRET,
     Name,
+    is_capitalized_password,
+    is_given_password,
     is_weak_password,
     names_no_secret,
     sort_of,
 )
-from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_text
+from codebase_mcp.secrets.patterns import (
+    BARE,
+    BY_SIGN,
+    ELEMENT,
+    FURTHER_ON,
+    GAP,
+    IN_PROSE,
+    LONGEST_WITHIN,
+    NEXT,
+    NEXT_ELEMENT,
+    PART,
+    REST,
+    SPACED,
+    VALUE_GROUPS,
+    VALUE_WORDS,
+    WITHIN,
+    Slot,
+)
+from codebase_mcp.secrets.prose import is_option_value, is_said
+from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_label, is_text
 from codebase_mcp.secrets.text import Span, Text
 
-# What the places are made of, as <<name>>.
-_PARTS = {
-    # What closes a name: quotes (also escaped), brackets, a mark.
-    b"closed": rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}?!]){0,4}""",
-    b"space": rb"[ \t]*",
-    b"break": rb"(?:[ \t]|\\?\r?\n|\\[nrt])*",
-    b"type": rb"""(?:[ \t]*::?[ \t]*"""
-    rb"""(?:&'static[ ]|\[\](?:const[ ])?|mut[ ]|&?\[\w{1,8};[ ])?[&'\w.\[\]<>|*?,]{1,40}?)""",
-    # What stands between a name and "=": the size of an array, a mark, a type that follows.
-    b"declared": rb"(?:\[\w*\]|\*|[ ](?:[Aa]s[ ])?[\w.]{2,20})",
-    b"assign": rb"(?::=|=>|%3[dD]|%3[aA]|===?|!==?|<-|\?\?=|\|\|=|\?=|\+=|[=:])",
-    b"or": rb"(?:\?\?|\|\||\?:|\bor\b)",
-    # What may stand between "=" and a value: a type's constructor, YAML's anchor.
-    b"lead": (
-        rb"(?:&\w+[ ]|(?:new[ ])?(?:str|bytes|b|(?:\[\])?byte|[A-Z]\w{1,30}(?:(?:::|\.)\w+)?)\("
-        rb"|<{2})?"
-    ),
-    b"call": rb"(?>(?:new[ ])?(?:\[\])?\w{1,30}+(?:(?:\.|::|\()\w{1,30}+)?\()",
-    # What may stand in a value before its secret part.
-    b"scheme": (
-        rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
-    ),
-    b"quoted": (
-        rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
-    ),
-    b"percent": (
-        rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
-        rb"|\[\[(?P<square>[^\r\n]{1,200}?)\]\](?!\]))"
-    ),
-    # Without quotes: up to what cannot belong to it, or to the end of a line of settings.
-    b"bare": (
-        rb"""<<scheme>>(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{4,2000}+)(?=[\s"'`<>,;&)}\]|]|\\|$)"""
-    ),
-    b"line": (
-        rb"""<<scheme>>(?P<line>[^\s"'`\[(|>][^\r\n]{2,600}?)"""
-        rb"""(?=[ \t]{0,8}(?:,?\r?$|[ ][#;]|[ ]//|\\[nr]|[ ]\\\r?$))"""
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A place that may hold the value of a name.
-
-    It is ``stated`` where a value must follow; ``literal`` where a value without quotes is what
-    it says, and not the name of a variable; a ``setting`` has its line for itself. Where the place
-    says little, a value must be ``strong``.
-    """
-
-    begins: bytes
-    pattern: re.Pattern[bytes]
-    is_stated: bool = True
-    is_literal: bool = False
-    only_setting: bool = False
-    is_mixed: bool = False
-    is_strong: bool = False
-
-
-def _expanded(pattern: bytes) -> bytes:
-    while b"<<" in pattern:
-        pattern = re.sub(rb"<<(\w+)>>", lambda part: _PARTS[part[1]], pattern)
-    return pattern
-
-
-def _place(begins: bytes, pattern: bytes, *marks: str) -> _Place:
-    return _Place(
-        begins,
-        re.compile(_expanded(pattern), re.MULTILINE),
-        "near" not in marks,
-        "literal" in marks,
-        "setting" in marks,
-        "mixed" in marks,
-        "strong" in marks,
-    )
-
-
-# What a place may begin with, after what closes the name and after spaces.
-_SIGNS = b":=<-?!|+"
-_TEXTS = b"bBrRfFuULs@$\"'`\\&%0123456789"
-
-# After a sign or a bracket.
-_PLACES = (
-    # password = "…"   "password": "…"   PASSWORD: &str = "…"   password => …   $x['password'] = …
-    _place(
-        _SIGNS,
-        rb"<<closed>>(?:<<declared>>?<<space>><<assign>>|<<type>><<space>>=)<<break>>(?:<<percent>>|<<lead>><<quoted>>)",
-    ),
-    # A setting has the rest of its line.
-    _place(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
-    _place(_SIGNS + b"%", rb"<<closed>><<space>><<assign>><<space>><<bare>>"),
-    # ?password=…&   ;Password=…;
-    _place(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
-    # ;Password=…;
-    _place(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
-    # ${PASSWORD:-…}
-    _place(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
-    # process.env.PASSWORD || "…"   getenv("PASSWORD", "…")   ENV["PASSWORD"] ?? "…"
-    _place(
-        b",?|o:\r\n",
-        rb"<<closed>>(?:<<space>>,(?:<<space>>|<<break>>\w+[:=]<<space>>)|<<break>><<or>><<break>>)<<lead>><<quoted>>",
-        "near",
-    ),
-    # getenv(…) ?: "…"
-    _place(
-        b":=",
-        rb"""<<closed>><<type>>?<<space>>=[^"'`\r\n;,=]{1,60}"""
-        rb"""(?:\([^"'`\r\n;=]{0,30}["']\w+["'][^"'`\r\n;=]{0,12}|[^"'`\r\n;=]{0,3})"""
-        rb"""(?:,|<<or>>)<<space>><<quoted>>""",
-        "near",
-    ),
-    # = b64decode("…")
-    _place(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
-    # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
-    _place(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
-    _place(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
-    _place(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
-    # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
-    _place(
-        b".(",
-        rb"<<closed>>(?:\.\w+)?<<space>>\((?:\|\w*\|)?<<break>>"
-        rb"""(?:["'][\w.@-]{0,40}["'],[ ]?){0,2}<<lead>><<quoted>>""",
-        "near",
-    ),
-    _place(b"{", rb"[ ]*\{[ \w;]{2,40}\}[ ]*=[ ]*<<quoted>>"),
-    # On the next line: after ":", "= (" or "|"
-    _place(
-        _SIGNS,
-        rb"<<closed>><<type>>?<<space>><<assign>><<space>>(?:[(\[{]|[|>][-+]?|\\)?<<space>>"
-        rb"\r?\n[ \t]+(?:- )?<<quoted>>",
-    ),
-    _place(
-        b":",
-        rb""":[ ]*(?:[|>][-+]?)?[ ]*\r?\n[ \t]+(?:- )?"""
-        rb"""(?P<line>[^\s"'-][^\r\n:]{3,200}?)[ \t]{0,8}\r?$""",
-        "literal",
-    ),
-    # A list: keys = ["…", "…"]
-    _place(_SIGNS, rb"<<closed>><<space>><<assign>><<space>>[\[({]<<space>><<quoted>>"),
-)
-_BY_SIGN = {
-    bytes((sign,)): tuple(place for place in _PLACES if sign in place.begins)
-    for sign in {sign for place in _PLACES for sign in place.begins}
-}
-# Further on in a statement, also behind another text, and in a sentence.
-_FURTHER_ON = _place(
-    b"",
-    rb"""<<closed>>[^"'`;\r\n#]{0,60}?(?:(?P<other>["'])[\w.:/-]{0,40}(?P=other)[^"'`;\r\n]{1,40}?)?"""
-    rb"""<<quoted>>""",
-    "near",
-    "strong",
-)
-_SAID = _place(
-    b"",
-    rb"""(?:\*\*|_|>|<<closed>>)(?:[ ]for[ ][\w@.-]{1,30}|[ ]\([^()\r\n]{1,30}\))?"""
-    rb"""(?:[ ](?:is|was|to|lautet|est|es)\b)?(?:[ ]?[:=/|])?(?:\*\*)?[ ]+"""
-    rb"""["'`*]{0,2}(?!\w+=)(?P<bare>[^\s"'`<>(){}\[\],;&|\\]{6,200}?)(?=["'`*]{0,2}[.,;)]?(?:\s|$))""",
-    "near",
-    "strong",
-    "literal",
-)
-# After spaces alone.
-_SPACED = (
-    # enable secret 0 …
-    _place(b"0123456789", rb"[ \t]+[0-9][ ]<<bare>>"),
-    # #define PASSWORD "…"   (def password "…")   --password …
-    _place(_TEXTS, rb"<<closed>>[ \t]+(?:[0-9][ ])?<<quoted>>", "near"),
-    _place(b"", rb"<<closed>>[ \t]+(?!\w+=|--?[A-Za-z])<<bare>>", "near"),
-)
-# ENV PASSWORD …
-_REST = _place(b"", rb"[ \t]+(?!\w+=)<<line>>", "literal")
-# <password>…</password>   <key>Password</key><string>…</string>   <string name="password">…
-_ELEMENT = _place(
-    b"",
-    rb"""(?:["']?[^<>\r\n]{0,80}>|(?=</(?:key|name)>))(?:</\w+>\s*<\w+>|\s*<[vV]alue>)?\s*"""
-    rb"""(?:<!\[CDATA\[(?P<cdata>[^\r\n]{4,2000}?)\]\]>|(?P<element>[^<\r\n]{4,2000}?))\s{0,8}</""",
-    "literal",
-)
-# <td>password</td><td>…</td>
-_NEXT_ELEMENT = _place(
-    b"", rb"</\w{1,30}>\s{0,80}<\w[^<>\r\n]{0,80}>(?P<element>[^<\s]{4,200})</", "near"
-)
-# name: PASSWORD, value: …   variable "password" { default = "…" }   Password, example: …
-# The value begins at one of these words; up to four lines without the end of a block may be before.
-_VALUE_WORDS = frozenset(b"value content default example parametervalue defaultvalue".split())
-_LONGEST_WITHIN = 300
-_GAP = re.compile(
-    _expanded(
-        rb"<<closed>>,?(?:[ :]{0,3}\{)?(?:[^\n{}<>]{0,80}"
-        rb"|(?:[^\n}<>]{0,200}\r?\n){1,4}[^\n}<>]{0,40})(?<!\w)(?:[pP]arameter)?"
-    )
-)
-_WITHIN = (
-    _place(b"", rb"(?i:\w{5,7}\b)<<closed>><<space>>[=:]?<<space>><<quoted>>", "mixed"),
-    _place(b"", rb"\w{5,7}[:= ][ ]*<<bare>>", "mixed"),
-)
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
 _MOST_IN_BLOCK = 48
+# Of a text with more names than people write.
+_MANY = 4000
+_FEW_IN_BLOCK = 12
 _FEW_BETWEEN = 24
 _FEW_BEFORE = 60
+_LONGEST_LEAD = 200
 _LONG_WITHOUT_DIGIT = 16
-_VALUE_GROUPS = ("quoted", "bare", "line", "element", "cdata", "round", "curly", "square")
-# A further part of a value, and a further value of a list.
-_PART = _place(
-    b"", rb"""(?:\s*(?:\+|\.|\\|\|\||&|<<)|[ \t]*\r?\n)\s*<<quoted>>""".replace(b"|<<)", b"|<{2})")
-).pattern
-_NEXT = _place(b"", rb"\s*,\s*<<quoted>>").pattern
 # A value before its name: {"value": "…", "key": "PASSWORD"}
 _BEFORE = re.compile(
     rb"""(?i:(?P<value>\bvalue["']?\s*[:=]\s*)?)["'](?P<quoted>[^"'\r\n]{6,500})["']"""
@@ -252,8 +78,10 @@ _COMMENTED = re.compile(
 )
 # Who signs in, before the password: user:…   user / …
 _USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
+# A value directly after the name, as shells and commands have it.
+_TIGHT = re.compile(rb"=[^\s=]")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
-# What stands on a line before the name of a setting.
+# The text on a line before the name of a setting.
 _SETTING = re.compile(
     rb"""[ \t]*(?:[-*#;$]?[ \t]*(?:(?:export|set|env|setx|declare|arg)[ \t]+(?:-\w+[ \t]+)?)?"""
     rb"""|[\w.$-]+:)["']?[:$%{]{0,2}""",
@@ -272,11 +100,11 @@ _QUERY = re.compile(
     rb"| (?:-e|--env|--set|--from-literal)[ =][\"']?[\w.-]*$"
 )
 # ENV NAME value
-_ENV = frozenset((b"env", b"setenv"))
-_VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv)[ \t]+\w*")
+_ENV = frozenset((b"env", b"setenv", b"param"))
+_VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv|SetEnv|\w{3,7}_param)[ \t]+\w*")
 # env('NAME', '…')
 _ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
-# What stands beside the password of a connection.
+# The settings beside the password of a connection.
 _CONNECTION = re.compile(
     rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
     rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
@@ -293,131 +121,198 @@ _USER_BEFORE = re.compile(
 def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     """The secrets in a text that follow a name, by place."""
     of_block = Counter[int]()
+    seen = 0
     for name in sorted(names, key=lambda name: name.start):
         block = name.start // _BLOCK
         of_block[block] += 1
-        if of_block[block] <= _MOST_IN_BLOCK:
+        if of_block[block] <= (_MOST_IN_BLOCK if seen < _MANY else _FEW_IN_BLOCK):
+            seen += 1
             yield from _values_of(text, name)
 
 
-def _places_after(text: Text, name: Name, *, is_option: bool) -> Iterator[tuple[_Place, int]]:
-    """The places that may follow a name, by the first sign after it, and where they begin."""
-    data = text.data
-    end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
-    sign = data[end : end + 1]
-    is_word = (
-        data[name.start : name.end].lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
-    )
-    for place in _BY_SIGN.get(sign, ()):
-        yield place, name.end
-    if data[end - 1 : end] in (b" ", b"\t"):
-        is_word = (
-            is_word
-            and not is_option
-            and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
+class _Context:
+    """The text around a name, which decides whether its value is a secret."""
+
+    def __init__(self, text: Text, name: Name) -> None:
+        data = self.data = text.data
+        self.text, self.name = text, name
+        first = max(0, name.start - _LONGEST_LEAD)
+        line = data.rfind(b"\n", first, name.start) + 1
+        self.lead = data[max(line, first) : name.start]
+        self.its_name = data[name.start : name.end]
+        self.follows = data[name.end : name.end + 1]
+        self.is_option = self.its_name[:1] == b"-" and self.follows in (b"=", b" ")
+        self.is_argument = self.is_option or (
+            self.follows == b"=" and _QUERY.search(self.lead[-100:]) is not None
         )
-        if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
-            data, data.rfind(b"\n", 0, name.start) + 1, name.start
-        ):
-            yield _REST, name.end
-        for place in () if is_word else _SPACED:
-            if not place.begins or sign in place.begins:
-                yield place, name.end
-    if is_word and sign not in (b"=", b":"):
-        return
-    yield _FURTHER_ON, name.end
-    if sign in b"*`:i=>|(f" or data[end - 1 : end] in (b" ", b"`"):
-        yield _SAID, name.end
-    if data[name.end : name.end + 2] == b"</":
-        yield _NEXT_ELEMENT, name.end
-    closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
-    if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
-        yield _ELEMENT, name.end
-    for word in () if _VALUE_WORDS.isdisjoint(text.words) else _VALUE_WORDS:
-        match = text.lower.find(word, name.end, name.end + _LONGEST_WITHIN)
-        if match >= 0 and _GAP.fullmatch(data, name.end, match):
-            yield from ((place, match) for place in _WITHIN)
+
+    @cached_property
+    def is_setting(self) -> bool:
+        """Whether its line is for the name alone."""
+        return _SETTING.fullmatch(self.lead) is not None
+
+    @cached_property
+    def is_connection(self) -> bool:
+        """Whether a user or a server stands beside it."""
+        start, end = max(0, self.name.start - 200), self.name.end + 200
+        return _CONNECTION.search(self.data, start, end) is not None
+
+    def is_secret(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+        """Whether what a place holds is a secret."""
+        value = match[group]
+        if _names_itself(self.its_name, value):
+            return False
+        is_given = self._is_given(slot, match, group)
+        names_user = slot is IN_PROSE and self.name.sort is SECRET
+        if (is_given and is_given_password(value)) or (names_user and _is_user_and_password(value)):
+            return True
+        is_far = slot is FURTHER_ON and (
+            match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
+        )
+        is_weak = slot.is_strong and not _is_strong(value, self.name, is_far=is_far)
+        if is_weak and not is_given:
+            return False
+        is_literal = self._is_literal(slot, match, group)
+        is_stated = self._is_stated(slot, match, group, is_literal=is_literal)
+        if _is_secret(value, self.name, is_stated, is_literal):
+            return True
+        if b" " in value:
+            may_be_phrase = is_given or self._may_be_phrase(slot, group)
+            return may_be_phrase and is_phrase(value) and sort_of(value) is None
+        is_assigned = is_stated and is_literal and self.name.sort is PASSWORD
+        return is_assigned and (
+            (group == "quoted" and is_odd(value))
+            or (
+                is_capitalized_password(value)
+                and not is_label(self.data, self.name.start, match.end())
+            )
+        )
+
+    def _is_given(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+        """Whether nothing but a password can stand there, be it a single word."""
+        if self.name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind):
+            return False
+        if slot is IN_PROSE:
+            return self.name.sort is not PASS and is_said(self.lead, match)
+        if slot in SPACED and group == "bare" and not is_option_value(self.lead, match):
+            return False
+        if self.is_option and slot in SPACED:
+            return True
+        if slot is BARE and not _TIGHT.match(self.data, self.name.end):
+            return False
+        start = max(0, self.name.start - _LONGEST_LEAD)
+        return (
+            slot.given_after is not None
+            and slot.given_after.search(self.data[start : self.name.end]) is not None
+        )
+
+    def _is_literal(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+        """Whether a value is the text itself, and not the name of a variable."""
+        value = match[group]
+        if self.its_name == b"PIN" and self.is_setting:
+            return True
+        if slot is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
+            return is_joined(value) and sort_of(value) is None
+        return not slot.is_mixed and (
+            group not in ("bare", "line")
+            or slot.is_literal
+            or self.is_argument
+            or b" " in value
+            or (self.is_setting and is_text(self.data, self.name, value, match.end()))
+        )
+
+    def _is_stated(
+        self, slot: Slot, match: re.Match[bytes], group: str, *, is_literal: bool
+    ) -> bool:
+        """Whether a value must stand there."""
+        return bool(
+            slot.is_stated
+            or _DEFINED.search(self.lead[-40:])
+            or (self.is_argument and (self.follows == b"=" or group != "bare"))
+            or (
+                self.is_setting
+                and is_literal
+                and self.follows in b" \t"
+                and END_OF_LINE.match(self.data, match.end())
+            )
+        )
+
+    def _may_be_phrase(self, slot: Slot, group: str) -> bool:
+        """Whether words may be a secret: in code, among settings of a connection, by default.
+
+        Elsewhere they are rather a text that is shown beside a field.
+        """
+        if self.is_option or slot is REST:
+            return True
+        kind = self.name.sort.kind
+        if _ENVIRONMENT.search(self.lead[-40:]):
+            return kind in (PASSWORD.kind, SECRET.kind)
+        if not slot.is_stated or kind != PASSWORD.kind:
+            return False
+        if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
+            return True
+        is_shown = self.its_name not in _NEVER_SHOWN and not _ASSIGNED.match(
+            self.data, self.name.end
+        )
+        return (group == "quoted" and not is_shown) or self.is_connection
 
 
 def _values_of(text: Text, name: Name) -> Iterator[Span]:
-    data = text.data
-    line = data.rfind(b"\n", 0, name.start) + 1
-    lead = data[max(line, name.start - 200) : name.start]
-    if names_no_secret(data, name, lead):
+    context = _Context(text, name)
+    if names_no_secret(text.data, name, context.lead):
         return
-    follows = data[name.end : name.end + 1]
-    is_option = data[name.start : name.start + 1] == b"-" and follows in (b"=", b" ")
-    is_argument = is_option or (follows == b"=" and _QUERY.search(lead[-100:]) is not None)
-    is_defined = _DEFINED.search(lead[-40:]) is not None
-    is_setting = None
-    for place, start in _places_after(text, name, is_option=is_option):
-        if is_setting is None:
-            is_setting = _SETTING.fullmatch(lead) is not None
-        if place.only_setting and not is_setting:
+    for slot, start in _slots_after(context):
+        if slot.only_setting and not context.is_setting:
             continue
-        match = place.pattern.match(data, start)
+        match = slot.pattern.match(text.data, start)
         if match is None:
             continue
-        group = next(group for group in _VALUE_GROUPS if match.groupdict().get(group) is not None)
-        value = match[group]
-        if _names_itself(data[name.start : name.end], value):
-            continue
-        is_literal = not place.is_mixed and (
-            group not in ("bare", "line")
-            or place.is_literal
-            or is_argument
-            or b" " in value
-            or (is_setting and is_text(data, name, value, match.end()))
-        )
-        if place is _WITHIN[1] and name.sort.kind == PASSWORD.kind:
-            is_literal = is_joined(value) and sort_of(value) is None
-        is_stated = (
-            place.is_stated
-            or is_defined
-            or (is_argument and (follows == b"=" or group != "bare"))
-            or (
-                is_setting
-                and is_literal
-                and follows in b" \t"
-                and END_OF_LINE.match(data, match.end())
-            )
-        )
-        is_far = place is _FURTHER_ON and (
-            match["other"] is not None or match.start(group) - name.end > _FEW_BETWEEN
-        )
-        if place.is_strong and not _is_strong(value, name, is_far=is_far):
-            continue
-        if _is_secret(value, name, bool(is_stated), is_literal) or (
-            b" " in value
-            and is_phrase(value)
-            and sort_of(value) is None
-            and (is_option or place is _REST or _may_be_phrase(text, name, lead, place, group))
-        ):
+        group = next(group for group in VALUE_GROUPS if match.groupdict().get(group) is not None)
+        if context.is_secret(slot, match, group):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
-                yield from _further(data, match.end(), name)
+                yield from _further(text.data, match.end(), name)
     yield from _values_before(text, name)
-    if follows in b"[ =" and (match := _HEX_BYTES.match(data, name.end)):
+    if context.follows in b"[ =" and (match := _HEX_BYTES.match(text.data, name.end)):
         yield *match.span("hex"), name.sort.kind
 
 
-def _may_be_phrase(text: Text, name: Name, lead: bytes, place: _Place, group: str) -> bool:
-    """Whether words may be a secret here: in code, among settings of a connection, by default.
-
-    Elsewhere they are rather a text that is shown beside a field.
-    """
-    if _ENVIRONMENT.search(lead[-40:]):
-        return name.sort.kind in (PASSWORD.kind, SECRET.kind)
-    if not place.is_stated or name.sort.kind != PASSWORD.kind:
-        return False
-    its_name = text.data[name.start : name.end]
-    if its_name.isupper() or lead.endswith(b"<") or _QUERY.search(lead[-100:]):
-        return True
-    is_shown = its_name not in _NEVER_SHOWN and not _ASSIGNED.match(text.data, name.end)
-    if group == "quoted" and not is_shown:
-        return True
-    around = text.data[max(0, name.start - 200) : name.end + 200]
-    return _CONNECTION.search(around) is not None
+def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
+    """The places that may follow a name, by the first sign after it, and where they begin."""
+    text, name, data = context.text, context.name, context.data
+    end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
+    sign = data[end : end + 1]
+    is_spaced = data[end - 1 : end] in (b" ", b"\t")
+    is_word = context.its_name.lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
+    for slot in BY_SIGN.get(sign, ()):
+        yield slot, name.end
+    if is_spaced:
+        is_word = (
+            is_word
+            and not context.is_option
+            and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
+        )
+        if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
+            data, data.rfind(b"\n", max(0, name.start - _LONGEST_LEAD), name.start) + 1, name.start
+        ):
+            yield REST, name.end
+        for slot in () if is_word else SPACED:
+            if not slot.begins or sign in slot.begins:
+                yield slot, name.end
+    if is_word and sign not in (b"=", b":"):
+        return
+    yield FURTHER_ON, name.end
+    if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
+        yield IN_PROSE, name.end
+    if data[name.end : name.end + 2] == b"</":
+        yield NEXT_ELEMENT, name.end
+    closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
+    if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
+        yield ELEMENT, name.end
+    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
+        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
+        if match >= 0 and GAP.fullmatch(data, name.end, match):
+            yield from ((slot, match) for slot in WITHIN)
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
@@ -456,17 +351,23 @@ def _values_before(text: Text, name: Name) -> Iterator[Span]:
 
 
 def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
-    """The other parts of a text that is put together, or other members of a list."""
-    while match := _PART.match(data, end):
+    """The further parts of a joined text, or further members of a list."""
+    while match := PART.match(data, end):
         if is_placeholder(match["quoted"]) or b" " in match["quoted"]:
             break
         yield *match.span("quoted"), name.sort.kind
         end = match.end()
-    while match := _NEXT.match(data, end):
+    while match := NEXT.match(data, end):
         if not _is_secret(match["quoted"], name, False, True):
             break
         yield *match.span("quoted"), name.sort.kind
         end = match.end()
+
+
+def _is_user_and_password(value: bytes) -> bool:
+    user = _USER.match(value)
+    password = value[user.end() :].rstrip(b".") if user else b""
+    return is_chosen(password) or (is_joined(password) and sort_of(password) is None)
 
 
 def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:

@@ -14,7 +14,7 @@ _chosen: Path | None = None
 
 def choose(folder: Path | None) -> None:
     """Keep them in this folder, unless the user's variable names another; None is the library's."""
-    global _chosen  # noqa: PLW0603 - one detector serves the whole process
+    global _chosen  # noqa: PLW0603 - a single detector serves the whole process
     _chosen = folder
 
 

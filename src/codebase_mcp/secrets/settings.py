@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codebase_mcp.secrets.naming import PASSWORD, Name, sort_of
+from codebase_mcp.secrets.naming import PASSPHRASE, PASSWORD, Name, sort_of
 
 _LONG_NUMBER = 8
 # A variable of a shell or of an environment file: what follows is a text.
@@ -23,6 +23,12 @@ _LINE_OF_CODE = re.compile(
     rb"[(){};,\\]\s*$|\w\(|=>|^\s*(?:def|if|for|return|class|import|from|func|let|var|const|with|try"
     rb"|else|raise|except|yield|elif|assert|self)\b"
 )
+_LABELLED = re.compile(
+    rb"[:=>]\s*[\"'][A-Z\x80-\xff][a-z\x80-\xff]{2,}(?: [\w\x80-\xff]+){0,9}"
+    rb"[.!?:\xe2\x80\xa6]{0,3}[\"']"
+    rb"|[:=]\s*[A-Z][A-Za-z]+[?!,;]?\s*(?:=.*)?$"
+)
+_CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
 END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
 
 
@@ -35,14 +41,29 @@ def is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         return len(value) >= _LONG_NUMBER
     if _VARIABLE.match(data, name.start) is not None:
         return True
-    if name.sort.kind != PASSWORD.kind or END_OF_LINE.match(data, end) is None:
+    if (
+        name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind)
+        or END_OF_LINE.match(data, end) is None
+    ):
         return False
     is_alone = _WORD.fullmatch(value) or (
         is_joined(value)
         and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
         and _is_among_settings(data, name.start)
     )
+    if _CAPITALIZED.fullmatch(value):
+        is_alone = _is_among_settings(data, name.start) and not is_label(data, name.start, end)
     return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
+
+
+def is_label(data: bytes, start: int, end: int) -> bool:
+    """Whether a word with a capital is a label or a type: the lines around have such values too."""
+    line = data.rfind(b"\n", 0, start) + 1
+    before = data[max(line - 300, 0) : max(line - 1, 0)]
+    until = data.find(b"\n", end)
+    behind = data[until + 1 : until + 300] if until >= 0 else b""
+    around = (before.rsplit(b"\n", 1)[-1], behind.split(b"\n", 1)[0], data[line:start][-200:])
+    return any(_LABELLED.search(other) for other in around)
 
 
 def is_joined(value: bytes) -> bool:
@@ -50,10 +71,10 @@ def is_joined(value: bytes) -> bool:
     return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
 
 
-def _is_among_settings(data: bytes, place: int) -> bool:
-    """Whether neither the line before nor the line behind is one of code."""
-    start = data.rfind(b"\n", 0, place)
-    end = data.find(b"\n", place)
+def _is_among_settings(data: bytes, position: int) -> bool:
+    """Whether neither the line before nor the line behind is code."""
+    start = data.rfind(b"\n", 0, position)
+    end = data.find(b"\n", position)
     before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
     behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
     return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))

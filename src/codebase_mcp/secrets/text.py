@@ -1,4 +1,4 @@
-"""What do all rules read? A text, and the words in it, so that most rules need not look further."""
+"""The text that all rules read, and its words: most rules need no more to stop."""
 
 from __future__ import annotations
 

@@ -19,15 +19,15 @@ def mask_values(value: Any, name: str = "") -> tuple[Any, tuple[str, ...]]:
         members = {}
         for key, member in value.items():
             shown = mask(key)
-            members[shown.text], found = mask_values(member, key)
-            kinds += shown.kinds + found
+            members[shown.text], more = mask_values(member, key)
+            kinds += shown.kinds + more
         return members, kinds
     if isinstance(value, list):
         parts = []
         for member in value:
-            part, found = mask_values(member, name)
+            part, more = mask_values(member, name)
             parts.append(part)
-            kinds += found
+            kinds += more
         return parts, kinds
     if not isinstance(value, str) or (_is_reference(name) and not is_name_of_secret(name)):
         return value, ()

@@ -1,5 +1,5 @@
 """The version of what counts as a secret."""
 
-# Increment when other secrets are found, also by another version of Kingfisher: indexes made
+# Increment when different secrets are found, also by another version of Kingfisher: indexes made
 # before are then rebuilt.
-SECRETS_VERSION = 3
+SECRETS_VERSION = 4

@@ -17,6 +17,7 @@ from codebase_mcp.tools.fields import (
     ProjectId,
     ReplyBudget,
     RepositoryChoice,
+    ShownName,
     named_repository,
 )
 from codebase_mcp.tools.limits import Limits
@@ -67,7 +68,7 @@ class RepositorySettingsReply(BaseModel):
     include_submodules: bool = False
     max_file_bytes: int = 0
     git_depth: int = 0
-    git_branches: list[str] = []
+    git_branches: list[ShownName] = []
     warnings: list[str] = Field(default=[], description="Keys in it that have no effect.")
 
 
