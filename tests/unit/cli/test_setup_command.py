@@ -19,7 +19,7 @@ from codebase_mcp.cli.setup.arguments import CLIENT_NAMES
 from codebase_mcp.cli.setup.block import BEGIN
 from codebase_mcp.cli.setup.clients import CLIENTS, Client
 from codebase_mcp.cli.setup.command import own_command
-from codebase_mcp.cli.setup.jsonc import parse
+from codebase_mcp.cli.setup.json_edit import load
 from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.plan import Change, Unfit
 from codebase_mcp.cli.setup.receipts import Receipt, Receipts
@@ -52,7 +52,7 @@ def sample(client: Client) -> bytes:
 
 def entry_in(client: Client, path: Path) -> Any:
     text = path.read_text("utf-8")
-    content = tomllib.loads(text) if client.is_toml else parse(text).value
+    content = tomllib.loads(text) if client.is_toml else load(text)
     return content[client.sections[-1][0]]["codebase"]
 
 
