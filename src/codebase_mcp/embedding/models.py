@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from codebase_mcp.embedding.choice import ModelChoice, Provider
 from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
 from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME, model_folder
 from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
+from codebase_mcp.embedding.providers import PROVIDERS, ModelChoice, Provider, open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable

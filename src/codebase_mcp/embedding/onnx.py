@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.embedding.choice import ModelChoice
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
 from codebase_mcp.embedding.folders import onnx_files
-from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.providers import ModelChoice, input_format_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 

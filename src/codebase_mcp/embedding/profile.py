@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codebase_mcp.embedding.choice import Provider
 from codebase_mcp.embedding.embedder import ModelFacts
+from codebase_mcp.embedding.providers import Provider
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale
 
 

@@ -18,13 +18,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import Vectors, unit_rows
+
+if TYPE_CHECKING:
+    from codebase_mcp.embedding.static import StaticEmbedder
 
 FILE_NAME = "thesaurus.safetensors"
 
@@ -63,28 +65,6 @@ _PAIRS = _PAIRS.astype(np.float32).view(np.complex64).reshape(-1)
 TokenIds = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint16]
 
 
-class TokenModel(Protocol):
-    """What a thesaurus needs of the static model that it was made with."""
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def folder(self) -> Path: ...
-
-    def encode_query(self, query: str, /) -> Vectors:
-        """The unit vector of a query."""
-        ...
-
-    def token_vectors(self, tokens: TokenIds) -> Vectors:
-        """The weighted vectors of some tokens, one row each."""
-        ...
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class NearestConcepts:
     """The concepts nearest to a query with their similarities, the nearest first.
@@ -108,7 +88,7 @@ class Thesaurus:
     ``term_starts[n]`` on: indexes into ``terms`` (term numbers) and ``term_weights``.
     """
 
-    model: TokenModel
+    model: StaticEmbedder
     centroids: Vectors
     phrase_starts: NDArray[np.int32]
     token_starts: NDArray[np.int32]
@@ -210,7 +190,7 @@ def _offsets(counts: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 @lru_cache(maxsize=2)
-def thesaurus_of(model: TokenModel) -> Thesaurus | None:
+def thesaurus_of(model: StaticEmbedder) -> Thesaurus | None:
     """The thesaurus in a model's folder; None if there is none, or one made for another table."""
     from safetensors import safe_open  # noqa: PLC0415 - heavy, and not for the handshake
 

@@ -224,7 +224,7 @@ def enable(shared: Path | None = None) -> None:
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
 
         MultiProcessCollector(registry, path=str(shared))
-        registry.register(_LiveProcesses(shared))  # type: ignore[arg-type]
+        registry.register(_LiveProcesses(shared))
     for instrument in INSTRUMENTS:
         instrument.bind(registry if shared is None else None)
     BUILD_INFO.set(1, version("codebase-mcp"), platform.python_version())

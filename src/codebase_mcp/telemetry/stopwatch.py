@@ -136,7 +136,10 @@ def no_stopwatch() -> Iterator[None]:
 def round_trip(statements: Statements) -> Iterator[None]:
     """Time a round trip to PostgreSQL."""
     started = time.perf_counter()
-    attributes = {"db.system.name": "postgresql", "db.operation.batch.size": len(statements)}
+    attributes: dict[str, tracing.Value] = {
+        "db.system.name": "postgresql",
+        "db.operation.batch.size": len(statements),
+    }
     try:
         with tracing.span("postgresql", "client", attributes):
             yield
