@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PROJECT = "project workspace (the one you work in)"
 JSON = "print JSON"
 
+NAMES_REPOSITORY = {"names_repository": True}
+"""For commands whose ``path`` is a repository: its context file is checked with the settings."""
+
 Subparsers = Any  # argparse has no public type for it
 
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp import telemetry
-from codebase_mcp.cli.commands import SERVE, all_commands, listing
+from codebase_mcp.cli.commands import all_commands, listing
 from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
+from codebase_mcp.cli.server_commands import SERVE
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.settings.loading import Problem, Settings, use_one_blas_thread
 
@@ -110,12 +111,21 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Shows the versions, which are looked up when they are asked for."""
+    """Shows the version of the program, the newest migrations and the built-in model."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from codebase_mcp.cli.version import lines  # noqa: PLC0415 - reads migrations and model
+        from importlib.metadata import version  # noqa: PLC0415 - for this alone
 
-        say(lines())
+        from codebase_mcp.database.migrate import known_migrations  # noqa: PLC0415
+        from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
+
+        project, catalogue = (len(known_migrations(scope)) for scope in ("project", "catalogue"))
+        model = StaticEmbedder.load()
+        say(
+            f"codebase-mcp {version('codebase-mcp')}\n"
+            f"schema {project} of projects, {catalogue} of the catalogue\n"
+            f"model {model.name} {model.fingerprint}"
+        )
         parser.exit()
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import files_below, machine, setup
 
+from codebase_mcp.cli.server_commands import CLIENT_NAMES
 from codebase_mcp.cli.setup.apply import apply
-from codebase_mcp.cli.setup.arguments import CLIENT_NAMES
 from codebase_mcp.cli.setup.block import BEGIN
 from codebase_mcp.cli.setup.clients import CLIENTS, Client
 from codebase_mcp.cli.setup.command import own_command
