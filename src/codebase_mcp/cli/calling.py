@@ -22,7 +22,6 @@ class Shell:
         self._app: App | None = None
 
     async def app(self) -> App:
-        """The product."""
         if self._app is None:
             self._app = await App.open(self._settings, only_once=True)
             allow_worker_start(self._app)
@@ -49,7 +48,6 @@ class Shell:
         return await call_tool(spec, values, self.app, self.identity, no_progress)
 
     async def close(self) -> None:
-        """Close what was opened."""
         if self._app is not None:
             await self._app.close()
 

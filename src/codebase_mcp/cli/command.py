@@ -49,7 +49,6 @@ class Command:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def add_to(self, commands: Subparsers, *, is_action: bool = False) -> None:
-        """Add the parser of this command, and those of its actions."""
         description = self.description or f"{self.summary}."
         parser: SettingsParser = commands.add_parser(
             self.name, help=self.summary, description=description
@@ -70,7 +69,6 @@ class Command:
                 action.add_to(actions, is_action=True)
 
     async def call(self, options: argparse.Namespace, settings: Settings) -> int:
-        """Run the command; its exit status."""
         module, _, function = self.run.partition(":")
         run = getattr(import_module(f"codebase_mcp.cli.{module}"), function)
         status: int = await run(options, settings)

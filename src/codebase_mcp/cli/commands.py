@@ -323,7 +323,6 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
 
 
 def all_commands() -> tuple[Command, ...]:
-    """Every command."""
     return tuple(command for group in COMMANDS.values() for command in group)
 
 

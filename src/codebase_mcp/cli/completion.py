@@ -17,7 +17,6 @@ _DIRECTORIES = {"directory", "path", "paths", "place", "repositories"}
 
 
 async def completion(options: argparse.Namespace, _: Settings) -> int:
-    """Print the script for a shell."""
     say(script(options.shell).rstrip())
     return 0
 

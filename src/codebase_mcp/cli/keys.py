@@ -57,7 +57,6 @@ async def create(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def rotate(options: argparse.Namespace, settings: Settings) -> int:
-    """Give a key a new text."""
     grace_s = _seconds("grace", options.grace, low=0)
     async with _database(settings) as database:
         key, text = await rotate_key(database, options.id, grace_s=grace_s)
@@ -65,7 +64,6 @@ async def rotate(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def revoke(options: argparse.Namespace, settings: Settings) -> int:
-    """Refuse a key from now on."""
     async with _database(settings) as database:
         key = await revoke_key(database, options.id)
     if options.json:

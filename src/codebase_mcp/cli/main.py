@@ -36,7 +36,6 @@ Run = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and end the process with its exit status."""
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # Else no path beyond ASCII has a name; Python's own remedy was switched off.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])

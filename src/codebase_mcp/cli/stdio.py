@@ -79,19 +79,16 @@ class _OpenRequests:
         self._is_ended = False
 
     def note(self, message: JSONRPCMessage) -> None:
-        """Note a message of the client."""
         if isinstance(message, JSONRPCRequest):
             self._open[message.id] += 1
         elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
             self._close((message.params or {}).get("requestId"))
 
     def note_reply(self, message: JSONRPCMessage) -> None:
-        """Note a message that was sent to the client."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._close(message.id)
 
     def end(self) -> None:
-        """Note that the input has ended."""
         self._is_ended = True
         self._look()
 
@@ -159,7 +156,6 @@ class StdinRelay:
         os.close(end)
 
     def start(self, reply: Send) -> None:
-        """Start copying."""
         threading.Thread(target=self._copy, args=(reply,), name="stdin", daemon=True).start()
 
     def close(self) -> None:

@@ -57,7 +57,6 @@ class Profile:
 
     @classmethod
     def of(cls, version: str, facts: ModelFacts, recipe: Recipe) -> Profile:
-        """The profile of a new index."""
         fingerprint = f"{version}-{facts.fingerprint}"
         return cls(0, fingerprint, facts.name, facts.dimension, recipe)
 
@@ -68,7 +67,6 @@ class Profile:
 
     @property
     def model_fingerprint(self) -> str:
-        """The version of the model."""
         return self.fingerprint.partition("-")[2]
 
     def is_older(self, version: str) -> bool:

@@ -59,7 +59,6 @@ class RemoteModel:
 
     @property
     def name(self) -> str:
-        """The name to show."""
         return f"{self.provider}/{self.model}"
 
     def fingerprint(self, digest: str | None, dimension: int) -> str:
@@ -74,9 +73,7 @@ class EmbeddingApi(Protocol):
     messages: ClassVar[Mapping[FailureKind, tuple[str, str]]]
     """Message and hint for each kind of failure; ``service_error`` for kinds not listed."""
 
-    def embed_request(self, model: str, texts: Sequence[str]) -> tuple[str, object]:
-        """Path and body of the request that embeds some texts."""
-        ...
+    def embed_request(self, model: str, texts: Sequence[str]) -> tuple[str, object]: ...
 
     def parse_vectors(self, answer: Any) -> list[Any]:
         """The vectors of a response, in the order of the texts.

@@ -108,7 +108,6 @@ class StaticEmbedder:
 
     @property
     def folder(self) -> Path:
-        """Where the model was loaded from."""
         return self.source.folder
 
     @property
@@ -179,7 +178,6 @@ class StaticEmbedder:
         return rows if self._weights is None else rows * self._weights[tokens][:, None]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens, in order."""
         text: str = self._tokenizer.decode(tokens)
         return text
 

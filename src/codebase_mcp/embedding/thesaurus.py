@@ -136,7 +136,6 @@ class Thesaurus:
         return _nearest(self, query).background
 
     def nearest(self, query: str) -> NearestConcepts:
-        """The nearest concepts."""
         vector = self.model.encode_query(query)
         by_centroid = self.centroids @ vector
         count = min(CANDIDATE_CONCEPTS, len(by_centroid))
@@ -153,7 +152,6 @@ class Thesaurus:
         return NearestConcepts(concepts, float(background))
 
     def _names(self, concept: int) -> NDArray[np.uint16]:
-        """The tokens of a concept's names in code."""
         return self.name_tokens[self.name_starts[concept] : self.name_starts[concept + 1]]
 
     def _phrase_similarities(self, concepts: NDArray[np.intp], vector: Vectors) -> Vectors:

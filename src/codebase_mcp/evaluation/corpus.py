@@ -56,7 +56,6 @@ class Corpus:
         return next(self._texts([self.files[path]] if path in self.files else []), None)
 
     def texts(self) -> Iterator[FileText]:
-        """All files, one after the other."""
         return self._texts([*self.files.values()])
 
     def _texts(self, files: Sequence[SourceFile]) -> Iterator[FileText]:

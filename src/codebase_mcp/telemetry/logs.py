@@ -139,8 +139,6 @@ class WithoutQuery(logging.Filter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a line for people."""
-
     def __init__(self, redact: Redactor) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._redact = redact

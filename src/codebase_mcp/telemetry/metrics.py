@@ -51,7 +51,6 @@ class Instrument:
         )
 
     def unbind(self) -> None:
-        """Stop counting."""
         self._metric = None
         self._children = {}
 
@@ -71,7 +70,6 @@ class Counter(Instrument):
     kind = "counter"
 
     def add(self, *labels: str, amount: float = 1) -> None:
-        """Change it by an amount."""
         if self._metric is not None:
             self._child(labels).inc(amount)
 
@@ -85,7 +83,6 @@ class Gauge(Counter):
         super().__init__(name, meaning, labels, multiprocess_mode="livesum")
 
     def set(self, value: float, *labels: str) -> None:
-        """Set its value."""
         if self._metric is not None:
             self._child(labels).set(value)
 
@@ -105,7 +102,6 @@ class Histogram(Instrument):
         super().__init__(name, meaning, labels, buckets=buckets)
 
     def observe(self, seconds: float, *labels: str) -> None:
-        """Add one duration."""
         if self._metric is not None:
             self._child(labels).observe(seconds)
 

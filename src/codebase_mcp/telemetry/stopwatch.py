@@ -41,11 +41,9 @@ class Stopwatch:
     round_trips: list[RoundTrip] = field(default_factory=list)
 
     def elapsed_s(self) -> float:
-        """Seconds since the start."""
         return time.perf_counter() - self.started
 
     def add(self, step: str, seconds: float) -> None:
-        """Add the time of a step."""
         self.seconds[step] += seconds
         self.on_step(step, seconds)
 
@@ -117,7 +115,6 @@ class Step:
 
 
 def step(name: str) -> Step:
-    """Time the block as a step."""
     return Step(name)
 
 
@@ -134,7 +131,6 @@ def no_stopwatch() -> Iterator[None]:
 
 @contextmanager
 def round_trip(statements: Statements) -> Iterator[None]:
-    """Time a round trip to PostgreSQL."""
     started = time.perf_counter()
     attributes: dict[str, tracing.Value] = {
         "db.system.name": "postgresql",

@@ -16,11 +16,10 @@ from tests.unit.cli.conftest import files_below, machine, setup
 
 from codebase_mcp.cli.server_commands import CLIENT_NAMES
 from codebase_mcp.cli.setup.apply import apply
-from codebase_mcp.cli.setup.block import BEGIN
-from codebase_mcp.cli.setup.clients import CLIENTS, Client
+from codebase_mcp.cli.setup.clients import CLIENTS, Client, Machine
 from codebase_mcp.cli.setup.command import own_command
+from codebase_mcp.cli.setup.edit import BEGIN
 from codebase_mcp.cli.setup.json_edit import load
-from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.plan import Change, Unfit
 from codebase_mcp.cli.setup.receipts import Receipt, Receipts
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codebase_mcp.cli.setup.block import BEGIN, END, Block, SkillFile
-from codebase_mcp.cli.setup.edit import Refused
+from codebase_mcp.cli.setup.edit import BEGIN, END, Block, Refused, SkillFile
 from codebase_mcp.cli.setup.json_edit import JsonEntry, load
 from codebase_mcp.cli.setup.toml_edit import TomlEntry
 

@@ -62,7 +62,6 @@ class JsonEntry:
         return text
 
     def find(self, text: str) -> Any:
-        """The entry of our name."""
         for section in self.sections:
             node, depth = _descend(text, section)
             if depth == len(section) and (member := node.member(self.name)):
@@ -70,7 +69,6 @@ class JsonEntry:
         return None
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text has no content."""
         return text.strip() in ("", "{}")
 
     def _section(self, text: str) -> KeyPath:
@@ -224,7 +222,6 @@ def _indent(text: str, position: int) -> str | None:
 
 
 def _unit(text: str) -> str:
-    """One level of indentation in the style of the text."""
     indented = _INDENTED_KEY.search(text)
     return indented[1] if indented else "  "
 

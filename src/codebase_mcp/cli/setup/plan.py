@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.cli.setup.block import Block, SkillFile
-from codebase_mcp.cli.setup.clients import RULE_FILE, Client, Launch, Scope
-from codebase_mcp.cli.setup.edit import Edit, Refused
+from codebase_mcp.cli.setup.clients import RULE_FILE, Client, Launch, Machine, Scope
+from codebase_mcp.cli.setup.edit import Block, Edit, Refused, SkillFile
 from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, instructions_for
 from codebase_mcp.cli.setup.json_edit import JsonEntry
-from codebase_mcp.cli.setup.machine import Machine
 from codebase_mcp.cli.setup.receipts import Receipt, Receipts, fingerprint, next_receipt
 from codebase_mcp.cli.setup.toml_edit import TomlEntry
 
@@ -53,7 +51,6 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything has to be written."""
         return self.before != self.after
 
     def diff(self) -> list[str]:

@@ -37,8 +37,6 @@ class Receipt:
 
 
 class Receipts:
-    """The receipts in a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -82,7 +80,6 @@ class Receipts:
             self.keep(known, None)
 
     def forget(self, path: Path) -> None:
-        """Delete the receipt of a file."""
         shutil.rmtree(self._place(path), ignore_errors=True)
 
     def _place(self, path: Path) -> Path:
@@ -116,7 +113,6 @@ def next_receipt(
 
 
 def fingerprint(content: bytes) -> str:
-    """The hash of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -32,7 +32,6 @@ class TomlEntry:
     value: Mapping[str, Any]
 
     def add(self, text: str) -> Added:
-        """The text with our table."""
         content = _load(text)
         servers = content.setdefault(self.section, {})
         if not isinstance(servers, dict):
@@ -55,7 +54,6 @@ class TomlEntry:
         return Added(new)
 
     def remove(self, text: str, created: Sequence[tuple[str, ...]]) -> str:
-        """The text without our table."""
         del created  # a table needs no section around it
         content = _load(text)
         if self.find(text) is None:
@@ -67,12 +65,10 @@ class TomlEntry:
         return new
 
     def find(self, text: str) -> Any:
-        """The table of our name."""
         section = _load(text).get(self.section)
         return section.get(self.name) if isinstance(section, dict) else None
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text has no content."""
         return not text.strip()
 
     def _block(self) -> str:
