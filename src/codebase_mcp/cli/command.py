@@ -1,4 +1,4 @@
-"""What is a command? Its name and options, and the function that is imported when it runs.
+"""A command of the shell: its name and options, and the function that runs it.
 
 Nothing but argparse is imported here, so that help and the MCP handshake stay quick.
 """
@@ -31,7 +31,7 @@ def no_options(_: SettingsParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command, or one action of a command.
+    """A command, or an action of a command.
 
     ``run`` names the function, as ``module:function`` in this package. ``project`` and ``json``
     are the help texts of the options ``--project`` and ``--json``; a command with an empty text

@@ -94,7 +94,7 @@ SYMBOL_OPERATIONS = (
 
 
 class _Proposed(tuple[str, ...]):
-    """Values that help and completion show, where any other is taken too."""
+    """Values that help and completion suggest; any value is accepted."""
 
     __slots__ = ()
 

@@ -108,7 +108,7 @@ _READ_AGAIN = {
 async def purge(options: argparse.Namespace, settings: Settings) -> int:
     """Erase the named file, repository or project; 1 if any of it is left."""
     project_id = check_project_id(options.project)
-    if options.everything == (options.place is not None):
+    if options.everything == (options.path is not None):
         raise InvalidInput(
             "Name a path, or --everything for the whole project",
             hint="codebase-mcp purge PATH, or codebase-mcp purge --project ID --everything",
@@ -122,7 +122,7 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
             _confirm(what, options)
             purged = await app.erasure.purge_project(project.project_id, identity)
         else:
-            target = await app.erasure.find(options.place, project_id, identity)
+            target = await app.erasure.find(options.path, project_id, identity)
             what = _described(target)
             _confirm(what, options)
             purged = await app.erasure.purge(target)

@@ -178,7 +178,7 @@ async def _ask(
     limit: int,
     progress: Callable[[RunProgress], None],
 ) -> list[list[ListEntry]]:
-    """What an agent gets that asks each query, with all that stands in the reply."""
+    """The results of `search_code` for each query, as an agent gets them."""
     arguments: Mapping[str, Any] = {
         "project_id": report.project.project_id or DEFAULT_ID,
         "repository_id": str(report.run.repository_id),
@@ -212,7 +212,7 @@ _SIDES = ("search_code", "grep")
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Every figure, and every query with what it got."""
+    """Every figure, and every query with its results."""
     return {
         "repository": str(evaluation.root),
         "project_id": evaluation.project_id,

@@ -1,4 +1,4 @@
-"""Run background jobs in this process, list them, or cancel one."""
+"""Run background jobs in this process, list jobs, or cancel a job."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def jobs(options: argparse.Namespace, settings: Settings) -> int:
-    """The jobs of all projects or of one, including those that ended in the last days.
+    """The jobs of all projects or of the named project, including recently ended jobs.
 
     Raises:
         NotFound: there is no such job to cancel.

@@ -38,7 +38,7 @@ async def create(options: argparse.Namespace, settings: Settings) -> int:
     roots = None if options.own_roots is None else _roots(options.own_roots)
     scopes = options.scopes
     if scopes is None:
-        # What --root allows is the same for all keys: one gets it only if the operator says so.
+        # --root applies to all keys, so a key gets it only if the operator says so.
         scopes = "read,write" if settings.roots and roots is None else "read,write,index"
     access = Access(
         _scopes(scopes),
@@ -75,17 +75,17 @@ async def revoke(options: argparse.Namespace, settings: Settings) -> int:
 async def list_all(options: argparse.Namespace, settings: Settings) -> int:
     """Show all keys, without their secrets."""
     async with _database(settings) as database:
-        known = await list_keys(database)
+        keys = await list_keys(database)
     if options.json:
-        return print_json({"keys": [_as_json(key) for key in known]})
-    if not known:
+        return print_json({"keys": [_as_json(key) for key in keys]})
+    if not keys:
         say("There are no keys. Make one: codebase-mcp keys create OWNER")
         return 0
     columns = [Column(name, overflow="fold") for name in ("owner", "scopes", "projects", "roots")]
     table = Table(
         Column("key", min_width=_ID_WIDTH), *columns, "state", "expires", "last used", box=None
     )
-    for key in known:
+    for key in keys:
         table.add_row(
             f"{PREFIX}{key.id}",
             key.owner,

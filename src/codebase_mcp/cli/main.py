@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run a command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     from codebase_mcp.cli import tool_commands  # noqa: PLC0415
 
     ordered = command_first(arguments)
@@ -85,9 +85,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands but the tools', which `tool_commands` makes from their schemas.
+    """The parser of all commands except the tools'; `tool_commands` makes those from schemas.
 
-    With ``only``, it has that command alone if there is one of this name: each parser takes a
+    With ``only``, the parser has just the command of this name, if it exists: each parser takes a
     millisecond to make.
     """
     parser = SettingsParser(

@@ -84,7 +84,7 @@ def _restore_options(parser: SettingsParser) -> None:
 
 def _purge_options(parser: SettingsParser) -> None:
     parser.add_argument(
-        "place", nargs="?", metavar="PATH",
+        "path", nargs="?", metavar="PATH",
         help="a repository's directory or id, or a path inside one; it may be deleted already",
     )  # fmt: skip
     parser.add_argument(

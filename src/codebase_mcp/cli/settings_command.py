@@ -17,7 +17,7 @@ from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, path_tex
 from codebase_mcp.settings.loading import DEFAULT, SETTINGS, Setting, Settings, text_of
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
-# Wide enough for one path per line where there is no terminal window.
+# Wide enough for a path per line where there is no terminal window.
 _FILE_COLUMNS = 200
 
 
@@ -29,7 +29,7 @@ class _Row:
 
     @property
     def text(self) -> str:
-        """The value as it is shown; for a default that depends on other facts, its description."""
+        """The value for people; for a default that depends on the machine, its description."""
         return text_of(self.setting, self.value) or self.setting.default_words or "-"
 
 

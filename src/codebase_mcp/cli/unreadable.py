@@ -59,13 +59,13 @@ def _refusal(line: str) -> JSONRPCError:
 def _id_in(line: str) -> RequestId | None:
     """The id of an object that cannot be parsed completely."""
     depth = 0
-    for found in _TOKEN.finditer(line):
-        token = found[0]
+    for match in _TOKEN.finditer(line):
+        token = match[0]
         if token in "[{":
             depth += 1
         elif token in "]}":
             depth -= 1
-        elif depth == 1 and token == '"id"' and (value := _ID.match(line, found.end())):
+        elif depth == 1 and token == '"id"' and (value := _ID.match(line, match.end())):
             request_id: RequestId = json.loads(value[1])
             return request_id
     return None
@@ -75,5 +75,5 @@ def _error(request_id: object, code: int, message: str) -> JSONRPCError:
     body = {"jsonrpc": "2.0", "error": {"code": code, "message": message}}
     try:
         return JSONRPCError.model_validate_json(json.dumps({**body, "id": request_id}))
-    except ValueError:  # no id, or an invalid one
+    except ValueError:  # the id is missing or invalid
         return JSONRPCError.model_validate({**body, "id": None})

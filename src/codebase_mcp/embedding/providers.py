@@ -1,4 +1,4 @@
-"""Who can embed? One entry per provider; opening a model sends no request.
+"""The table of embedding providers. Opening a model sends no request.
 
 A service gets its first request when a vector is first needed: tasks, entities and work items need
 none.
@@ -46,7 +46,7 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """How the models of a provider are opened, and for a service what is used unless configured.
+    """How the models of a provider are opened, and the defaults of a service.
 
     ``url_setting`` and ``key_setting`` name the fields of ``Settings`` with the address and the key
     of a service. A service without a ``key_setting`` is never sent a key; it is chosen where only
@@ -93,7 +93,7 @@ class InputFormat:
         return min(self.max_tokens, 8192) * _CHARS_PER_TOKEN
 
 
-# The first pattern that matches the name counts, so the more specific one comes first.
+# The first pattern that matches the name counts, so a more specific pattern comes first.
 _INPUT_FORMATS = (
     (r"nomic-embed-code|coderankembed", InputFormat(_CODE, "", 8192)),
     (

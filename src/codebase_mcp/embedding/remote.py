@@ -1,6 +1,6 @@
-"""What is the vector of this text, from an embedding service?
+"""Embeds texts with an embedding service.
 
-What Ollama and OpenAI-compatible services have in common: concurrent batches, texts truncated to
+The common part of Ollama and OpenAI-compatible services: concurrent batches, texts truncated to
 the model's input length, validated responses, and isolation of a text that a service refuses.
 Requests and responses themselves are the business of each provider's `EmbeddingApi`.
 """
@@ -35,7 +35,7 @@ PASSAGE_POLICY = RetryPolicy(max_wait_s=120.0, is_urgent=False)
 # OpenAI accepts 300,000 tokens per request; code has two or three characters per token.
 _MAX_CHARS_PER_REQUEST = 400_000
 
-# One token that no service refuses: shows the dimension, and whether the service works at all.
+# A token that no service refuses: shows the dimension, and whether the service works at all.
 PROBE = "text"
 
 # Ten texts refused and none accepted: the service is at fault, not the texts.
@@ -68,7 +68,7 @@ class RemoteModel:
 
 
 class EmbeddingApi(Protocol):
-    """The HTTP API of one provider's services."""
+    """The HTTP API of a provider's services."""
 
     messages: ClassVar[Mapping[FailureKind, tuple[str, str]]]
     """Message and hint for each kind of failure; ``service_error`` for kinds not listed."""
@@ -90,7 +90,7 @@ class EmbeddingApi(Protocol):
 
 @dataclass(slots=True)
 class _Refusals:
-    """How many texts of one call were accepted and refused."""
+    """How many texts of a call were accepted and refused."""
 
     accepted: int = 0
     refused: int = 0
@@ -200,7 +200,7 @@ class RemoteEmbedder:
                 for start, end in batches(lengths, self._batch_size):
                     group.create_task(fill(indexes[start:end]))
             refusals.check()
-        except BaseExceptionGroup as failures:  # the first failure cancels the other batches
+        except BaseExceptionGroup as failures:  # the first failure cancels the remaining batches
             raise self._user_error(failures.exceptions[0]) from None
         except Failure as failure:
             raise self._user_error(failure) from None
@@ -274,7 +274,7 @@ class RemoteEmbedder:
         return rows
 
     def _unit_vectors(self, rows: Sequence[Row], dimension: int, refusals: _Refusals) -> Vectors:
-        """Rows as unit vectors; zeros for an empty row, or one that is not finite.
+        """Rows as unit vectors; zeros for an empty or infinite row.
 
         Raises:
             EmbeddingUnavailable: the rows are not vectors, or of another dimension.
@@ -290,7 +290,7 @@ class RemoteEmbedder:
             table = np.zeros(0)
         if table.shape != (len(rows), dimension):
             raise self._invalid_answer("an invalid vector")
-        invalid = ~(np.abs(table) < 1e30).all(axis=1)  # the norm of a larger one overflows
+        invalid = ~(np.abs(table) < 1e30).all(axis=1)  # the norm of a larger number overflows
         table[invalid] = 0
         if number := int(invalid.sum()):
             refusals.accepted -= number
@@ -309,7 +309,7 @@ class RemoteEmbedder:
         )
 
     def _user_error(self, error: BaseException) -> BaseException:
-        """A failure with the provider's message and hint; any other error unchanged."""
+        """A failure with the provider's message and hint; every unrelated error unchanged."""
         if not isinstance(error, Failure):
             return error
         messages = self._api.messages
@@ -326,7 +326,7 @@ class RemoteEmbedder:
 
 
 def batches(lengths: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-    """The ranges of texts for one request each: at most ``size`` texts, and not too long."""
+    """The ranges of texts for a request each: at most ``size`` texts, and not too long."""
     start, chars = 0, 0
     for index, length in enumerate(lengths):
         if index > start and (index - start == size or chars + length > _MAX_CHARS_PER_REQUEST):
@@ -338,5 +338,5 @@ def batches(lengths: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
 
 
 def _prepared(prefix: str, text: str, max_chars: int) -> str | None:
-    """A text as it is sent; None for a blank one."""
+    """A text as it is sent; None for a blank text."""
     return prefix + text[:max_chars] if text[:max_chars].strip() else None

@@ -57,7 +57,7 @@ CODE_WORDS_TOKENS = 24
 LEVELS = 7
 CLIP_RMS = 3.0
 
-# The two components in each possible byte, as one complex number: a fast look-up table.
+# The two components in each possible byte, as a complex number: a fast look-up table.
 _BYTES = np.arange(256, dtype=np.uint8)
 _PAIRS = np.stack([(_BYTES << 4).view(np.int8) >> 4, _BYTES.view(np.int8) >> 4], axis=1)
 _PAIRS = _PAIRS.astype(np.float32).view(np.complex64).reshape(-1)
@@ -169,12 +169,12 @@ class Thesaurus:
 
 @lru_cache(maxsize=100)
 def _nearest(thesaurus: Thesaurus, query: str) -> NearestConcepts:
-    """Cached, as one search asks for terms, a vector, words and the background."""
+    """Cached, as a search asks for terms, a vector, words and the background."""
     return thesaurus.nearest(query)
 
 
 def _ranges(starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The numbers from each start up to its end, one range after the other."""
+    """The numbers from each start up to its end, in the order of the ranges."""
     counts = ends - starts
     first = np.repeat(starts - _offsets(counts), counts)
     numbers: NDArray[np.int32] = np.arange(counts.sum(), dtype=np.int32) + first
@@ -189,7 +189,7 @@ def _offsets(counts: NDArray[np.int32]) -> NDArray[np.int32]:
 
 @lru_cache(maxsize=2)
 def thesaurus_of(model: StaticEmbedder) -> Thesaurus | None:
-    """The thesaurus in a model's folder; None if there is none, or one made for another table."""
+    """The thesaurus in a model's folder; None if it is missing, or made for another table."""
     from safetensors import safe_open  # noqa: PLC0415 - heavy, and not for the handshake
 
     file = model.folder / FILE_NAME
@@ -218,12 +218,12 @@ def thesaurus_of(model: StaticEmbedder) -> Thesaurus | None:
 
 
 def _range_bounds(counts: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """The start of each of some consecutive ranges, and the end of the last one."""
+    """The start of each of some consecutive ranges, and the end of the last range."""
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int32))).astype(np.int32)
 
 
 def quantized(vectors: Vectors) -> NDArray[np.uint8]:
-    """Unit vectors in four bits a component, even ones in the low bits: [n, dimension / 2]."""
+    """Unit vectors, four bits a component, even components in the low bits: [n, dimension / 2]."""
     step = CLIP_RMS / LEVELS / math.sqrt(vectors.shape[1])
     levels = np.clip(np.round(vectors / step), -LEVELS, LEVELS).astype(np.int8) & 0x0F
     return (levels[:, ::2] | levels[:, 1::2] << 4).astype(np.uint8)

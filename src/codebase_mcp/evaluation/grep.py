@@ -1,8 +1,8 @@
-"""What would grep find? The files with most words of the query. Pure.
+"""The baseline grep: the files with most words of the query. Pure.
 
 The baseline is an agent without an index: it searches for the query's words, ignoring case and stop
 words, reads the files with the most distinct words first, then those with the most matching lines.
-What it reads of each is the output of
+It reads of each the output of
 ``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
 """
 
@@ -26,7 +26,7 @@ MAX_COLUMNS = 500
 
 
 class Match(NamedTuple):
-    """A file with some of the words. Matches compare by what makes them good.
+    """A file with some of the words; a better match is the greater.
 
     ``rows`` is a bit set of the matching rows, ``position`` the negative position of the file in
     the list, so that of equal files the first is the better.
@@ -67,7 +67,7 @@ def best_matches(
 
 
 def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListEntry:
-    """What is read of one file: its name, the first matching lines and those around them."""
+    """The lines read of a file: its name, the first matching lines and the context around them."""
     lines = file.lines
     spans = _spans(match.rows, len(lines), context)
     chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
@@ -83,7 +83,7 @@ def grep(
     read: Callable[[str], FileText | None],
     limit: int,
 ) -> list[list[ListEntry]]:
-    """What is read for each query, file by file; ``read`` opens those that are shown again."""
+    """The lines read for each query, file by file; ``read`` opens a file again by its path."""
     matches = best_matches([content_words(query) for query in queries], files, limit)
     return [
         [printed(match, file) for match in ranked if (file := read(match.path)) is not None]

@@ -39,7 +39,7 @@ def mine(corpus: Corpus, source: Source, count: int, seed: int) -> list[Question
             f"{files_read} files of code has a usable subject or comment",
             hint="Write some yourself, one a line: query, TAB, path. Then: codebase-mcp eval FILE",
         )
-    return [replace(question, place=f"query {n}") for n, question in enumerate(sample, 1)]
+    return [replace(question, origin=f"query {n}") for n, question in enumerate(sample, 1)]
 
 
 def _halves(

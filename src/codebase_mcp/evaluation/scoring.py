@@ -1,10 +1,10 @@
-"""How good is a list of results for a query, and how much is read until the answer? Pure.
+"""The quality of a list of results, and how much is read until the answer. Pure.
 
 Ranks are of files: a file has the rank of its first entry. Whether the wanted lines were shown is a
 separate figure.
 
-*Tokens to the answer* is what is read from the top of the list until an answer, at four characters
-per token:
+*Tokens to the answer* are the tokens read from the top of the list until an answer, at four
+characters per token:
 
 - up to the first entry with lines of a target, or with its file if the target is a whole file;
 - if the list has the file but not the lines: up to the file's first entry, plus the file;
@@ -34,7 +34,7 @@ DEPTH = 10
 BUDGETS = (1_000, 4_000)
 CHARS_PER_TOKEN = 4
 
-# With fewer queries, one of them moves an average by more than 0.03.
+# With fewer queries, a single query moves an average by more than 0.03.
 FEW_QUESTIONS = 30
 
 # With this many rounds the bounds of a 95 % interval vary by less than 0.005.
@@ -58,7 +58,7 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """One entry of a list: the lines that it shows, and how many characters are read.
+    """An entry of a list: the lines that it shows, and how many characters are read.
 
     An entry for the same text in several files has the lines of each.
     """
@@ -69,7 +69,7 @@ class ListEntry:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The metrics of one query.
+    """The metrics of a query.
 
     ``recall`` is the share of the targets' files among the first 1, 5 and 10; ``rank`` the first
     such file's, None where the list has none. ``shows_lines`` is None where the list has no file
@@ -95,7 +95,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One query with its results from us and from grep, and their scores."""
+    """A query with its results from `search_code` and from grep, and their scores."""
 
     question: Question
     ours: Score
@@ -122,7 +122,7 @@ class Evaluation:
 
     @property
     def groups(self) -> Mapping[str, Sequence[Outcome]]:
-        """The outcomes by group, where there is more than one."""
+        """The outcomes by group; empty for a single group."""
         groups: dict[str, list[Outcome]] = {}
         for outcome in sorted(self.outcomes, key=lambda outcome: outcome.question.group):
             groups.setdefault(outcome.question.group, []).append(outcome)
@@ -157,11 +157,11 @@ def score(
 
 
 def ranks_of_files(listed: Sequence[ListEntry]) -> dict[str, int]:
-    """The rank (1 is best) of each file; files in the same entry share one."""
+    """The rank (1 is best) of each file; files in the same entry share a rank."""
     ranks: dict[str, int] = {}
     rank = 0
     for shown in listed:
-        new = [place.path for place in shown.places if place.path not in ranks]
+        new = [lines.path for lines in shown.places if lines.path not in ranks]
         rank += bool(new)
         ranks.update(dict.fromkeys(new, rank))
     return ranks
@@ -177,7 +177,7 @@ def ndcg(ranks: Sequence[int], relevant: int) -> float:
 
 
 def figures_of(scores: Sequence[Score]) -> dict[str, Any]:
-    """The averages over some queries, at least one: shares with four decimals, whole tokens.
+    """The averages over some queries (not none): shares with four decimals, whole tokens.
 
     ``shows_lines`` is None where no file was found whose lines are wanted.
     """
@@ -235,9 +235,9 @@ def _chars_to_answer(
     read, opened = 0, None
     for shown in listed:
         read += shown.chars
-        if any(place.shows(target) for place in shown.places for target in targets):
+        if any(lines.shows(target) for lines in shown.places for target in targets):
             return read
-        files = [sizes[place.path] for place in shown.places if place.path in sizes]
+        files = [sizes[lines.path] for lines in shown.places if lines.path in sizes]
         if opened is None and files:
             opened = read + min(files)
     return read + min(sizes.values()) if opened is None else opened
@@ -261,6 +261,6 @@ def listed_results(results: Sequence[Mapping[str, Any]], repository_id: str) -> 
 def _places(result: Mapping[str, Any], repository_id: str) -> list[LineRange]:
     copies = [copy for copy in result.get("also_at", ()) if copy["repository_id"] == repository_id]
     return [
-        LineRange(place["file_path"], place["start_line"], place["end_line"])
-        for place in (result, *copies)
+        LineRange(location["file_path"], location["start_line"], location["end_line"])
+        for location in (result, *copies)
     ]

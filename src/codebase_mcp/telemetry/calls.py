@@ -41,7 +41,7 @@ def tool_call(
 
 
 def _request_span(tool: str) -> AbstractContextManager[None]:
-    """The span of a call, unless FastMCP has made one already."""
+    """The span of a call, unless FastMCP has made a span already."""
     if not tracing.is_on() or tracing.is_in_span():
         return nullcontext()
     return tracing.span(f"tools/call {tool}", "server", {"gen_ai.tool.name": tool})

@@ -41,7 +41,7 @@ class Instrument:
         self._children: dict[tuple[str, ...], Any] = {}
 
     def bind(self, registry: CollectorRegistry | None) -> None:
-        """Count in a registry; without one the values are kept in files that processes share."""
+        """Count in a registry; without a registry, processes share the values in files."""
         import prometheus_client  # noqa: PLC0415 - not for a server on stdio
 
         self.unbind()
@@ -200,7 +200,7 @@ def enable(shared: Path | None = None) -> None:
     ``shared`` is the folder in which several processes store their values, the same that was passed
     to `settings.share_metrics_in`: a scrape of any process shows the sum.
     """
-    global _registry  # noqa: PLW0603 - a process has one page of metrics
+    global _registry  # noqa: PLW0603 - a process has a single page of metrics
     if _registry is not None:
         return
     import platform  # noqa: PLC0415
@@ -257,7 +257,7 @@ _MINIMA = ("process_start_time_seconds", "process_max_fds")
 
 
 class _LiveProcesses:
-    """Memory and CPU time, summed over the processes that share one page of metrics."""
+    """Memory and CPU time, summed over the processes that share a page of metrics."""
 
     def __init__(self, shared: Path) -> None:
         self._shared = shared

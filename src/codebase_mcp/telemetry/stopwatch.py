@@ -71,7 +71,7 @@ def stopwatch(
 
 
 class Step:
-    """One timed step, for ``with`` or ``async with``; does nothing without a stopwatch.
+    """A timed step, for ``with`` or ``async with``; does nothing without a stopwatch.
 
     The time of an inner step does not count for the outer step.
     """

@@ -36,7 +36,7 @@ def enable(endpoint: str) -> None:
     Raises:
         InvalidInput: the packages that this needs are not installed.
     """
-    global _provider, _tracer  # noqa: PLW0603 - OpenTelemetry has one provider a process, too
+    global _provider, _tracer  # noqa: PLW0603 - OpenTelemetry has a single provider a process, too
     if _provider is not None:
         return
     try:

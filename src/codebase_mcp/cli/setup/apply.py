@@ -30,13 +30,13 @@ def apply(changes: list[Change], receipts: Receipts, *, mode: int) -> dict[Path,
             done.append((change, receipts.of(change.path)))
             copies[change.path] = _write(change, receipts, mode)
     except (OSError, Unfit) as error:
-        for undone, known in reversed(done):
+        for undone, receipt in reversed(done):
             _put(undone.path, undone.before, mode)
             _remove_folders([receipts.of(undone.path)] if undone.before is None else [])
-            receipts.put_back(undone.path, known)
+            receipts.put_back(undone.path, receipt)
         reason = error if isinstance(error, Unfit) else f"{change.path} cannot be written ({error})"
         raise Unfit(f"{reason}. Nothing was changed") from error
-    _remove_folders(known for change, known in done if change.after is None)
+    _remove_folders(receipt for change, receipt in done if change.after is None)
     return copies
 
 
@@ -60,9 +60,9 @@ def _put(path: Path, content: bytes | None, mode: int) -> None:
 
 
 def _make_folders(folder: Path) -> tuple[str, ...]:
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    return tuple(str(place) for place in missing)
+    return tuple(str(path) for path in missing)
 
 
 def _remove_folders(receipts: Iterable[Receipt | None]) -> None:

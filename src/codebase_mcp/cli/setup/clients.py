@@ -21,7 +21,7 @@ class Machine:
     environment: Mapping[str, str]
 
     def folder(self, variable: str, *default: str) -> Path:
-        """The folder that a variable names, else one below the home directory."""
+        """The folder that a variable names, else the default folder below the home directory."""
         given = self.environment.get(variable, "").strip()
         return Path(given) if given else self.home.joinpath(*default)
 
@@ -88,7 +88,7 @@ class Client:
     keyed: Callable[[str], Entry] | None = None
 
     def is_installed(self, machine: Machine) -> bool:
-        """Whether its program or one of its files is on this machine."""
+        """Whether its program or its files are on this machine."""
         return any(map(machine.has, self.programs)) or any(
             mark(machine).exists() for mark in self.marks
         )
@@ -181,7 +181,7 @@ def _zed(*parts: str) -> Place:
 
 _SERVERS: tuple[KeyPath, ...] = (("mcpServers",),)
 _COPILOT_RULES = (".github/copilot-instructions.md",)
-# Zed reads the first of these that exists, and none of the others.
+# Zed reads only the first of these that exists.
 _ZED_RULES = (
     ".rules", ".cursorrules", ".windsurfrules", ".clinerules", ".github/copilot-instructions.md",
     "AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.md",

@@ -13,10 +13,10 @@ class Refused(Exception):
     """The text cannot be edited safely; ``line`` and ``column`` say where."""
 
     def __init__(self, reason: str, line: int | None = None, column: int | None = None) -> None:
-        place = "" if line is None else f"line {line}"
+        position = "" if line is None else f"line {line}"
         if column is not None:
-            place += f", column {column}"
-        super().__init__(f"{place}: {reason}" if place else reason)
+            position += f", column {column}"
+        super().__init__(f"{position}: {reason}" if position else reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Edit(Protocol):
         """The text without our part, and without the sections created for it if they are empty."""
 
     def find(self, text: str) -> Any:
-        """Our part, or what is in its place; None if nothing is."""
+        """Our part, or an entry of the same name; None if there is none."""
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text has no content of others."""
+        """Whether the text has no content besides our part."""
 
 
 def refused_at(text: str, position: int, reason: str) -> Refused:
@@ -76,7 +76,7 @@ def cut_block(text: str, start: int, end: int) -> str:
     before, after = text[:start], text[end:]
     has_line_after = after.startswith(newline)
     after = after.removeprefix(newline)
-    if has_line_after and before.endswith(f"\n{newline}"):  # the text's own end may be another one
+    if has_line_after and before.endswith(f"\n{newline}"):  # the text's own end may differ
         before = before.removesuffix(newline)
     elif not has_line_after and not after and before.endswith(newline * 2):
         before = before.removesuffix(newline * 2)

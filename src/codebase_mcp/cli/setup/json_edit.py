@@ -101,7 +101,7 @@ class _Object:
     members: list[_Member]
 
     def member(self, key: str) -> _Member | None:
-        """The member of this name; of several, the last, which is the one that counts."""
+        """The member of this name; of several, the last, as JSON parsers do."""
         return next((m for m in reversed(self.members) if m.key == key), None)
 
 
@@ -137,7 +137,7 @@ def _strict(text: str) -> str:
 
 def _descend(text: str, path: KeyPath) -> tuple[_Object, int]:
     """The innermost object on a path, and how many keys of the path lead to it."""
-    load(text)  # refuses what is invalid
+    load(text)  # refuses an invalid text
     plain, strict = _plain(text), _strict(text)
     if not strict.strip():
         return _Object(0, 0, []), 0
@@ -171,7 +171,7 @@ def _skip(text: str, position: int) -> int:
 
 
 def _insert(text: str, node: _Object, key: str, value: Any) -> str:
-    """The text with a member before the other members of an object."""
+    """The text with a new first member in an object."""
     inside, newline, outer = node.start + 1, newline_of(text), _indent(text, node.start)
     if outer is None and text.strip() != "{}":
         entry = f"{json.dumps(key)}: {_dumped(text, value, None)}"

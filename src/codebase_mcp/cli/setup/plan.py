@@ -38,7 +38,7 @@ class SetupTarget:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change to one file; a content is None if the file does not exist.
+    """The change to a file; a content is None if the file does not exist.
 
     ``receipt`` is the file's receipt after the change, None if it needs none.
     """
@@ -54,7 +54,7 @@ class Change:
         return self.before != self.after
 
     def diff(self) -> list[str]:
-        """The change as a diff with one line of context, as more lines could contain secrets."""
+        """The change as a diff with a line of context, as more lines could contain secrets."""
         old, new = (
             (content or b"").decode("utf-8-sig").splitlines()
             for content in (self.before, self.after)
@@ -67,7 +67,7 @@ class Unfit(Exception):
 
 
 class Planner:
-    """Collects the changes; several clients may share one file."""
+    """Collects the changes; several clients may share a file."""
 
     def __init__(self, target: SetupTarget, machine: Machine, receipts: Receipts) -> None:
         self._target = target
@@ -77,33 +77,32 @@ class Planner:
 
     @property
     def changes(self) -> list[Change]:
-        """One change per file, including files that are up to date."""
+        """A change per file, including files that are up to date."""
         return list(self._changes.values())
 
     def add(self, client: Client) -> None:
         """Plan to add the server to a client.
 
         Raises:
-            Unfit: one of its files cannot be changed.
+            Unfit: a file of the client cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._read(path)
+            real, before, receipt = self._read(path)
             text = _decoded(path, before)
             try:
                 there = edit.find(text)
-                self._check_owner(there, known, "replace it with --force or use another --name")
+                self._check_owner(there, receipt, "replace it with --force or use another --name")
                 added = edit.add(text)
             except Refused as refusal:
                 raise Unfit(f"{path}: {refusal}") from None
             after = before if added.text == text else added.text.encode()
-            receipt = known
             if after != before:
                 receipt = next_receipt(
-                    known, real, client.name, before, added.created, had_ours=there is not None
+                    receipt, real, client.name, before, added.created, had_ours=there is not None
                 )
-            elif known is not None:
+            elif receipt is not None:
                 receipt = replace(
-                    known, clients=tuple(dict.fromkeys((*known.clients, client.name)))
+                    receipt, clients=tuple(dict.fromkeys((*receipt.clients, client.name)))
                 )
             self._note(real, before, after, receipt)
 
@@ -111,16 +110,16 @@ class Planner:
         """Plan to remove the server from a client.
 
         Raises:
-            Unfit: one of its files cannot be changed.
+            Unfit: a file of the client cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._read(path)
-            others = tuple(n for n in known.clients if n != client.name) if known else ()
-            if known is not None and others and before is not None:
+            real, before, receipt = self._read(path)
+            others = tuple(n for n in receipt.clients if n != client.name) if receipt else ()
+            if receipt is not None and others and before is not None:
                 note = f"kept, as {', '.join(others)} still uses it"
-                self._note(real, before, before, replace(known, clients=others), note)
+                self._note(real, before, before, replace(receipt, clients=others), note)
             elif before is not None:
-                self._note(real, before, self._without(path, before, edit, known), None)
+                self._note(real, before, self._without(path, before, edit, receipt), None)
 
     def edits(self, client: Client) -> Iterator[tuple[Path, Edit]]:
         """The files of a client, its configuration first, with the edit for each."""
@@ -138,7 +137,7 @@ class Planner:
             yield skill, SkillFile(SKILL, SKILL_HEADER)
 
     def _without(
-        self, path: Path, before: bytes, edit: Edit, known: Receipt | None
+        self, path: Path, before: bytes, edit: Edit, receipt: Receipt | None
     ) -> bytes | None:
         """A file's content without our part; None if the file is to be deleted."""
         text = _decoded(path, before)
@@ -146,21 +145,21 @@ class Planner:
             there = edit.find(text)
             if there is None:
                 return before
-            self._check_owner(there, known, "remove it with --force")
-            original = self._receipts.original(known, before) if known else None
+            self._check_owner(there, receipt, "remove it with --force")
+            original = self._receipts.original(receipt, before) if receipt else None
             if original is not None:
                 return original[0]
-            after = edit.remove(text, known.created if known else ())
+            after = edit.remove(text, receipt.created if receipt else ())
             is_bare = edit.is_bare(after)
         except Refused as refusal:
             raise Unfit(f"{path}: {refusal}") from None
-        # Without a receipt it is unknown who created the file; one with only our block was ours.
-        was_made_for_us = not known.was_there if known else isinstance(edit, Block)
+        # Without a receipt the creator is unknown, but a file with only our block was ours.
+        was_made_for_us = not receipt.was_there if receipt else isinstance(edit, Block)
         return None if is_bare and was_made_for_us else after.encode()
 
-    def _check_owner(self, there: Any, known: Receipt | None, way: str) -> None:
+    def _check_owner(self, there: Any, receipt: Receipt | None, way: str) -> None:
         is_entry = isinstance(there, Mapping)
-        if is_entry and known is None and not self._target.force and not is_ours(there):
+        if is_entry and receipt is None and not self._target.force and not is_ours(there):
             raise Refused(f"another server is named {self._target.name}; {way}")
 
     def _read(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
@@ -217,7 +216,7 @@ def _resolved(path: Path, target: SetupTarget) -> Path:
         root = target.root.resolve()
     except (OSError, RuntimeError) as error:
         raise Unfit(f"{path} cannot be resolved ({error})") from None
-    # A repository is untrusted: its links must not redirect writes to other places.
+    # A repository is untrusted: its links must not redirect writes out of it.
     if target.scope == "project" and not real.is_relative_to(root):
         raise Unfit(f"{path} links to {real}, outside the project")
     return real

@@ -100,7 +100,7 @@ class TomlEntry:
 
 
 def _masked(match: re.Match[str]) -> str:
-    """A comment as blanks, a string as other characters, both without line ends."""
+    """A comment as blanks, a string as letters, both without line ends."""
     return (" " if match[0][0] == "#" else "x") * len(match[0])
 
 
