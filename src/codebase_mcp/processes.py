@@ -29,7 +29,7 @@ _locks: dict[str, threading.Lock] = {}
 def default_variable(name: str, value: str) -> Iterator[None]:
     """Set a variable of the environment within this block, unless the user has set it.
 
-    For children started in the block, or for a library that is set up only by the environment: the environment
+    For children started in the block, or for a library without other settings: the environment
     belongs to the program that uses us.
     """
     with _locks.setdefault(name, threading.Lock()):

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
@@ -161,63 +162,44 @@ def _problem(where: str, value: object, rule: str) -> Problem:
     return {"field": where, "value": str(value)[:_MAX_VALUE_CHARS], "constraint": rule}
 
 
-_Read = Callable[[str], Question]
-
-
-def _entries(name: str, text: str) -> Iterator[tuple[str, _Read]]:
-    """The place of each query in a file, and a function that reads it."""
+def _entries(name: str, text: str) -> Iterator[tuple[str, Callable[[str], Question]]]:
+    """The origin of each query in a file, and a function that reads the query."""
     start = text.lstrip()[:1]
     if name.endswith(".json") or (start == "[" and not name.endswith((".jsonl", ".tsv", ".txt"))):
-        yield from _listed(name, text)
+        try:
+            content = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            origin = f"line {getattr(error, 'lineno', 1)}"
+            raise invalid_questions(name, [_problem(origin, "", _not_json(error))]) from None
+        if not isinstance(content, list):
+            raise invalid_questions(name, [_problem("the file", "", "must hold a JSON list")])
+        for number, entry in enumerate(content, 1):
+            yield f"query {number}", partial(_from_json, entry)
         return
     is_json = name.endswith((".jsonl", ".ndjson")) or start == "{"
     # Not splitlines(): a form feed in a query ends no line.
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if line.strip() and (is_json or not line.lstrip().startswith("#")):
-            read = _json_reader(line) if is_json else _text_reader(line)
-            yield f"line {number}", read
+            yield f"line {number}", partial(_from_json_line if is_json else _from_text, line)
 
 
-def _listed(name: str, text: str) -> Iterator[tuple[str, _Read]]:
+def _not_json(error: Exception) -> str:
+    return f"is not JSON: {getattr(error, 'msg', 'too deep')}"
+
+
+def _from_text(line: str, origin: str) -> Question:
+    text, *targets = (part.strip() for part in line.split("\t"))
+    if not any(targets):
+        raise _InvalidField("target", line, "is missing: add a TAB and a path after the query")
+    return Question(_query(text), _targets(filter(None, targets)), origin=origin)
+
+
+def _from_json_line(line: str, origin: str) -> Question:
     try:
-        content = json.loads(text)
+        entry = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
-        row = getattr(error, "lineno", 1)
-        what = getattr(error, "msg", "too deep")
-        raise invalid_questions(
-            name, [_problem(f"line {row}", "", f"is not JSON: {what}")]
-        ) from None
-    if not isinstance(content, list):
-        raise invalid_questions(name, [_problem("the file", "", "must hold a JSON list")])
-    for number, entry in enumerate(content, 1):
-        yield f"query {number}", _entry_reader(entry)
-
-
-def _json_reader(line: str) -> _Read:
-    def read(origin: str) -> Question:
-        try:
-            entry = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            what = getattr(error, "msg", "too deep")
-            raise _InvalidField("the line", line, f"is not JSON: {what}") from None
-        return _from_json(entry, origin)
-
-    return read
-
-
-def _entry_reader(entry: object) -> _Read:
-    return lambda origin: _from_json(entry, origin)
-
-
-def _text_reader(line: str) -> _Read:
-    def read(origin: str) -> Question:
-        text, *targets = (part.strip() for part in line.split("\t"))
-        named = [target for target in targets if target]
-        if not named:
-            raise _InvalidField("target", line, "is missing: add a TAB and a path after the query")
-        return Question(_query(text), _targets(named), origin=origin)
-
-    return read
+        raise _InvalidField("the line", line, _not_json(error)) from None
+    return _from_json(entry, origin)
 
 
 def _from_json(entry: object, origin: str) -> Question:

@@ -15,12 +15,11 @@ import pytest
 from tests.unit.cli.conftest import files_below, machine, setup
 
 from codebase_mcp.cli.server_commands import CLIENT_NAMES
-from codebase_mcp.cli.setup.apply import apply
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Machine
 from codebase_mcp.cli.setup.command import own_command
 from codebase_mcp.cli.setup.edit import BEGIN
 from codebase_mcp.cli.setup.json_edit import load
-from codebase_mcp.cli.setup.plan import Change, Unfit
+from codebase_mcp.cli.setup.plan import Change, Unfit, apply
 from codebase_mcp.cli.setup.receipts import Receipt, Receipts
 
 BY_NAME = {client.name: client for client in CLIENTS}

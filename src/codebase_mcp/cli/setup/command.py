@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 from rich.text import Text
 
 from codebase_mcp.cli.output import print_json, say, warn
-from codebase_mcp.cli.setup.apply import apply
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Machine
 from codebase_mcp.cli.setup.edit import Refused
-from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit
+from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit, apply
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
