@@ -8,18 +8,16 @@ from __future__ import annotations
 from codebase_mcp.cli.command import NAMES_REPOSITORY, Command
 from codebase_mcp.cli.flags import SettingsParser, show_settings
 
-CLIENT_NAMES = (
-    "claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "antigravity",
-    "qwen-code", "windsurf", "zed", "opencode", "copilot-cli", "kiro",
-)  # fmt: skip
-
 
 def _setup_options(parser: SettingsParser) -> None:
+    from codebase_mcp.cli.setup.clients import CLIENTS  # noqa: PLC0415 - for this command alone
+
+    names = ", ".join(client.name for client in CLIENTS)
     parser.add_argument(
         "clients",
         nargs="*",
         metavar="CLIENT",
-        help=f"the client: {', '.join(CLIENT_NAMES)}; without one, they are listed",
+        help=f"the client: {names}; without one, they are listed",
     )
     parser.add_argument("--all", action="store_true", help="every client that is installed here")
     parser.add_argument("--remove", action="store_true", help="remove what was written")

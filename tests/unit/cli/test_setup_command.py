@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import files_below, machine, setup
 
-from codebase_mcp.cli.server_commands import CLIENT_NAMES
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Machine
 from codebase_mcp.cli.setup.command import own_command
 from codebase_mcp.cli.setup.edit import BEGIN
@@ -54,11 +53,7 @@ def entry_in(client: Client, path: Path) -> Any:
     return content[client.sections[-1][0]]["codebase"]
 
 
-def test_the_command_line_names_every_client() -> None:
-    assert tuple(BY_NAME) == CLIENT_NAMES
-
-
-@pytest.mark.parametrize("name", CLIENT_NAMES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_setting_up_and_removing_a_client_restores_its_files(name: str, home: Path) -> None:
     client, path = BY_NAME[name], config_of(BY_NAME[name], home)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +75,7 @@ def test_setting_up_and_removing_a_client_restores_its_files(name: str, home: Pa
     assert files_below(home) == before
 
 
-@pytest.mark.parametrize("name", CLIENT_NAMES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_created_folders_and_files_are_deleted_again(name: str, home: Path) -> None:
     assert setup(name, "--yes") == 0
     assert config_of(BY_NAME[name], home).exists()

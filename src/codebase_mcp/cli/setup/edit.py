@@ -1,10 +1,17 @@
-"""Edits of a user's file: their interface, text operations, and the block of instructions."""
+"""Edits of a user's file: shared text operations, and the block of instructions.
+
+An edit has four methods. ``add`` returns the text with our part, added or updated. ``remove``
+returns the text without it, and without the created sections that are empty then. ``find`` returns
+our part or an entry of the same name, None if there is none. ``is_bare`` tells whether the text has
+no content besides our part. Everything else stays unchanged. All raise `Refused` for an invalid
+text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 KeyPath = tuple[str, ...]
 
@@ -25,32 +32,6 @@ class Added:
 
     text: str
     created: tuple[KeyPath, ...] = ()
-
-
-class Edit(Protocol):
-    """Adds our part to a text and removes it; everything else stays unchanged."""
-
-    def add(self, text: str) -> Added:
-        """The text with our part, added or updated.
-
-        Raises:
-            Refused: the text is invalid, or our part cannot be added to it.
-        """
-
-    def remove(self, text: str, created: Sequence[KeyPath]) -> str:
-        """The text without our part, and without the sections created for it if they are empty."""
-
-    def find(self, text: str) -> Any:
-        """Our part, or an entry of the same name; None if there is none."""
-
-    def is_bare(self, text: str) -> bool:
-        """Whether the text has no content besides our part."""
-
-
-def refused_at(text: str, position: int, reason: str) -> Refused:
-    """A refusal with line and column, counted from 1."""
-    before = text[:position]
-    return Refused(reason, before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
 
 
 def newline_of(text: str) -> str:
@@ -145,5 +126,7 @@ def _span(text: str) -> tuple[int, int] | None:
         return None
     end = text.find(END, start)
     if end < 0:
-        raise refused_at(text, start, f"the end marker of our block is missing: {END}")
+        column = start - text.rfind("\n", 0, start)
+        reason = f"the end marker of our block is missing: {END}"
+        raise Refused(reason, text.count("\n", 0, start) + 1, column)
     return start, end + len(END)

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.cli.setup.clients import RULE_FILE, Client, Launch, Machine, Scope
-from codebase_mcp.cli.setup.edit import Block, Edit, Refused, SkillFile
+from codebase_mcp.cli.setup.edit import Block, Refused, SkillFile
 from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, instructions_for
 from codebase_mcp.cli.setup.json_edit import JsonEntry
 from codebase_mcp.cli.setup.receipts import Receipt, Receipts, fingerprint, next_receipt, write_file
 from codebase_mcp.cli.setup.toml_edit import TomlEntry
+
+Edit = JsonEntry | TomlEntry | Block
 
 
 @dataclass(frozen=True, slots=True)
