@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Column, Table
@@ -69,17 +70,13 @@ def _as_json(report: IndexForecast) -> dict[str, Any]:
         "languages": dict(forecast.languages),
         "kinds": dict(forecast.kinds),
         "files_skipped": dict(forecast.skipped),
-        "largest_folders": [_share(share) for share in forecast.largest_folders],
-        "largest_files": [_share(share) for share in forecast.largest_files],
+        "largest_folders": [asdict(share) for share in forecast.largest_folders],
+        "largest_files": [asdict(share) for share in forecast.largest_files],
         "errors": [str(failure) for failure in forecast.failures],
     }
     if described := report.repository.described():
         content["repository_settings"] = described
     return content
-
-
-def _share(share: Share) -> dict[str, Any]:
-    return {"path": share.path, "files": share.files, "bytes": share.bytes}
 
 
 def _show(report: IndexForecast, console: Terminal) -> None:
