@@ -37,7 +37,7 @@ browser: ## Install Chromium for the tests of the page, unless a browser is ther
 install: $(BIN)/codebase-mcp ## Make .venv with the command codebase-mcp
 
 demo: $(BIN)/codebase-mcp ## Index a repository (REPO=/path) and ask three questions over MCP
-	$(BIN)/python -m codebase_mcp.cli.demo $(REPO)
+	$(BIN)/python benchmarks/demo.py $(REPO)
 
 test: lint unit protocol ## Run everything that must pass
 

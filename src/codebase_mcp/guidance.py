@@ -1,7 +1,7 @@
-"""What are agents told about searching code?
+"""Sentences that tell agents how to search code.
 
 The server's instructions, the tools' descriptions, the skill and the instructions that ``setup``
-writes are made of these sentences, so that all of them say the same.
+writes share these sentences.
 """
 
 from __future__ import annotations

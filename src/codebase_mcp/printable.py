@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 _DIRECTIONS = "\u202a-\u202e\u2066-\u2069"
-# JSON escapes the other control characters by itself.
+# JSON escapes the remaining control characters by itself.
 _LEFT_BY_JSON = re.compile(f"[\x7f-\x9f{_DIRECTIONS}\ud800-\udfff]")
 _UNPRINTABLE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_DIRECTIONS}\ud800-\udfff]")
 _NOT_IN_A_LINE = re.compile(f"[\x00-\x1f\x7f-\x9f{_DIRECTIONS}\ud800-\udfff]")
@@ -38,9 +38,9 @@ def printable_json(
 
 def escaped_json(text: str) -> str:
     """JSON that was written in readable characters, without those that steer a terminal."""
-    return _LEFT_BY_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""What do child processes and their parent share? Ctrl-C, the environment, the parent's death."""
+"""Ctrl-C, the environment and the parent's exit, for parents and their child processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _locks: dict[str, threading.Lock] = {}
 def default_variable(name: str, value: str) -> Iterator[None]:
     """Set a variable of the environment within this block, unless the user has set it.
 
-    For children started in the block, or a library that has no other setting: the environment
+    For children started in the block, or for a library without other settings: the environment
     belongs to the program that uses us.
     """
     with _locks.setdefault(name, threading.Lock()):

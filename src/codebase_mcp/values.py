@@ -1,4 +1,4 @@
-"""Can PostgreSQL and JSON hold this value? Asked at every edge where values come in."""
+"""Checks that PostgreSQL and JSON can hold a value, wherever values come in."""
 
 from __future__ import annotations
 
@@ -9,45 +9,38 @@ from codebase_mcp.errors import InvalidInput
 
 MAX_SHOWN_CHARS = 80
 
-# A step below another place; None is a key itself. Written out only where something is wrong: keys
-# may be a megabyte long, and hold a million parts.
-_Place = tuple["_Place | None", "str | int | None"]
-
 
 def require_storable(field: str, value: Any) -> None:
     """Refuse text that PostgreSQL cannot hold, and numbers that JSON cannot, at any depth.
 
     Raises:
-        InvalidInput: naming the place.
+        InvalidInput: with the path of the value.
     """
-    places: list[tuple[_Place, Any]] = [((None, field), value)]
-    while places:
-        place, part = places.pop()
+    # Paths are written out only in an error: keys may be a megabyte long.
+    pending: list[tuple[tuple[str | int, ...], Any]] = [((field,), value)]
+    while pending:
+        path, part = pending.pop()
         if isinstance(part, dict):
-            places += [((place, None), key) for key in part]
-            places += [((place, key), inner) for key, inner in part.items()]
+            for key in part:
+                if not _is_storable(key):
+                    raise _not_storable(f"{_shown(path)} (a key)", key)
+            pending += [((*path, key), inner) for key, inner in part.items()]
         elif isinstance(part, list):
-            places += [((place, i), inner) for i, inner in enumerate(part)]
+            pending += [((*path, i), inner) for i, inner in enumerate(part)]
         elif isinstance(part, str) and not _is_storable(part):
-            where = _path(place)
-            message = f"{where} must be valid Unicode without NUL characters"
-            raise InvalidInput.of(where, _cut(part), message, rule="no NUL, no lone surrogates")
+            raise _not_storable(_shown(path), part)
         elif isinstance(part, float) and not math.isfinite(part):
-            where = _path(place)
-            message = f"{where} must be a finite number"
-            raise InvalidInput.of(where, str(part), message, rule="a finite number")
+            message = f"{_shown(path)} must be a finite number"
+            raise InvalidInput.of(_shown(path), str(part), message, rule="a finite number")
 
 
-def _path(place: _Place | None) -> str:
-    steps: list[str] = []
-    suffix = ""
-    while place is not None:
-        place, step = place
-        if step is None:
-            suffix = " (a key)"
-        else:
-            steps.append(_cut(str(step)))
-    return ".".join(reversed(steps)) + suffix
+def _not_storable(path: str, text: str) -> InvalidInput:
+    message = f"{path} must be valid Unicode without NUL characters"
+    return InvalidInput.of(path, _cut(text), message, rule="no NUL, no lone surrogates")
+
+
+def _shown(path: tuple[str | int, ...]) -> str:
+    return ".".join(_cut(str(step)) for step in path)
 
 
 def _cut(text: str) -> str:

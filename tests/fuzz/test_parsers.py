@@ -25,7 +25,7 @@ from tests.fuzz.profile import fuzzed
 from tests.fuzz.strategies import ANY_TEXT, JSON, bytes_like, text_like
 
 from codebase_mcp.chunking.split import split
-from codebase_mcp.cli.unreadable import read_message
+from codebase_mcp.cli.stdio import read_message
 from codebase_mcp.database.archive import ArchiveReader
 from codebase_mcp.database.naming import nearest_valid_id, validate_project_id
 from codebase_mcp.embedding.endpoint import _json as json_of_service

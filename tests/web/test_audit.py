@@ -14,7 +14,7 @@ from tests.web.conftest import running
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.audit import AuditEntry, AuditLog, load_entries
-from codebase_mcp.cli.audit import age_of, audit
+from codebase_mcp.cli.data import age_of, audit
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.projects.identity import Identity, peer_of
 from codebase_mcp.settings.loading import Settings

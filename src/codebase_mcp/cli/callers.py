@@ -1,4 +1,4 @@
-"""Who may call a server over HTTP, in words."""
+"""Describes for people which callers the HTTP server accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def callers_in_words(settings: Settings) -> str:
-    """How the server knows who calls over HTTP."""
+    """How the server identifies HTTP callers, for people."""
     proof = "a key or a token" if settings.jwt_issuer else "a key"
     if settings.no_auth:
         words = "NO KEY IS NEEDED, everyone who reaches the port may call every tool"

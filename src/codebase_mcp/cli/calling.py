@@ -14,7 +14,7 @@ from codebase_mcp.settings.loading import Settings
 
 
 class Shell:
-    """The product, opened when it is first needed, for the user of one directory."""
+    """The product for the user of a directory; it is opened when it is first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self.identity = identity_here(settings)
@@ -22,7 +22,6 @@ class Shell:
         self._app: App | None = None
 
     async def app(self) -> App:
-        """The product."""
         if self._app is None:
             self._app = await App.open(self._settings, only_once=True)
             allow_worker_start(self._app)
@@ -49,14 +48,13 @@ class Shell:
         return await call_tool(spec, values, self.app, self.identity, no_progress)
 
     async def close(self) -> None:
-        """Close what was opened."""
         if self._app is not None:
             await self._app.close()
 
 
 @asynccontextmanager
 async def open_shell(settings: Settings) -> AsyncIterator[Shell]:
-    """A shell for one command; what it opened is closed at the end."""
+    """A shell for a command; it is closed at the end."""
     shell = Shell(settings)
     try:
         yield shell
@@ -65,5 +63,5 @@ async def open_shell(settings: Settings) -> AsyncIterator[Shell]:
 
 
 def identity_here(settings: Settings) -> Identity:
-    """The user of one command; nothing kept for it would outlive it, so it owns nothing."""
+    """The user of a command. A command ends with its process, so this identity owns nothing."""
     return Identity(directory=settings.project_dir or Path.cwd())

@@ -1,4 +1,4 @@
-"""What is to be indexed? A directory as it is, or the updated clone of a URL."""
+"""The directory that ``index`` reads: a given directory, or the updated clone of a URL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from codebase_mcp.tools.rules import check_name
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A directory to index, under which name, and what it is the clone of."""
+    """A directory to index with its name, and the URL that it is a clone of, if any."""
 
     path: Path
     name: str | None
@@ -55,7 +55,7 @@ def check_flags(options: argparse.Namespace) -> None:
     """Refuse options that do not fit together.
 
     Raises:
-        InvalidInput: flags contradict each other, or what is to be indexed.
+        InvalidInput: some flags contradict the path or further flags.
     """
     for flag in ("branch", "depth", "full"):
         if getattr(options, flag) and not is_remote(options.path):
@@ -72,7 +72,7 @@ async def find_source(
     history_depth: int | None,
     report: Callable[[RunProgress], None],
 ) -> Source:
-    """The directory that is named, or the clone of the URL, with what the other side has now.
+    """The named directory, or the clone of the URL after a fetch.
 
     Raises:
         InvalidInput, IndexingFailed, Conflict: as `fetch`.
@@ -81,11 +81,11 @@ async def find_source(
     if not is_remote(options.path):
         return Source(Path(options.path).expanduser().absolute(), name)
     remote = parse_remote(options.path)
-    wanted = CloneOptions(options.branch, _depth(options, history_depth), options.full, name)
+    clone_options = CloneOptions(options.branch, _depth(options, history_depth), options.full, name)
     transfer = Transfer(remote, lambda step: report(RunProgress(0, 0, step)))
     report(RunProgress(0, 0, f"Fetching {remote.url}"))
     work = asyncio.ensure_future(
-        asyncio.to_thread(fetch, remote, clones_in(settings), wanted, transfer)
+        asyncio.to_thread(fetch, remote, clones_in(settings), clone_options, transfer)
     )
     try:
         clone = await asyncio.shield(work)
@@ -121,7 +121,7 @@ def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
 async def forget_clone(
     app: App, url: str, project: str | None, identity: Identity
 ) -> tuple[UUID | None, str]:
-    """Forget what is indexed of a URL, and delete its clone unless another project has it too.
+    """Remove a URL from the index, and delete its clone unless another project uses it.
 
     The repository's id, if it was indexed, and the URL as it may be shown.
 
@@ -129,18 +129,20 @@ async def forget_clone(
         NotFound: it is neither indexed nor cloned.
     """
     remote, clones = parse_remote(url), clones_in(app.settings)
-    place = clone_path(remote, clones)
+    clone = clone_path(remote, clones)
     removed = None
     try:
-        removed = await app.remove(place, project, identity)
+        removed = await app.remove(clone, project, identity)
     except (NotFound, ProjectNotFound):
         if not is_cloned(remote, clones):
             raise NotFound(
                 f"Repository not found: {remote.url}",
                 hint="`codebase-mcp projects` lists what is indexed.",
             ) from None
-    known = {facts.root for found in await app.projects() for facts in found.repositories}
-    if str(place) not in known:
+    indexed_roots = {
+        facts.root for project_facts in await app.projects() for facts in project_facts.repositories
+    }
+    if str(clone) not in indexed_roots:
         await asyncio.to_thread(delete_clone, remote, clones)
     return removed, remote.url
 

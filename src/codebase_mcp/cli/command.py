@@ -1,4 +1,4 @@
-"""What is a command? Its name and options, and the function that is imported when it runs.
+"""A command of the shell: its name and options, and the function that runs it.
 
 Nothing but argparse is imported here, so that help and the MCP handshake stay quick.
 """
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PROJECT = "project workspace (the one you work in)"
 JSON = "print JSON"
 
+NAMES_REPOSITORY = {"names_repository": True}
+"""For commands whose ``path`` is a repository: its context file is checked with the settings."""
+
 Subparsers = Any  # argparse has no public type for it
 
 
@@ -28,7 +31,7 @@ def no_options(_: SettingsParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command, or one action of a command.
+    """A command, or an action of a command.
 
     ``run`` names the function, as ``module:function`` in this package. ``project`` and ``json``
     are the help texts of the options ``--project`` and ``--json``; a command with an empty text
@@ -46,7 +49,6 @@ class Command:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def add_to(self, commands: Subparsers, *, is_action: bool = False) -> None:
-        """Add the parser of this command, and those of its actions."""
         description = self.description or f"{self.summary}."
         parser: SettingsParser = commands.add_parser(
             self.name, help=self.summary, description=description
@@ -67,7 +69,6 @@ class Command:
                 action.add_to(actions, is_action=True)
 
     async def call(self, options: argparse.Namespace, settings: Settings) -> int:
-        """Run the command; its exit status."""
         module, _, function = self.run.partition(":")
         run = getattr(import_module(f"codebase_mcp.cli.{module}"), function)
         status: int = await run(options, settings)

@@ -7,18 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from codebase_mcp.cli.command import Command
-from codebase_mcp.cli.database_commands import DATABASE_COMMANDS
-from codebase_mcp.cli.evaluate_arguments import EVAL
-from codebase_mcp.cli.flags import SettingsParser, show_settings
-from codebase_mcp.cli.key_arguments import KEYS
-from codebase_mcp.cli.model_arguments import MODEL
+from codebase_mcp.cli.command import NAMES_REPOSITORY, Command
+from codebase_mcp.cli.flags import SettingsParser
 from codebase_mcp.cli.record_commands import RECORD_COMMANDS
-from codebase_mcp.cli.setup.arguments import add_setup_arguments
-
-
-def _serve_options(parser: SettingsParser) -> None:
-    show_settings(parser, usage="%(prog)s [SETTINGS]")
+from codebase_mcp.cli.server_commands import DATA_COMMANDS, SERVER_COMMANDS
 
 
 def _index_options(parser: SettingsParser) -> None:
@@ -102,7 +94,7 @@ SYMBOL_OPERATIONS = (
 
 
 class _Proposed(tuple[str, ...]):
-    """Values that help and completion show, where any other is taken too."""
+    """Values that help and completion suggest; any value is accepted."""
 
     __slots__ = ()
 
@@ -131,10 +123,6 @@ def _symbol_options(parser: SettingsParser) -> None:
     )
     parser.add_argument("--limit", default="50", help="maximum number of entries (50)")
     _place_options(parser)
-
-
-def _open_options(parser: SettingsParser) -> None:
-    parser.add_argument("query", nargs="*", help="a question to open the page with")
 
 
 def _branches_options(parser: SettingsParser) -> None:
@@ -190,34 +178,80 @@ def _jobs_options(parser: SettingsParser) -> None:
     parser.add_argument("id", nargs="?", help="a job's number or operation id, as listed")
 
 
-def _settings_options(parser: SettingsParser) -> None:
-    show_settings(parser, usage="%(prog)s [PATH] [--json] [SETTINGS]")
+SOURCES = ("commits", "docstrings", "all")
+
+
+def _eval_options(parser: SettingsParser) -> None:
     parser.add_argument(
-        "path", nargs="?", default=".", help="a repository, to include its .mcp-context.toml (.)"
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="queries with their targets: lines of text (query, TAB, path or path:first-last), "
+        "JSON Lines or a JSON list; - for standard input",
+    )
+    parser.add_argument(
+        "--mine",
+        choices=SOURCES,
+        nargs="?",
+        const="all",
+        help="take queries from the repository: subjects of commits, with the files that they "
+        "changed; first sentences of comments, with what they describe; or half of each (all)",
+    )
+    parser.add_argument(
+        "--save", metavar="FILE", help="with --mine: only write the queries, to be read and edited"
+    )
+    parser.add_argument(
+        "--repo", dest="path", default=".", metavar="PATH", help="the repository's directory (.)"
+    )
+    parser.add_argument("--count", default="200", metavar="N", help="queries to mine (200)")
+    parser.add_argument(
+        "--seed", default="0", metavar="N", help="seed for choosing the queries (0)"
+    )
+    parser.add_argument(
+        "--limit", default="10", metavar="N", help="results per query, 10 to 50 (10)"
+    )
+    parser.add_argument(
+        "--worst", default="5", metavar="N", help="number of worst queries to show (5)"
     )
 
 
-def _trust_options(parser: SettingsParser) -> None:
+EVAL = Command(
+    "eval",
+    "Measure search quality on your own repository and queries, compared with grep",
+    "evaluate:evaluate",
+    _eval_options,
+    description="Run the queries of a file, or queries mined from the repository itself, and "
+    "report how good the answers are and how many tokens they cost to read, compared with grep. "
+    "The repository is indexed first.",
+    json="print JSON, every query included",
+    defaults=NAMES_REPOSITORY,
+)
+
+
+def _grow_options(parser: SettingsParser) -> None:
     parser.add_argument(
-        "directory", nargs="?", default=".", help="where to start looking for it, upward (.)"
+        "repositories",
+        nargs="*",
+        metavar="REPO",
+        help="directory or id of a repository (all of the project)",
     )
 
 
-def _completion_options(parser: SettingsParser) -> None:
-    parser.add_argument(
-        "shell",
-        choices=["bash", "zsh", "fish"],
-        help="write it to ~/.local/share/bash-completion/completions/codebase-mcp (bash),"
-        " a file _codebase-mcp in a folder of $fpath (zsh),"
-        " or ~/.config/fish/completions/codebase-mcp.fish",
-    )
-
-
-_NAMES_REPOSITORY = {"names_repository": True}
-"""For commands whose ``path`` is a repository: its context file is checked with the settings."""
-
-SERVE = Command(
-    "serve", "Serve MCP, on stdio by default", "serve:serve", _serve_options, project="", json=""
+MODEL = Command(
+    "model",
+    "Show a project's embedding models; backfill or drop the secondary model's vectors",
+    "model:model",
+    description="Show a project's embedding models, and how far the backfill of the secondary "
+    "model's vectors is.",
+    actions=(
+        Command(
+            "grow",
+            "Backfill the secondary model's vectors now, until all exist",
+            "model:grow",
+            _grow_options,
+        ),
+        Command("drop", "Delete the project's vectors of secondary models", "model:drop"),
+    ),
 )
 
 COMMANDS: Mapping[str, tuple[Command, ...]] = {
@@ -227,7 +261,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             "Index a repository, or only its changes",
             "early_start:index",
             _index_options,
-            defaults=_NAMES_REPOSITORY,
+            defaults=NAMES_REPOSITORY,
         ),
         Command("watch", "Update the index when files change", "watch:watch", _watch_options),
         Command("search", "Search the indexed code", "searching:search", _search_options),
@@ -268,7 +302,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "worker",
             "Run background jobs until stopped",
-            "worker:worker",
+            "jobs:worker",
             _worker_options,
             project="",
             json="",
@@ -282,57 +316,13 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         ),
     ),
     "Records": RECORD_COMMANDS,
-    "Data": DATABASE_COMMANDS,
-    "Server and setup": (
-        SERVE,
-        KEYS,
-        Command(
-            "open",
-            "Open the page in a browser",
-            "opening:open_page",
-            _open_options,
-            description="Open the page in a browser; serve it here if no server is running.",
-            project="project workspace to show",
-            json="",
-        ),
-        Command(
-            "setup",
-            "Connect coding agents to this server",
-            "setup.command:setup",
-            add_setup_arguments,
-            project="",
-        ),
-        Command(
-            "settings",
-            "Show every setting, its value and its source",
-            "settings_command:settings_command",
-            _settings_options,
-            project="",
-            defaults=_NAMES_REPOSITORY,
-        ),
-        Command(
-            "trust",
-            "Allow a .mcp-context.toml to select its project",
-            "trust:trust",
-            _trust_options,
-            project="",
-        ),
-        Command("doctor", "Check the installation with a small test index", "doctor:doctor"),
-        Command(
-            "completion",
-            "Print the completion script of a shell",
-            "completion:completion",
-            _completion_options,
-            project="",
-            json="",
-        ),
-    ),
+    "Data": DATA_COMMANDS,
+    "Server and setup": SERVER_COMMANDS,
 }
 """The commands by the title under which the help lists them."""
 
 
 def all_commands() -> tuple[Command, ...]:
-    """Every command."""
     return tuple(command for group in COMMANDS.values() for command in group)
 
 

@@ -1,4 +1,4 @@
-"""What can follow in this command line? A script for a shell, made from the table of commands."""
+"""Completion scripts for shells, made from the table of commands."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from codebase_mcp.cli.output import say
 from codebase_mcp.settings.loading import Settings
 
 _FILES = {"file", "output", "save", "reference"}
-_DIRECTORIES = {"directory", "path", "paths", "place", "repositories"}
+_DIRECTORIES = {"directory", "path", "paths", "repositories"}
 
 
 async def completion(options: argparse.Namespace, _: Settings) -> int:
-    """Print the script for a shell."""
     say(script(options.shell).rstrip())
     return 0
 
@@ -29,10 +28,10 @@ def script(shell: str) -> str:
     commands = parser.add_subparsers(metavar="COMMAND", help="a command")
     for command in all_commands():
         command.add_to(commands)
-    for one in _parsers(parser):
-        if one.shows_settings:
-            one.add_settings()
-        for action in one._actions:  # shtab reads them there too
+    for subparser in _parsers(parser):
+        if subparser.shows_settings:
+            subparser.add_settings()
+        for action in subparser._actions:  # shtab reads them there too
             _complete_paths(action)
     return shtab.complete(parser, shell)
 
@@ -47,7 +46,7 @@ def _parsers(parser: SettingsParser) -> Iterator[SettingsParser]:
 
 
 def _complete_paths(action: argparse.Action) -> None:
-    """Let a shell complete an option's value as a path, if it is one."""
+    """Let a shell complete values that are paths."""
     if action.dest in _FILES or action.metavar == "FILE":
         action.complete = shtab.FILE  # type: ignore[attr-defined]
     elif action.dest in _DIRECTORIES or action.metavar == "PATH":

@@ -33,7 +33,7 @@ def feed_canary(bird, seeds):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step: whether it works, what was found, and a hint if it does not work."""
+    """The result of a step: whether it works, a description, and a hint if it fails."""
 
     name: str
     ok: bool
@@ -43,7 +43,7 @@ class Check:
 
 
 async def doctor(options: argparse.Namespace, settings: Settings) -> int:
-    """Run all checks and show them; 1 if one failed."""
+    """Run all checks and show them; 1 after a failure."""
     checks = [_settings_check(settings)]
     try:
         app = await App.open(settings)
@@ -79,10 +79,10 @@ async def _steps(app: App, settings: Settings) -> list[Check]:
     for name, step in checked:
         started = time.perf_counter()
         try:
-            found, hint, ok = await step(), None, True
+            result, hint, ok = await step(), None, True
         except CodebaseError as error:
-            found, hint, ok = error.message, _hint(error), False
-        checks.append(Check(name, ok, found, time.perf_counter() - started, hint))
+            result, hint, ok = error.message, _hint(error), False
+        checks.append(Check(name, ok, result, time.perf_counter() - started, hint))
         if not ok:
             break
     return checks
@@ -95,9 +95,9 @@ def _hint(error: CodebaseError) -> str | None:
 def _settings_check(settings: Settings) -> Check:
     chosen = settings.chosen()
     shown = " ".join(f"{settings.sources[name]}={value}" for name, value in chosen.items())
-    found = shown or "all defaults"
+    result = shown or "all defaults"
     hint = "; ".join(settings.warnings) or None
-    return Check("settings", ok=True, found=found, duration_s=0, hint=hint)
+    return Check("settings", ok=True, found=result, duration_s=0, hint=hint)
 
 
 async def _database(app: App) -> str:
@@ -127,10 +127,10 @@ async def _index(app: App) -> str:
         Path(folder, "canary.py").write_text(_CANARY, encoding="utf-8")
         try:
             report = await app.index(folder, CANARY_PROJECT)
-            found = await app.search("feed the canary its seeds", CANARY_PROJECT)
+            answer = await app.search("feed the canary its seeds", CANARY_PROJECT)
         finally:
             await app.drop_project(CANARY_PROJECT)
-    if report.run.status != "success" or not found.answer.hits:
+    if report.run.status != "success" or not answer.answer.hits:
         raise InternalError("The canary was indexed, but the search did not find it")
     return f"{report.run.chunks_created} chunk of a canary indexed and found"
 
@@ -142,8 +142,8 @@ async def _search(app: App) -> str:
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         if not app.models.is_outdated(profile, PROGRAM_VERSION):
             await app.models.of_index(profile)
-    found = f"{counted(len(projects), 'project')} with {counted(chunks, 'chunk')} ready to search"
-    return ". ".join([found, *map(in_commands, model_notices(repositories, app.models))])
+    summary = f"{counted(len(projects), 'project')} with {counted(chunks, 'chunk')} ready to search"
+    return ". ".join([summary, *map(in_commands, model_notices(repositories, app.models))])
 
 
 async def _callers(app: App, settings: Settings) -> str:

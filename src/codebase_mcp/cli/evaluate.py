@@ -1,17 +1,20 @@
-"""How good is search on this repository? Asks its queries, and grep the same, and tells."""
+"""How good is search on this repository? Asks its queries, and grep the same, and reports."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rich.table import Column, Table
+from rich.text import Text
+
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.calling import Shell, open_shell
-from codebase_mcp.cli.evaluation_report import as_json, show
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.numbers import number_of
@@ -23,14 +26,23 @@ from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.evaluation.corpus import Corpus
 from codebase_mcp.evaluation.grep import grep
 from codebase_mcp.evaluation.mining import mine
-from codebase_mcp.evaluation.outcome import Evaluation, Outcome, listed_results
 from codebase_mcp.evaluation.questions import (
     Question,
     as_lines,
     check_targets,
     read_questions,
 )
-from codebase_mcp.evaluation.scoring import ListEntry, score
+from codebase_mcp.evaluation.scoring import (
+    BUDGETS,
+    CUTS,
+    Evaluation,
+    ListEntry,
+    Outcome,
+    Score,
+    compare,
+    listed_results,
+    score,
+)
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
@@ -45,36 +57,29 @@ _NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The options, checked."""
-
-    count: int
-    seed: int
-    limit: int
-    worst: int
-    project_id: str | None
-
-
 async def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     """Measure and show; the exit status does not depend on the answers."""
-    wanted = _checked(options)
+    numbers = _checked(options)
+    project_id = check_project_id(options.project)
     root = resolve_root(str(Path(options.path).expanduser().absolute()))
     selection = repository_at(settings, root).selection
     corpus = await asyncio.to_thread(Corpus.of, root, selection)
-    questions = await asyncio.to_thread(_questions, options, wanted, corpus)
+    questions = await asyncio.to_thread(_questions, options, numbers, corpus)
     if options.save:
         return _save(options, questions)
     async with open_shell(with_check_limit(settings)) as shell:
-        evaluation = await _evaluated(shell, corpus, questions, wanted, hidden=options.json)
+        evaluation = await _evaluated(
+            shell, corpus, questions, project_id, numbers["limit"], hidden=options.json
+        )
     if options.json:
         print_json(as_json(evaluation))
     else:
-        show(evaluation, wanted.worst, Terminal())
+        show(evaluation, numbers["worst"], Terminal())
     return 0
 
 
-def _checked(options: argparse.Namespace) -> _Options:
+def _checked(options: argparse.Namespace) -> dict[str, int]:
+    """The options that are numbers, after a check of all options."""
     if (options.file is None) == (options.mine is None):
         both = "FILE and --mine contradict each other" if options.file else "Name a FILE or --mine"
         raise InvalidInput.of("file", options.file, both, rule="a FILE or --mine")
@@ -89,27 +94,26 @@ def _checked(options: argparse.Namespace) -> _Options:
             rule="a new file",
             hint="Name another file, or delete this one.",
         )
-    numbers = {
+    return {
         name: number_of(name, getattr(options, name), *bounds) for name, bounds in _NUMBERS.items()
     }
-    return _Options(**numbers, project_id=check_project_id(options.project))
 
 
-def _questions(options: argparse.Namespace, wanted: _Options, corpus: Corpus) -> list[Question]:
-    """The queries, all of whose targets are there."""
+def _questions(
+    options: argparse.Namespace, numbers: Mapping[str, int], corpus: Corpus
+) -> list[Question]:
+    """The mined queries, or those of the file, whose targets all exist."""
     if options.mine:
-        return mine(corpus, options.mine, wanted.count, wanted.seed).questions
+        return mine(corpus, options.mine, numbers["count"], numbers["seed"])
     with opened(options.file) as file:
         content = file.read()
     name = "standard input" if options.file == "-" else options.file
     questions = read_questions(name, content)
-    counts: dict[str, int | None] = {}
 
+    @cache
     def lines_in(path: str) -> int | None:
-        if path not in counts:
-            found = corpus.read(path)
-            counts[path] = None if found is None else len(found.lines)
-        return counts[path]
+        file = corpus.read(path)
+        return None if file is None else len(file.lines)
 
     check_targets(name, questions, lines_in)
     return questions
@@ -127,27 +131,34 @@ def _save(options: argparse.Namespace, questions: Sequence[Question]) -> int:
 
 
 async def _evaluated(
-    shell: Shell, corpus: Corpus, questions: Sequence[Question], wanted: _Options, *, hidden: bool
+    shell: Shell,
+    corpus: Corpus,
+    questions: Sequence[Question],
+    project_id: str | None,
+    limit: int,
+    *,
+    hidden: bool,
 ) -> Evaluation:
     app = await shell.app()
     with progress_bar(hidden=hidden) as progress:
         report = await app.index(
-            corpus.root, wanted.project_id, progress=progress, identity=shell.identity
+            corpus.root, project_id, progress=progress, identity=shell.identity
         )
     if report.run.status == "failed":
         raise IndexingFailed("; ".join(report.run.errors[-1:]) or "The index run failed")
     indexed = await _indexed(app, corpus, report)
     with progress_bar(hidden=hidden) as progress:
-        answers = await _ask(shell, questions, report, wanted.limit, progress)
-    found = await asyncio.to_thread(_grep, questions, indexed, wanted.limit)
+        answers = await _ask(shell, questions, report, limit, progress)
+    texts = [question.text for question in questions]
+    matches = await asyncio.to_thread(grep, texts, indexed.texts(), indexed.read, limit)
     return Evaluation(
         root=corpus.root,
         project_id=report.project.project_id,
         files=len(indexed.files),
-        limit=wanted.limit,
+        limit=limit,
         outcomes=[
             _outcome(question, listed, grepped, indexed)
-            for question, listed, grepped in zip(questions, answers, found, strict=True)
+            for question, listed, grepped in zip(questions, answers, matches, strict=True)
         ],
         notes=tuple(report.run.errors) if report.run.status != "success" else (),
     )
@@ -167,7 +178,7 @@ async def _ask(
     limit: int,
     progress: Callable[[RunProgress], None],
 ) -> list[list[ListEntry]]:
-    """What an agent gets that asks each query, with all that stands in the reply."""
+    """The results of `search_code` for each query, as an agent gets them."""
     arguments: Mapping[str, Any] = {
         "project_id": report.project.project_id or DEFAULT_ID,
         "repository_id": str(report.run.repository_id),
@@ -179,10 +190,6 @@ async def _ask(
         reply = await shell.call("search_code", {**arguments, "query": question.text})
         answers.append(listed_results(reply["results"], str(report.run.repository_id)))
     return answers
-
-
-def _grep(questions: Sequence[Question], corpus: Corpus, limit: int) -> list[list[ListEntry]]:
-    return grep([one.text for one in questions], corpus.texts(), corpus.read, limit)
 
 
 def _outcome(
@@ -199,3 +206,143 @@ def _outcome(
         listed=listed,
         grepped=grepped,
     )
+
+
+_SIDES = ("search_code", "grep")
+
+
+def as_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Every figure, and every query with its results."""
+    return {
+        "repository": str(evaluation.root),
+        "project_id": evaluation.project_id,
+        "files": evaluation.files,
+        "limit": evaluation.limit,
+        "queries": len(evaluation.outcomes),
+        "is_rough": evaluation.is_rough,
+        **compare(evaluation.outcomes),
+        "groups": {name or "(none)": compare(part) for name, part in evaluation.groups.items()},
+        "errors": list(evaluation.notes),
+        "results": [_result(outcome) for outcome in evaluation.outcomes],
+    }
+
+
+def show(evaluation: Evaluation, worst: int, console: Terminal) -> None:
+    """Print the figures, and the queries that did worst."""
+    total = compare(evaluation.outcomes)
+    head = f"  {len(evaluation.outcomes)} queries on {evaluation.files:,} files"
+    console.print(Text.assemble((evaluation.root.name, "bold"), head))
+    console.print(_table(total))
+    console.print(
+        "NDCG@10 over grep's: {mean:+.2f} ({low:+.2f} to {high:+.2f})".format(
+            **total["ndcg_difference"]
+        )
+    )
+    if evaluation.groups:
+        console.print()
+        console.print(_groups(evaluation))
+    for note in _notes(evaluation):
+        console.print(note, style="yellow")
+    lost = evaluation.worst(worst)
+    if lost:
+        console.print()
+        console.print(f"The {len(lost)} worst (--worst N):" if len(lost) > 1 else "The worst:")
+    for outcome in lost:
+        _show_lost(outcome, evaluation.limit, console)
+
+
+def _result(outcome: Outcome) -> dict[str, Any]:
+    question = outcome.question
+    return {
+        "query": question.text,
+        "targets": [asdict(target) for target in question.targets],
+        "group": question.group,
+        "note": question.note,
+        "search_code": _side(outcome.ours, outcome.listed),
+        "grep": _side(outcome.grep, outcome.grepped),
+    }
+
+
+def _side(score: Score, listed: Sequence[ListEntry]) -> dict[str, Any]:
+    return {
+        "rank": score.rank,
+        "ndcg_at_10": round(score.ndcg, 4),
+        "shows_lines": score.shows_lines,
+        "tokens_to_answer": round(score.tokens),
+        "found": [_place(shown) for shown in listed],
+    }
+
+
+def _place(shown: ListEntry) -> str:
+    first, *more = shown.places
+    rest = f" and {len(more)} more" if more else ""
+    return f"{first.path}:{first.first}-{first.last}{rest}"
+
+
+def _table(total: Mapping[str, Any]) -> Table:
+    table = Table(Column(""), *(Column(n, justify="right") for n in _SIDES), box=None)
+    rows = [
+        *((f"recall@{cut}", f"recall_at_{cut}", "{:.2f}") for cut in CUTS),
+        ("MRR", "mrr", "{:.2f}"),
+        ("NDCG@10, 95 % interval", "ndcg_at_10", "{:.2f}"),
+        ("no target found", "missed", "{:.0%}"),
+        ("of files found, lines shown", "shows_lines", "{:.0%}"),
+        *(
+            (f"answered within {budget:,} tokens", f"within_{budget}_tokens", "{:.0%}")
+            for budget in BUDGETS
+        ),
+        ("tokens to the answer, median", "tokens_to_answer_median", "{:,}"),
+        ("tokens to the answer, mean", "tokens_to_answer_mean", "{:,}"),
+        ("tokens of the whole list, mean", "tokens_of_list_mean", "{:,}"),
+    ]
+    for title, name, form in rows:
+        values = [total[side][name] for side in _SIDES]
+        cells = ["" if value is None else form.format(value) for value in values]
+        if name == "ndcg_at_10":
+            ends = [total[side]["ndcg_interval"] for side in _SIDES]
+            cells = [
+                f"{cell} ({low:.2f} to {high:.2f})"
+                for cell, (low, high) in zip(cells, ends, strict=True)
+            ]
+        if any(cells):
+            table.add_row(title, *cells)
+    return table
+
+
+def _groups(evaluation: Evaluation) -> Table:
+    names = ("queries", "NDCG@10", "grep", "tokens, median", "grep ")
+    table = Table(Column("group"), *(Column(n, justify="right") for n in names), box=None)
+    for name, outcomes in evaluation.groups.items():
+        figures = compare(outcomes)
+        table.add_row(
+            Text(name or "(none)"),
+            str(len(outcomes)),
+            *(f"{figures[side]['ndcg_at_10']:.2f}" for side in _SIDES),
+            *(f"{figures[side]['tokens_to_answer_median']:,}" for side in _SIDES),
+        )
+    return table
+
+
+def _notes(evaluation: Evaluation) -> list[str]:
+    notes = []
+    if evaluation.is_rough:
+        notes.append("Fewer than 30 queries: the figures are rough, as the interval shows.")
+    if any(outcome.question.group == "docstrings" for outcome in evaluation.outcomes):
+        notes.append(
+            "Queries of docstrings stand word for word in the index: read them as an upper bound."
+        )
+    if evaluation.notes:
+        notes.append(f"{len(evaluation.notes)} files could not be indexed: {evaluation.notes[0]}")
+    return notes
+
+
+def _show_lost(outcome: Outcome, limit: int, console: Terminal) -> None:
+    question, score = outcome.question, outcome.ours
+    rank = f"rank {score.rank}" if score.rank else f"not among {limit}"
+    console.print(Text.assemble((f"{score.ndcg:.2f}", "dim"), " ", (question.text, "bold")))
+    targets = ", ".join(map(str, question.targets))
+    # A path that is cut in two could not be copied, so these lines are not wrapped.
+    console.print(f"     wanted {targets} ({rank})", style="dim", soft_wrap=True)
+    first = _place(outcome.listed[0]) if outcome.listed else "nothing"
+    grep = f"grep's rank {outcome.grep.rank}" if outcome.grep.rank else "grep missed it too"
+    console.print(f"     first  {first} ({grep})", style="dim", soft_wrap=True)

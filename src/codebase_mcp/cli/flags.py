@@ -19,8 +19,8 @@ _DEST = "setting_"
 class SettingsParser(argparse.ArgumentParser):
     """A parser that takes all settings as flags; so do the parsers of its commands.
 
-    They are added when the parser is used, as of all commands only one is. ``shows_settings`` says
-    whether the help lists them.
+    They are added when the parser is used: a process uses the parser of a single command.
+    ``shows_settings`` says whether the help lists them.
     """
 
     shows_settings = False
@@ -35,7 +35,7 @@ class SettingsParser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong; it may name a file that a shell put in the place of ``*``."""
+        """Report an error. The message may contain file names, which a shell put in for ``*``."""
         super().error(printable(message))
 
     def add_settings(self) -> None:
@@ -78,9 +78,9 @@ def show_settings(parser: SettingsParser, *, usage: str) -> None:
 
 
 def flags_in(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given as flags, by name; also by a command's own option of the name.
+    """The settings given as flags, by name; also by a command's own option of the same name.
 
-    A command's ``--project`` is not among them: it names the project of one call.
+    A command's ``--project`` is left out: it names the project of a call.
     """
     given = vars(options)
     own = {s.name: given.get(s.name) for s in SETTINGS if s.name != "project"}
@@ -104,7 +104,7 @@ def command_first(arguments: Sequence[str]) -> list[str]:
 
 
 def _joined(values: list[str]) -> str:
-    """The values of a repeated flag as one list; in lines a comma belongs to the value."""
+    """The values of a repeated flag as a list in text form; in lines a comma is part of a value."""
     if not any("\n" in value for value in values):
         return ",".join(values)
     return "\n".join(value if "\n" in value else value.replace(",", "\n") for value in values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Column, Table
@@ -27,26 +28,26 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
     """Show what a run would do; nothing is written."""
     source = cloned_source(options, settings)
     async with await App.open(settings) as app:
-        found = await app.dry_run.of(
+        report = await app.dry_run.of(
             source.path,
             check_project_id(options.project),
             force_reindex=options.force,
             identity=identity_here(settings),
         )
     if options.json:
-        print_json(_as_json(found))
+        print_json(_as_json(report))
     else:
-        _show(found, Terminal())
+        _show(report, Terminal())
     return 0
 
 
-def _as_json(found: IndexForecast) -> dict[str, Any]:
-    forecast = found.forecast
+def _as_json(report: IndexForecast) -> dict[str, Any]:
+    forecast = report.forecast
     content = {
         "status": "dry_run",
         "root": str(forecast.root),
-        "project_id": found.project_id,
-        "project_source": found.project_source,
+        "project_id": report.project_id,
+        "project_source": report.project_source,
         "is_indexed": forecast.is_indexed,
         "needs_force": forecast.needs_rebuild,
         "files": forecast.files,
@@ -59,7 +60,7 @@ def _as_json(found: IndexForecast) -> dict[str, Any]:
         "chunks_about": forecast.chunks,
         "seconds_about": round(forecast.seconds, 1),
         "database_bytes_about": forecast.database_bytes,
-        "second_tier": found.second_tier,
+        "second_tier": report.second_tier,
         "sample": {
             "files": forecast.sample.files,
             "bytes": forecast.sample.bytes,
@@ -69,21 +70,17 @@ def _as_json(found: IndexForecast) -> dict[str, Any]:
         "languages": dict(forecast.languages),
         "kinds": dict(forecast.kinds),
         "files_skipped": dict(forecast.skipped),
-        "largest_folders": [_share(share) for share in forecast.largest_folders],
-        "largest_files": [_share(share) for share in forecast.largest_files],
+        "largest_folders": [asdict(share) for share in forecast.largest_folders],
+        "largest_files": [asdict(share) for share in forecast.largest_files],
         "errors": [str(failure) for failure in forecast.failures],
     }
-    if described := found.repository.described():
+    if described := report.repository.described():
         content["repository_settings"] = described
     return content
 
 
-def _share(share: Share) -> dict[str, Any]:
-    return {"path": share.path, "files": share.files, "bytes": share.bytes}
-
-
-def _show(found: IndexForecast, console: Terminal) -> None:
-    forecast = found.forecast
+def _show(report: IndexForecast, console: Terminal) -> None:
+    forecast = report.forecast
     console.print(Text.assemble(("dry run", "bold"), "  ", (str(forecast.root), "dim")))
     console.print(
         f"{forecast.files:,} files, {_size(forecast.bytes)}: {forecast.new:,} new, "
@@ -94,8 +91,8 @@ def _show(found: IndexForecast, console: Terminal) -> None:
         f"To index: about {forecast.chunks:,} chunks, about {_time(forecast.seconds)}, "
         f"about {_size(forecast.database_bytes)} more in the database"
     )
-    if found.second_tier:
-        words = f"{found.second_tier} embeds them later in the background, in addition"
+    if report.second_tier:
+        words = f"{report.second_tier} embeds them later in the background, in addition"
         console.print(words, style="dim")
     if forecast.needs_rebuild:
         words = "Another version of this program made the index: with --force, all files count"
@@ -110,7 +107,7 @@ def _show(found: IndexForecast, console: Terminal) -> None:
     ):
         if shares:
             console.print(_table(title, shares))
-    for warning in found.repository.warnings:
+    for warning in report.repository.warnings:
         console.print(warning, style="yellow")
     for failure in forecast.failures[:MAX_FAILURES_SHOWN]:
         console.print(printable_line(str(failure)), style="yellow")

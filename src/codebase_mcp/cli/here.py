@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 async def project_here(app: App, options: argparse.Namespace, identity: Identity) -> str | None:
-    """The project to search; a repository here that a named one lacks is indexed first, if wanted.
+    """The project to search; on request, the current repository is indexed there first.
 
-    None leaves it to the usual order: context file, active project, default workspace.
+    None leaves the choice to the usual order: context file, active project, default workspace.
     """
     named: str | None = options.project
     meant = await app.resolver.choose(named, identity)
@@ -33,12 +33,14 @@ async def project_here(app: App, options: argparse.Namespace, identity: Identity
     directory = (identity.directory or Path.cwd()).resolve()
     holding = await app.projects_at(directory)
     if not is_default:
-        holding = [one for one in holding if one.project.project_id == meant.project_id]
+        holding = [
+            candidate for candidate in holding if candidate.project.project_id == meant.project_id
+        ]
     if not holding and (options.index or (not is_default and _is_wanted(directory, options))):
         await _index(app, directory, options, identity)
     if not is_default or not holding:
         return named
-    names = [one.project.project_id or DEFAULT_ID for one in holding]
+    names = [candidate.project.project_id or DEFAULT_ID for candidate in holding]
     if len(names) > 1:
         others = ", ".join(names[1:])
         warn(f"Searching {names[0]}, which was indexed last; also in {others}: see --project.")
@@ -46,7 +48,7 @@ async def project_here(app: App, options: argparse.Namespace, identity: Identity
 
 
 def repository_here(options: argparse.Namespace) -> Literal["all"] | None:
-    """The repository that the options name: all of the project, or the one here."""
+    """``all`` if the options ask for the whole project; else the current repository."""
     return "all" if options.all else None
 
 

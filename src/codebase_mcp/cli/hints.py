@@ -1,7 +1,7 @@
 """Rewords hints for agents, which call tools, into commands for a shell.
 
-Errors are worded once, for agents. Every tool is a command and every parameter of it a flag, so a
-hint for the shell has the one in place of the other.
+Errors are worded for agents. Every tool is a command and every parameter of it a flag, so the
+names of tools and parameters are replaced.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 # A name, its arguments or its value: index_repository, session(operation="start"), ref="main".
-# Names of one word are words of the language too, unless something is passed with them; what a
-# sentence writes before " = " is a key of a file.
+# Names without underscore are also English words, unless something is passed with them; a word
+# before " = " is a key of a file.
 _NAME = re.compile(
     r"(?<![\w./\"'-])(?P<name>[a-z]+(?:_[a-z]+)*)"
     r"(?:\((?P<arguments>[^()]*)\)|=(?P<value>\"[^\"]*\"|\w+))?(?![\w/-]| = )"
@@ -24,7 +24,7 @@ _SHORTER = {
     "project_id": "--project",
 }
 _POSITIONAL = "repo_path"
-# Between the arguments of a call, not within one of them.
+# Between the arguments of a call, not within an argument.
 _COMMA = re.compile(r",(?= [a-z_]+=)")
 
 

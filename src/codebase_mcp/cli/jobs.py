@@ -1,24 +1,62 @@
-"""List background jobs, or cancel one."""
+"""Run background jobs in this process, list jobs, or cancel a job."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import logging
+from contextlib import nullcontext
 from typing import Any
 
 from rich.table import Column, Table
 
 from codebase_mcp.app.app import App
+from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.worker import Worker
 from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import console, local_time
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.queue import NO_WORKER, IndexJob
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.web.shutdown import Shutdown
+
+
+async def worker(options: argparse.Namespace, settings: Settings) -> int:
+    """Run jobs until stopped, or until none is left. A running job returns to the queue.
+
+    Raises:
+        InvalidInput: ``--concurrency`` is invalid.
+    """
+    # The log of its jobs is a worker's only output.
+    logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
+    concurrency = max(1, settings.jobs)
+    if options.concurrency is not None:
+        concurrency = number_of("concurrency", options.concurrency, 1, 64)
+    shutdown = Shutdown()
+    with shutdown.handle_signals():
+        async with (
+            await App.open(settings) as app,
+            nullcontext() if options.once else backfilling(app),
+        ):
+            worker = Worker(app, concurrency)
+            working = asyncio.create_task(worker.run(once=options.once))
+            stopping = asyncio.create_task(shutdown.wait())
+            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if not working.done():
+                worker.stop_waiting()
+                working.cancel()
+                await asyncio.wait([working])
+            if not working.cancelled():
+                working.result()
+    return 0
 
 
 async def jobs(options: argparse.Namespace, settings: Settings) -> int:
-    """The jobs of all projects or of one, including those that ended in the last days.
+    """The jobs of all projects or of the named project, including recently ended jobs.
 
     Raises:
         NotFound: there is no such job to cancel.
@@ -26,47 +64,48 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         schema = None
         if options.project is not None:
-            wanted = check_project_id(options.project)
-            project, _ = await app.resolver.resolve(wanted, identity_here(settings))
+            project, _ = await app.resolver.resolve(
+                check_project_id(options.project), identity_here(settings)
+            )
             schema = project.schema_name
-        known = await app.jobs.jobs(schema)
+        listed = await app.jobs.jobs(schema)
         if options.action == "cancel":
-            known = [_named(known, options.id)]
-            await app.jobs.cancel([known[0].id])
-            known = await app.jobs.jobs(job_id=known[0].id)
+            job = _pending_job(listed, options.id)
+            await app.jobs.cancel([job.id])
+            listed = await app.jobs.jobs(job_id=job.id)
         workers = await app.jobs.workers()
     if options.json:
-        content = {"jobs": [_as_json(job) for job in known], "workers": workers}
+        content = {"jobs": [_as_json(job) for job in listed], "workers": workers}
         return print_json(content)
-    _show(known)
-    if any(job.is_pending for job in known) and not workers:
+    _show(listed)
+    if any(job.is_pending for job in listed) and not workers:
         console.print(f"{NO_WORKER}.", style="yellow")
     return 0
 
 
-def _named(known: list[IndexJob], name: str | None) -> IndexJob:
+def _pending_job(jobs: list[IndexJob], name: str | None) -> IndexJob:
     """The pending job with this number, or with an operation id that begins with it."""
     if name is None:
         raise InvalidInput.of("id", None, "Which job? Pass its number", rule="jobs cancel ID")
-    pending = [job for job in known if job.is_pending]
+    pending = [job for job in jobs if job.is_pending]
     exact = [job for job in pending if name in (str(job.id), str(job.operation_id))]
-    found = exact or [job for job in pending if str(job.operation_id).startswith(name)]
-    if len(found) != 1:
+    matches = exact or [job for job in pending if str(job.operation_id).startswith(name)]
+    if len(matches) != 1:
         raise NotFound(
             f"No waiting or running job {name}",
             hint="codebase-mcp jobs lists them.",
             details={"id": name},
         )
-    return found[0]
+    return matches[0]
 
 
-def _show(known: list[IndexJob]) -> None:
-    if not known:
+def _show(jobs: list[IndexJob]) -> None:
+    if not jobs:
         console.print("There are no jobs. Queue one: codebase-mcp index PATH --background")
         return
     whole_path = Column("repository", overflow="fold")
     table = Table("job", "project", whole_path, "status", "since", box=None)
-    for job in known:
+    for job in jobs:
         since = job.ended_at or job.started_at or job.created_at
         table.add_row(
             str(job.id),
@@ -76,7 +115,7 @@ def _show(known: list[IndexJob]) -> None:
             local_time(since.isoformat()),
         )
     console.print(table)
-    for job in known:
+    for job in jobs:
         if job.error is not None and job.status != "done":
             console.print(f"{job.id}: {job.error['message']}", style="yellow")
 

@@ -38,7 +38,7 @@ async def create(options: argparse.Namespace, settings: Settings) -> int:
     roots = None if options.own_roots is None else _roots(options.own_roots)
     scopes = options.scopes
     if scopes is None:
-        # What --root allows is the same for all keys: one gets it only if the operator says so.
+        # --root applies to all keys, so a key gets it only if the operator says so.
         scopes = "read,write" if settings.roots and roots is None else "read,write,index"
     access = Access(
         _scopes(scopes),
@@ -57,7 +57,6 @@ async def create(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def rotate(options: argparse.Namespace, settings: Settings) -> int:
-    """Give a key a new text."""
     grace_s = _seconds("grace", options.grace, low=0)
     async with _database(settings) as database:
         key, text = await rotate_key(database, options.id, grace_s=grace_s)
@@ -65,7 +64,6 @@ async def rotate(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def revoke(options: argparse.Namespace, settings: Settings) -> int:
-    """Refuse a key from now on."""
     async with _database(settings) as database:
         key = await revoke_key(database, options.id)
     if options.json:
@@ -77,17 +75,17 @@ async def revoke(options: argparse.Namespace, settings: Settings) -> int:
 async def list_all(options: argparse.Namespace, settings: Settings) -> int:
     """Show all keys, without their secrets."""
     async with _database(settings) as database:
-        known = await list_keys(database)
+        keys = await list_keys(database)
     if options.json:
-        return print_json({"keys": [_as_json(key) for key in known]})
-    if not known:
+        return print_json({"keys": [_as_json(key) for key in keys]})
+    if not keys:
         say("There are no keys. Make one: codebase-mcp keys create OWNER")
         return 0
     columns = [Column(name, overflow="fold") for name in ("owner", "scopes", "projects", "roots")]
     table = Table(
         Column("key", min_width=_ID_WIDTH), *columns, "state", "expires", "last used", box=None
     )
-    for key in known:
+    for key in keys:
         table.add_row(
             f"{PREFIX}{key.id}",
             key.owner,

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp import telemetry
-from codebase_mcp.cli.commands import SERVE, all_commands, listing
+from codebase_mcp.cli.commands import all_commands, listing
 from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
+from codebase_mcp.cli.server_commands import SERVE
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.settings.loading import Problem, Settings, use_one_blas_thread
 
@@ -35,7 +36,6 @@ Run = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, int]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and end the process with its exit status."""
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # Else no path beyond ASCII has a name; Python's own remedy was switched off.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run a command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     from codebase_mcp.cli import tool_commands  # noqa: PLC0415
 
     ordered = command_first(arguments)
@@ -85,9 +85,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands but the tools', which `tool_commands` makes from their schemas.
+    """The parser of all commands except the tools'; `tool_commands` makes those from schemas.
 
-    With ``only``, it has that command alone if there is one of this name: each parser takes a
+    With ``only``, the parser has just the command of this name, if it exists: each parser takes a
     millisecond to make.
     """
     parser = SettingsParser(
@@ -110,12 +110,21 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Shows the versions, which are looked up when they are asked for."""
+    """Shows the version of the program, the newest migrations and the built-in model."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from codebase_mcp.cli.version import lines  # noqa: PLC0415 - reads migrations and model
+        from importlib.metadata import version  # noqa: PLC0415 - for this alone
 
-        say(lines())
+        from codebase_mcp.database.migrate import known_migrations  # noqa: PLC0415
+        from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
+
+        project, catalogue = (len(known_migrations(scope)) for scope in ("project", "catalogue"))
+        model = StaticEmbedder.load()
+        say(
+            f"codebase-mcp {version('codebase-mcp')}\n"
+            f"schema {project} of projects, {catalogue} of the catalogue\n"
+            f"model {model.name} {model.fingerprint}"
+        )
         parser.exit()
 
 

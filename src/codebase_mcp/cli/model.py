@@ -164,10 +164,10 @@ async def secondary_state(
 async def _chosen(
     app: App, options: argparse.Namespace, settings: Settings
 ) -> tuple[Project, Sequence[RepositoryFacts], Sequence[UUID] | None]:
-    """The project, its repositories, and which of them are named, by directory or id.
+    """The project, its repositories, and the ids of the repositories that the options name.
 
     Raises:
-        NotFound: one that is named is not indexed.
+        NotFound: a named repository is not indexed.
     """
     project, _ = await app.resolver.resolve(
         check_project_id(options.project), identity_here(settings)
@@ -177,14 +177,14 @@ async def _chosen(
     by_name = {str(r.id): r for r in facts.repositories} | {r.root: r for r in facts.repositories}
     chosen = []
     for name in named:
-        found = by_name.get(name) or by_name.get(str(Path(name).expanduser().resolve()))
-        if found is None:
+        repository = by_name.get(name) or by_name.get(str(Path(name).expanduser().resolve()))
+        if repository is None:
             raise NotFound(
                 f"Repository not found: {name}",
                 hint="Indexed repositories: "
                 + (", ".join(r.root for r in facts.repositories) or "none"),
             )
-        chosen.append(found.id)
+        chosen.append(repository.id)
     return project, facts.repositories, chosen or None
 
 

@@ -26,7 +26,7 @@ async def open_page(options: argparse.Namespace, settings: Settings) -> int:
     """Open the page of the server that runs, or serve until the process is stopped.
 
     Raises:
-        InvalidInput: the address is not one of this machine alone, or is in use.
+        InvalidInput: the address is no loopback address, or is in use.
     """
     if not is_loopback(settings.host):
         raise InvalidInput.of(

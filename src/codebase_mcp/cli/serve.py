@@ -107,7 +107,7 @@ def _require_one_process(settings: Settings) -> None:
     """Refuse settings that several HTTP workers do not support.
 
     Raises:
-        InvalidInput: a client's session over SSE belongs to one process.
+        InvalidInput: a client's session over SSE belongs to a single process.
     """
     if settings.sse and settings.http_workers > 1:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Show every setting, its value and its source."""
+"""Show every setting with its value and source; let a context file select its project."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 
 from rich.table import Table
 
-from codebase_mcp.cli.output import print_json
+from codebase_mcp.app.app import App
+from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, path_text
 from codebase_mcp.settings.loading import DEFAULT, SETTINGS, Setting, Settings, text_of
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
-# Wide enough for one path per line where there is no terminal window.
+# Wide enough for a path per line where there is no terminal window.
 _FILE_COLUMNS = 200
 
 
@@ -28,12 +29,12 @@ class _Row:
 
     @property
     def text(self) -> str:
-        """The value fit to be path_text, in words where it depends on what else there is."""
+        """The value for people; for a default that depends on the machine, its description."""
         return text_of(self.setting, self.value) or self.setting.default_words or "-"
 
 
 async def settings_command(options: argparse.Namespace, settings: Settings) -> int:
-    """Show the settings that hold in a directory."""
+    """Show the settings that apply in a directory."""
     root = Path(options.path).expanduser().absolute()
     repository = repository_at(settings, root.resolve())
     rows = _rows(settings, repository, _project_in(root, settings))
@@ -115,3 +116,18 @@ def _print(rows: list[_Row], repository: RepositorySettings) -> None:
         console.print(warning, style="yellow")
     if repository.context is None:
         console.print(f"No {FILE_NAME} here or above.", style="dim")
+
+
+async def trust(options: argparse.Namespace, settings: Settings) -> int:
+    """Let the nearest ``.mcp-context.toml`` upward name a project that existed before it."""
+    directory = Path(options.directory).expanduser().absolute()
+    async with await App.open(settings) as app:
+        context, project = await app.resolver.confirm(directory)
+    file, named = path_text(context.path), context.project_id
+    if options.json:
+        print_json({"file": file, "project_id": named, "trusted": project is not None}, indent=None)
+    elif project is None:
+        say(f"{file} names {named}, which does not exist yet; codebase-mcp index makes it")
+    else:
+        say(f"{file} may name {named or 'the default workspace'} from now on")
+    return 0

@@ -1,14 +1,17 @@
 """Serves MCP on stdio.
 
-Invalid lines get an error reply too. When the input ends, every request that came before is
-answered before the server stops.
+Invalid lines get an error reply too: the library silently drops them, so a client would wait for
+its reply forever. When the input ends, every request that came before is answered before the server
+stops.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import os
+import re
 import select
 import threading
 from collections import Counter
@@ -20,9 +23,18 @@ import anyio
 from fastmcp.server.context import reset_transport, set_transport
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 
-from codebase_mcp.cli.unreadable import read_message
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown
@@ -37,6 +49,16 @@ if TYPE_CHECKING:
 
 _STDIN, _STDOUT = 0, 1
 _CANCELLED = "notifications/cancelled"
+
+NOT_JSON = "Parse error: the line is not JSON"
+NO_MESSAGE = (
+    "Invalid request: each line must be one JSON-RPC 2.0 message in valid Unicode, with a string or"
+    " an integer as id, an object as params, and at most 200 levels of nesting"
+)
+
+_TEXT = r'"(?:[^"\\]++|\\.)*+"'
+_TOKEN = re.compile(rf"{_TEXT}|[\[\]{{}}]")
+_ID = re.compile(rf"\s*:\s*({_TEXT}|-?\d{{1,18}})\s*[,}}]")
 
 Send = Callable[[SessionMessage], Coroutine[Any, Any, None]]
 
@@ -79,19 +101,16 @@ class _OpenRequests:
         self._is_ended = False
 
     def note(self, message: JSONRPCMessage) -> None:
-        """Note a message of the client."""
         if isinstance(message, JSONRPCRequest):
             self._open[message.id] += 1
         elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
             self._close((message.params or {}).get("requestId"))
 
     def note_reply(self, message: JSONRPCMessage) -> None:
-        """Note a message that was sent to the client."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._close(message.id)
 
     def end(self) -> None:
-        """Note that the input has ended."""
         self._is_ended = True
         self._look()
 
@@ -159,7 +178,6 @@ class StdinRelay:
         os.close(end)
 
     def start(self, reply: Send) -> None:
-        """Start copying."""
         threading.Thread(target=self._copy, args=(reply,), name="stdin", daemon=True).start()
 
     def close(self) -> None:
@@ -206,3 +224,53 @@ async def _close_input(relay: StdinRelay, holder: AppHolder, shutdown: Shutdown)
     await holder.calls.drain(shutdown.drain_s)
     await asyncio.sleep(REPLY_S)
     relay.close()
+
+
+def read_message(line: str) -> tuple[JSONRPCMessage | None, JSONRPCError | None]:
+    """The message in a line, or the error for an invalid line; neither if the line is blank."""
+    if not line.strip():
+        return None, None
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return None, _refusal(line)
+    # A request with an invalid id is parsed as a notification, which gets no reply.
+    if isinstance(message, JSONRPCNotification) and "id" in json.loads(line):
+        return None, _refusal(line)
+    return message, None
+
+
+def _refusal(line: str) -> JSONRPCError:
+    """The error reply to an invalid line, with its id if that can be read, else with null."""
+    try:
+        message = json.loads(line)
+    except json.JSONDecodeError:
+        return _error(None, PARSE_ERROR, NOT_JSON)
+    except (ValueError, RecursionError):  # a number is too long, or nesting too deep
+        return _error(_id_in(line), INVALID_REQUEST, NO_MESSAGE)
+    # The id of an invalid response is that of our own request, so it must not be used.
+    is_request = isinstance(message, dict) and "method" in message
+    return _error(message.get("id") if is_request else None, INVALID_REQUEST, NO_MESSAGE)
+
+
+def _id_in(line: str) -> RequestId | None:
+    """The id of an object that cannot be parsed completely."""
+    depth = 0
+    for match in _TOKEN.finditer(line):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+        elif depth == 1 and token == '"id"' and (value := _ID.match(line, match.end())):
+            request_id: RequestId = json.loads(value[1])
+            return request_id
+    return None
+
+
+def _error(request_id: object, code: int, message: str) -> JSONRPCError:
+    body = {"jsonrpc": "2.0", "error": {"code": code, "message": message}}
+    try:
+        return JSONRPCError.model_validate_json(json.dumps({**body, "id": request_id}))
+    except ValueError:  # the id is missing or invalid
+        return JSONRPCError.model_validate({**body, "id": None})

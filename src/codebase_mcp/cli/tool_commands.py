@@ -67,8 +67,8 @@ async def call(options: argparse.Namespace, settings: Settings) -> int:
 
 def _entries(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The schema of the entries of a list, or of a list or null; none of anything else."""
-    lists = (one for one in schema.get("anyOf", [schema]) if one.get("type") == "array")
-    return next((one["items"] for one in lists), None)
+    lists = (variant for variant in schema.get("anyOf", [schema]) if variant.get("type") == "array")
+    return next((variant["items"] for variant in lists), None)
 
 
 def _list_of(texts: list[str], schema: dict[str, Any]) -> Any:

@@ -58,7 +58,7 @@ async def import_records(options: argparse.Namespace, settings: Settings) -> int
 
 
 def _rewindable(name: str) -> BinaryIO:
-    """The file, as one that can be read twice."""
+    """The file, in a form that can be read twice."""
     file = opened(name)
     if name != "-":
         return file

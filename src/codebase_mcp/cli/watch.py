@@ -1,4 +1,4 @@
-"""Update the index when files change, in the foreground: one line per update."""
+"""Update the index when files change, in the foreground; prints a line per update."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
 async def _find(
     app: App, options: argparse.Namespace, settings: Settings
 ) -> tuple[Project, Collection[Path] | None]:
-    """The project, and the directories in it that are named; what is new is indexed first."""
-    wanted, identity = check_project_id(options.project), identity_here(settings)
+    """The project and the named directories; new directories are indexed first."""
+    project_id, identity = check_project_id(options.project), identity_here(settings)
     roots = [Path(path).expanduser().resolve() for path in options.paths]
     if not roots:
         try:
-            return (await app.resolver.resolve(wanted, identity))[0], None
+            return (await app.resolver.resolve(project_id, identity))[0], None
         except ProjectNotFound as error:
             error.hint = "Index a repository first: codebase-mcp index PATH"
             raise
@@ -74,8 +74,8 @@ async def _find(
         if is_bare_repository(root):
             raise _nothing_to_watch(root)
         if project is not None:
-            wanted = project.project_id or DEFAULT_ID
-        project, _ = await app.resolver.resolve(wanted, identity, repository=root, create=True)
+            project_id = project.project_id or DEFAULT_ID
+        project, _ = await app.resolver.resolve(project_id, identity, repository=root, create=True)
         if all(tree.root != root for tree in await app.freshness.trees(project)):
             with progress_bar(hidden=options.json) as report:
                 await app.index(root, project.project_id or DEFAULT_ID, progress=report)
@@ -101,7 +101,7 @@ class _Printer:
         self._console = Terminal(stderr=True)
 
     def begin(self, roots: Collection[Path] | None) -> None:
-        """Say what is followed."""
+        """Print the watched directories."""
         if not self._as_json:
             shown = "all repositories" if roots is None else ", ".join(map(str, sorted(roots)))
             self._print(f"Watching {shown}. Ctrl-C ends it.", "dim")
@@ -112,7 +112,7 @@ class _Printer:
             self._print(f"{root} is watched by another process until that ends", "dim")
 
     def on_update(self, followed: IndexUpdate) -> None:
-        """One update, or the failure of one."""
+        """Print an update or its failure."""
         if self._as_json:
             print_json(_content(followed), indent=None)
             return

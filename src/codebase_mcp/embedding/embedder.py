@@ -1,4 +1,4 @@
-"""What is the vector of this text? The interface of every embedding model."""
+"""The interface of every embedding model: a text's vector."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Embedder(Protocol):
 
 
 async def as_sent(embedder: Embedder, question: str) -> str:
-    """A question without its secrets if a service embeds it.
+    """A question, without its secrets if a service embeds it.
 
-    It is masked as it came in: where its lines are joined, a setting is no longer seen as one.
+    It is masked as it came in: where its lines are joined, a setting is no longer recognized.
     """
     if not embedder.sends_texts:
         return question

@@ -22,7 +22,7 @@ from codebase_mcp.errors import EmbeddingUnavailable
 
 _log = logging.getLogger(__name__)
 
-# As documented since version 2. One of them is reserved for queries, so that a search does not wait
+# As documented since version 2. A slot is reserved for queries, so that a search does not wait
 # for the batches of an index run.
 MAX_AT_ONCE = 10
 
@@ -36,7 +36,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class _Session:
-    """The client and limits that belong to one event loop."""
+    """The client and limits of an event loop."""
 
     loop: asyncio.AbstractEventLoop
     client: httpx2.AsyncClient
@@ -58,13 +58,13 @@ class _Session:
 
     @asynccontextmanager
     async def slot(self, *, urgent: bool) -> AsyncIterator[None]:
-        """Wait for one of the concurrent requests that are allowed."""
+        """Wait until a further concurrent request is allowed."""
         async with nullcontext() if urgent else self.passage_slots, self.slots:
             yield
 
 
 class Endpoint:
-    """The address of one service. ``address`` can be shown: no user, password or query is in it."""
+    """The address of a service. ``address`` can be shown: no user, password or query is in it."""
 
     def __init__(
         self, base_url: str, *, api_key: str | None = None, timeout_s: float = 60.0
@@ -98,7 +98,7 @@ class Endpoint:
                 session = self._opened()
                 waited_s += await _pause(session, policy.max_wait_s - waited_s)
                 async with session.slot(urgent=policy.is_urgent):
-                    if session.pause_s <= 0:  # no other request has set a pause meanwhile
+                    if session.pause_s <= 0:  # no concurrent request has set a pause meanwhile
                         return await self._ask_once(session, method, path, body, texts)
             except Failure as failure:
                 delay_s = policy.delay_s(attempt, waited_s, failure)
@@ -109,7 +109,7 @@ class Endpoint:
                 attempt, waited_s = attempt + 1, waited_s + delay_s
 
     async def close(self) -> None:
-        """Close connections; another request opens new ones."""
+        """Close connections; a later request opens new connections."""
         session, self._session = self._session, None
         if session is not None and session.loop is asyncio.get_running_loop():
             await session.client.aclose()

@@ -98,7 +98,7 @@ class RetryPolicy:
         return delay if waited_s + delay <= self.max_wait_s else None
 
     def _attempts_after(self, failure: Failure) -> int:
-        """One retry is enough for a service or model that was just starting."""
+        """A single retry is enough for a service or model that was just starting."""
         is_down = failure.kind in ("unreachable", "timeout")
         return min(self.max_attempts, 2) if is_down else self.max_attempts
 
@@ -132,7 +132,7 @@ def _kind_of(status: int, code: str | None, message: str) -> FailureKind:
 
 
 def _error_message(answer: bytes) -> tuple[str, str | None]:
-    """The message of an error response in one line, and its code if it has one."""
+    """The message of an error response in a single line, and its code, if any."""
     try:
         content: Any = json.loads(answer)
     except (ValueError, RecursionError):

@@ -29,14 +29,14 @@ class ModelFolder:
 
 
 def onnx_files(folder: Path) -> list[Path]:
-    """The ONNX networks in a folder, the preferred one first."""
-    found = [*folder.glob("model*.onnx"), *folder.glob("onnx/model*.onnx")]
+    """The ONNX networks in a folder, in order of preference."""
+    files = [*folder.glob("model*.onnx"), *folder.glob("onnx/model*.onnx")]
     order = _PREFERRED_NETWORKS
-    return sorted(found, key=lambda f: (order.index(f.stem) if f.stem in order else 9, f.name))
+    return sorted(files, key=lambda f: (order.index(f.stem) if f.stem in order else 9, f.name))
 
 
 def holds_onnx(model: str | None) -> bool:
-    """Whether a configured model is an ONNX network, or a folder with one."""
+    """Whether a configured model is an ONNX network, or a folder that holds a network."""
     if model is None:
         return False
     path = Path(model).expanduser()
@@ -44,7 +44,7 @@ def holds_onnx(model: str | None) -> bool:
 
 
 def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> ModelFolder:
-    """The folder of a static model: the built-in one, a path, or a name in the hub's cache.
+    """The folder of a static model: the built-in model, a path, or a name in the hub's cache.
 
     Raises:
         EmbeddingUnavailable: there is no such model, or the name is ambiguous.
@@ -77,27 +77,27 @@ def _is_transformer(folder: Path) -> bool:
 
 def _in_cache(model: str, cache: Path) -> ModelFolder:
     """A model by its name on the hub, with or without its publisher."""
-    wanted = model.lower().replace("/", "--")
-    found = [
+    suffix = model.lower().replace("/", "--")
+    entries = [
         entry
         for entry in (sorted(cache.glob("models--*")) if cache.is_dir() else [])
-        if entry.name.lower().removeprefix("models--") == wanted
-        or ("/" not in model and entry.name.lower().endswith(f"--{wanted}"))
+        if entry.name.lower().removeprefix("models--") == suffix
+        or ("/" not in model and entry.name.lower().endswith(f"--{suffix}"))
     ]
-    names = [entry.name.removeprefix("models--").replace("--", "/", 1) for entry in found]
-    if len(found) > 1:
+    names = [entry.name.removeprefix("models--").replace("--", "/", 1) for entry in entries]
+    if len(entries) > 1:
         raise _not_found(f"{model} is ambiguous: {', '.join(names)}", model)
-    for snapshot in [s for entry in found for s in _snapshots(entry)]:
+    for snapshot in [s for entry in entries for s in _snapshots(entry)]:
         if all((snapshot / file).is_file() for file in STATIC_MODEL_FILES):
             return ModelFolder(snapshot, names[0])
-    if found:
+    if entries:
         incomplete = f"{names[0]} in the Hugging Face cache is not a complete Model2Vec model"
         raise _not_found(incomplete, model)
     raise _not_found(f"There is neither a folder {model} nor such a model in {cache}", model)
 
 
 def _snapshots(entry: Path) -> list[Path]:
-    """The downloaded versions of a model: the one that ``main`` refers to, then the newest."""
+    """The downloaded versions of a model: first the target of ``main``, then the newest."""
     snapshots = [s for s in (entry / "snapshots").glob("*") if s.is_dir()]
     main = entry / "refs" / "main"
     commit = main.read_text(encoding="utf-8").strip() if main.is_file() else ""

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from codebase_mcp.embedding.choice import ModelChoice, Provider
 from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
 from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME, model_folder
 from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
+from codebase_mcp.embedding.providers import PROVIDERS, ModelChoice, Provider, open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
@@ -75,7 +74,7 @@ class Models:
         self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = ServiceAccess()
     ) -> None:
         self.embedder = embedder
-        """The configured model: a static one is primary, any other one secondary."""
+        """The configured model: a static model is primary, any other model is secondary."""
         self.recipe = recipe
         if not isinstance(embedder, StaticEmbedder):
             embedder = _load_static(BUILTIN, BUILTIN_NAME)
@@ -89,7 +88,7 @@ class Models:
 
     @classmethod
     def open(cls, recipe: Recipe, access: ServiceAccess = ServiceAccess()) -> Models:
-        """Load the primary model; a service for the secondary one gets no request yet.
+        """Load the primary model; a service for the secondary model gets no request yet.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or a setting for it is missing.
@@ -113,7 +112,7 @@ class Models:
         return await self._identified(self.primary_embedder, recipe)
 
     async def configured(self) -> Model:
-        """The strongest model: the secondary one if there is one, else the primary one.
+        """The strongest model: the secondary model if configured, else the primary model.
 
         Raises:
             EmbeddingUnavailable: its service is unavailable.
@@ -143,9 +142,9 @@ class Models:
         Raises:
             EmbeddingUnavailable: it is unavailable, cannot be opened here, or has changed.
         """
-        known = self._known.get(profile.model_fingerprint)
-        if known is not None:
-            return known
+        opened = self._known.get(profile.model_fingerprint)
+        if opened is not None:
+            return opened
         if self.is_primary(profile):
             model = await self.primary()
         elif profile.recipe == self.recipe:
@@ -188,8 +187,8 @@ class Models:
 
     def is_local(self, profile: Profile) -> bool:
         """Whether queries to an index are embedded in this process, without a service."""
-        known = self._known.get(profile.model_fingerprint)
-        return known is not None and known.local is not None
+        opened = self._known.get(profile.model_fingerprint)
+        return opened is not None and opened.local is not None
 
     async def scale_of(self, model: Model) -> Scale:
         """The calibration of the model's cosines; measured once, unless it is the built-in model.
@@ -199,11 +198,11 @@ class Models:
         """
         if model.recipe == Recipe():
             return BUILTIN_SCALE
-        known = self._scales.get(model.facts.fingerprint)
-        if known is None:
-            known = await measure_scale(model.embedder)
-            self._scales[model.facts.fingerprint] = known
-        return known
+        scale = self._scales.get(model.facts.fingerprint)
+        if scale is None:
+            scale = await measure_scale(model.embedder)
+            self._scales[model.facts.fingerprint] = scale
+        return scale
 
     async def _open(self, profile: Profile) -> Model:
         recipe = profile.recipe
@@ -224,9 +223,9 @@ class Models:
 
     async def _identified(self, embedder: Embedder, recipe: Recipe) -> Model:
         facts = await embedder.identify()
-        known = self._known.get(facts.fingerprint)
-        if known is not None:
-            return known
+        opened = self._known.get(facts.fingerprint)
+        if opened is not None:
+            return opened
         if not 0 < facts.dimension <= MAX_DIMENSION:
             raise EmbeddingUnavailable(
                 f"Vectors of {facts.dimension} dimensions cannot be stored",
@@ -238,8 +237,8 @@ class Models:
 
 def _open_choice(choice: ModelChoice) -> Embedder:
     if choice.provider == "static":
-        found = model_folder(choice.model)
-        return _load_static(found.folder, found.name)
+        location = model_folder(choice.model)
+        return _load_static(location.folder, location.name)
     return open_embedder(choice)
 
 

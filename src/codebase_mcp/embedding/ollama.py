@@ -63,10 +63,10 @@ class OllamaApi:
 
 
 def _digest_of(model: str, answer: Any) -> str | None:
-    wanted = _full_name(model)
+    full_name = _full_name(model)
     models = answer.get("models") if isinstance(answer, dict) else None
     for entry in models if isinstance(models, list) else []:
-        if isinstance(entry, dict) and _full_name(str(entry.get("name"))) == wanted:
+        if isinstance(entry, dict) and _full_name(str(entry.get("name"))) == full_name:
             digest = entry.get("digest")
             return digest if isinstance(digest, str) else None
     return None

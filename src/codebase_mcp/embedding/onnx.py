@@ -1,8 +1,8 @@
-"""What is the vector of this text, by a transformer in this process?
+"""Embeds texts with a transformer in this process.
 
 A folder in the layout of sentence-transformers, with the network in ONNX: `model.onnx` beside
 `tokenizer.json`, or in `onnx/`. onnxruntime, an optional dependency, runs it. The network is loaded
-with the first text. Passages are embedded by threads of the lowest priority, one core each, so that
+with the first text. Passages are embedded by threads of the lowest priority, a core each, so that
 queries and index runs go first.
 """
 
@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebase_mcp.embedding.choice import ModelChoice
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
 from codebase_mcp.embedding.folders import onnx_files
-from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.providers import ModelChoice, input_format_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 
@@ -41,12 +40,12 @@ ONNX_VERSION = 1
 # activations between two layers leave the cache of a core: 16 texts by a fifth.
 BATCH_TEXTS = 4
 
-# Half the cores of a small machine, two of a large one: no user waits for passages.
+# Half the cores of a small machine, two of a large machine: no user waits for passages.
 PASSAGE_THREADS = max(1, min(2, (os.cpu_count() or 1) // 2))
 
 LOWEST_PRIORITY = 19
 
-# How much a network reads where its folder does not tell, and the limit of what is believed.
+# How much a network reads where its folder does not tell, and the largest number that is believed.
 DEFAULT_TOKENS = 512
 MOST_TOKENS = 8192
 
@@ -90,7 +89,7 @@ class Layout:
         )
         token_limits = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
         prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
-        known = input_format_of(folder.name)
+        form = input_format_of(folder.name)
         query, passage = choice.query_prefix, choice.passage_prefix
         return cls(
             folder.name,
@@ -98,8 +97,8 @@ class Layout:
             tokenizer,
             token_limits[0] if token_limits else DEFAULT_TOKENS,
             pooling == "cls",
-            (prompts.get("query") or known.query_prefix) if query is None else query,
-            (prompts.get("document") or prompts.get("passage") or known.passage_prefix)
+            (prompts.get("query") or form.query_prefix) if query is None else query,
+            (prompts.get("document") or prompts.get("passage") or form.passage_prefix)
             if passage is None
             else passage,
         )
@@ -158,7 +157,7 @@ class OnnxEmbedder:
             parts = list(_batches(texts))
 
             async def fill(part: list[int]) -> None:
-                batch = [prefix + texts[place] for place in part]
+                batch = [prefix + texts[index] for index in part]
                 vectors[part] = await loop.run_in_executor(self._threads, network.embed, batch)
 
             await asyncio.gather(*map(fill, parts))
@@ -175,7 +174,7 @@ class OnnxEmbedder:
             return await asyncio.to_thread(embedded)
 
     async def close(self) -> None:
-        """Start no further batch; a running one still takes a moment."""
+        """Start no further batch; a running batch still takes a moment."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _loaded(self) -> _Network:
@@ -216,7 +215,7 @@ class _Network:
             )
             tokenizer.enable_truncation(layout.max_tokens)
             tokenizer.no_padding()
-            inputs = tuple(one.name for one in session.get_inputs())
+            inputs = tuple(node.name for node in session.get_inputs())
             network = cls(session, tokenizer, layout, layout.fingerprint(), inputs, 0)
             dimension = int(network.embed(["a"]).shape[1])
         except Exception as error:  # two libraries, neither documents its exceptions
@@ -231,20 +230,20 @@ class _Network:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The unit vectors of some texts of similar length."""
         encodings = self.tokenizer.encode_batch(list(texts))
-        width = max(1, max((len(one.ids) for one in encodings), default=1))
+        width = max(1, max((len(encoding.ids) for encoding in encodings), default=1))
         ids = np.zeros((len(texts), width), np.int64)
         mask = np.zeros_like(ids)
-        for row, one in enumerate(encodings):
-            ids[row, : len(one.ids)] = one.ids
-            mask[row, : len(one.ids)] = 1
-        known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        outputs: list[Any] = self.session.run(None, {name: known[name] for name in self.inputs})
+        for row, encoding in enumerate(encodings):
+            ids[row, : len(encoding.ids)] = encoding.ids
+            mask[row, : len(encoding.ids)] = 1
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        outputs: list[Any] = self.session.run(None, {name: feeds[name] for name in self.inputs})
         pooled = _pooled(np.asarray(outputs[0], np.float32), mask, is_cls=self.layout.is_cls)
         return unit_rows(np.where(np.isfinite(pooled), pooled, 0))
 
 
 def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: bool) -> Vectors:
-    """One vector per text from those of its tokens, unless the network pools itself."""
+    """A vector per text from the vectors of its tokens, unless the network pools itself."""
     if hidden.ndim == 2:
         return hidden
     if is_cls:
@@ -255,10 +254,10 @@ def _pooled(hidden: NDArray[np.float32], mask: NDArray[np.int64], *, is_cls: boo
 
 def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
     """The indexes of texts, those of similar length together; blank texts are left out."""
-    places = [place for place, text in enumerate(texts) if text.strip()]
-    places.sort(key=lambda place: len(texts[place]))
-    for first in range(0, len(places), BATCH_TEXTS):
-        yield places[first : first + BATCH_TEXTS]
+    indexes = [index for index, text in enumerate(texts) if text.strip()]
+    indexes.sort(key=lambda index: len(texts[index]))
+    for first in range(0, len(indexes), BATCH_TEXTS):
+        yield indexes[first : first + BATCH_TEXTS]
 
 
 def _lower_priority() -> None:
@@ -271,7 +270,7 @@ def _lower_priority() -> None:
 
 
 def _pooling(folder: Path, choice: ModelChoice) -> str:
-    """How the vectors of tokens become one: "mean", or "cls", the vector of the first token.
+    """How a network pools: "mean" of its tokens' vectors, or "cls", the vector of the first token.
 
     Raises:
         EmbeddingUnavailable: the folder asks for another pooling.

@@ -1,8 +1,8 @@
-"""What was this index made with?
+"""The versions and the model that made an index.
 
-A profile holds the versions of the chunker and the word index, and the embedding model with what is
-needed to open it again. Addresses and keys are not stored: they are the settings of each process,
-and write access to the database must not be able to change them.
+A profile holds the versions of the chunker and the word index, and the embedding model with
+its recipe: the facts needed to open it again. Addresses and keys are not stored: they are the
+settings of each process, and write access to the database must not be able to change them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codebase_mcp.embedding.choice import Provider
 from codebase_mcp.embedding.embedder import ModelFacts
+from codebase_mcp.embedding.providers import Provider
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to open a model: provider, folder or name (None: the built-in one), and prefixes."""
+    """How to open a model: provider, folder or name (None: the built-in model), and prefixes."""
 
     provider: Provider = "static"
     model: str | None = None
@@ -29,7 +29,9 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What an index was made with. Rows of indexes with the same fingerprint can be compared.
+    """The versions and the model that made an index.
+
+    Rows of indexes with the same fingerprint can be compared.
 
     ``fingerprint`` joins the version of the program and that of the model with a dash. ``id`` is
     the profile's number in one project, 0 where it is not stored yet.
@@ -57,18 +59,16 @@ class Profile:
 
     @classmethod
     def of(cls, version: str, facts: ModelFacts, recipe: Recipe) -> Profile:
-        """The profile of a new index."""
         fingerprint = f"{version}-{facts.fingerprint}"
         return cls(0, fingerprint, facts.name, facts.dimension, recipe)
 
     @property
     def version(self) -> str:
-        """The version of the program, as far as it decides what is stored."""
+        """The version of the program's stored formats."""
         return self.fingerprint.partition("-")[0]
 
     @property
     def model_fingerprint(self) -> str:
-        """The version of the model."""
         return self.fingerprint.partition("-")[2]
 
     def is_older(self, version: str) -> bool:

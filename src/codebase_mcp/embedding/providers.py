@@ -1,4 +1,4 @@
-"""Who can embed? One entry per provider; opening one sends no request.
+"""The table of embedding providers. Opening a model sends no request.
 
 A service gets its first request when a vector is first needed: tasks, entities and work items need
 none.
@@ -6,13 +6,13 @@ none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from codebase_mcp.embedding.choice import ModelChoice, Provider
-from codebase_mcp.embedding.folders import holds_onnx, model_folder
-from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.folders import HUB_CACHE, holds_onnx, model_folder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 if TYPE_CHECKING:
@@ -20,26 +20,110 @@ if TYPE_CHECKING:
     from codebase_mcp.embedding.remote import EmbeddingApi
 
 
+Provider = Literal["static", "onnx", "ollama", "openai"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model and how to reach it.
+
+    ``model`` is for ``static`` a folder or a name in the Hugging Face cache (None: the built-in
+    model), for ``onnx`` a folder, for a service its name there (None: the provider's default). A
+    prefix of None is that of the model's `InputFormat`. A ``base_url`` of None is the
+    provider's default address.
+    """
+
+    provider: Provider = "static"
+    model: str | None = None
+    base_url: str | None = field(default=None, repr=False)  # may hold a user and password
+    api_key: str | None = field(default=None, repr=False)
+    batch_size: int = 50
+    timeout_s: float = 60.0
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    hub_cache: Path = HUB_CACHE
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """How the models of a provider are opened, and for a service what is used unless configured.
+    """How the models of a provider are opened, and the defaults of a service.
 
     ``url_setting`` and ``key_setting`` name the fields of ``Settings`` with the address and the key
-    of a entry. A service without a ``key_setting`` is never sent a key.
+    of a service. A service without a ``key_setting`` is never sent a key; it is chosen where only
+    its address is set. ``missing_key_hint`` says what to do when the default address has no key.
     """
 
     open: Callable[[ModelChoice], Embedder]
     default_url: str = ""
     default_model: str = ""
-    url_setting: str | None = None
-    key_setting: str | None = None
-    missing_key_hint: str | None = None
-    """What to do when the default address, which needs a key, has none."""
+    url_setting: str = ""
+    key_setting: str = ""
+    missing_key_hint: str = ""
 
     @property
     def is_service(self) -> bool:
         """Whether models are reached by HTTP; otherwise a model is a folder of this machine."""
-        return self.url_setting is not None
+        return bool(self.url_setting)
+
+
+# Code has about three characters per token in the vocabularies of these models. A longer text would
+# be truncated by the service, or refused, as Ollama 0.13.5 and later do.
+_CHARS_PER_TOKEN = 3
+
+_PASSAGES = "Represent this sentence for searching relevant passages: "
+_CODE = "Represent this query for searching relevant code: "
+_INSTRUCT = "Instruct: Given a question about a program, retrieve the code that answers it\nQuery: "
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """The prefixes of a model's input text, and how many tokens of it the model reads.
+
+    Many models are trained with a prefix before a query, some also before a passage; without it
+    they retrieve noticeably worse. The prefixes are those of each model's own card.
+    """
+
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int = 2048
+
+    @property
+    def max_chars(self) -> int:
+        """The length to which a text is truncated before it is sent."""
+        return min(self.max_tokens, 8192) * _CHARS_PER_TOKEN
+
+
+# The first pattern that matches the name counts, so a more specific pattern comes first.
+_INPUT_FORMATS = (
+    (r"nomic-embed-code|coderankembed", InputFormat(_CODE, "", 8192)),
+    (
+        r"nomic-embed-text-v2|nomic-embed-text.*moe",
+        InputFormat("search_query: ", "search_document: ", 512),
+    ),
+    (r"nomic-embed-text", InputFormat("search_query: ", "search_document: ", 2048)),
+    (r"mxbai-embed", InputFormat(_PASSAGES, "", 512)),
+    (r"arctic-embed2|arctic-embed-[ml]-v2", InputFormat("query: ", "", 8192)),
+    (r"arctic-embed", InputFormat(_PASSAGES, "", 512)),
+    (r"bge-m3", InputFormat(max_tokens=8192)),
+    (r"bge-(small|base|large)(?!-zh)", InputFormat(_PASSAGES, "", 512)),
+    (r"e5-mistral|e5-.*instruct", InputFormat(_INSTRUCT, "", 512)),
+    (r"(^|[/_-])e5-", InputFormat("query: ", "passage: ", 512)),
+    (r"qwen3-embedding", InputFormat(_INSTRUCT, "", 8192)),
+    (
+        r"embedding-?gemma",
+        InputFormat("task: code retrieval | query: ", "title: none | text: ", 2048),
+    ),
+    (r"all-minilm", InputFormat(max_tokens=256)),
+    (r"granite-embedding", InputFormat(max_tokens=512)),
+    (r"text-embedding-(3|ada)", InputFormat(max_tokens=8192)),
+    (r"jina-embeddings-v2", InputFormat(max_tokens=8192)),
+)
+
+
+def input_format_of(model: str) -> InputFormat:
+    """The input format of a model; without prefixes for a model that is not listed."""
+    formats = (form for pattern, form in _INPUT_FORMATS if re.search(pattern, model.lower()))
+    return next(formats, InputFormat())
 
 
 def open_embedder(choice: ModelChoice) -> Embedder:
@@ -63,8 +147,8 @@ def provider_of_folder(model: str | None) -> Provider:
 def _open_static(choice: ModelChoice) -> Embedder:
     from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
 
-    found = model_folder(choice.model, hub_cache=choice.hub_cache)
-    return StaticEmbedder.load(found.folder, found.name)
+    location = model_folder(choice.model, hub_cache=choice.hub_cache)
+    return StaticEmbedder.load(location.folder, location.name)
 
 
 def _open_onnx(choice: ModelChoice) -> Embedder:
@@ -96,13 +180,13 @@ def _open_service(choice: ModelChoice, api: EmbeddingApi) -> Embedder:
             f"{entry.default_url} needs a key, and none is set", hint=entry.missing_key_hint
         )
     name = choice.model or entry.default_model
-    known = input_format_of(name)
+    form = input_format_of(name)
     model = RemoteModel(
         choice.provider,
         name,
-        known.query_prefix if choice.query_prefix is None else choice.query_prefix,
-        known.passage_prefix if choice.passage_prefix is None else choice.passage_prefix,
-        known.max_chars,
+        form.query_prefix if choice.query_prefix is None else choice.query_prefix,
+        form.passage_prefix if choice.passage_prefix is None else choice.passage_prefix,
+        form.max_chars,
     )
     url = choice.base_url or entry.default_url
     endpoint = Endpoint(url, api_key=api_key, timeout_s=choice.timeout_s)

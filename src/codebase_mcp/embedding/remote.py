@@ -1,6 +1,6 @@
-"""What is the vector of this text, from an embedding service?
+"""Embeds texts with an embedding service.
 
-What Ollama and OpenAI-compatible services have in common: concurrent batches, texts truncated to
+The common part of Ollama and OpenAI-compatible services: concurrent batches, texts truncated to
 the model's input length, validated responses, and isolation of a text that a service refuses.
 Requests and responses themselves are the business of each provider's `EmbeddingApi`.
 """
@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -20,7 +20,6 @@ import numpy as np
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, as_sent, unit_rows
 from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy
-from codebase_mcp.embedding.refusals import PROBE, RefusalCount, Row, embed_skipping_refused
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 
@@ -36,6 +35,17 @@ PASSAGE_POLICY = RetryPolicy(max_wait_s=120.0, is_urgent=False)
 # OpenAI accepts 300,000 tokens per request; code has two or three characters per token.
 _MAX_CHARS_PER_REQUEST = 400_000
 
+# A token that no service refuses: shows the dimension, and whether the service works at all.
+PROBE = "text"
+
+# Ten texts refused and none accepted: the service is at fault, not the texts.
+_MAX_REFUSED = 10
+
+# A text that is refused at this length is given up.
+_MIN_CHARS = 200
+
+Row = Sequence[float]
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteModel:
@@ -49,7 +59,6 @@ class RemoteModel:
 
     @property
     def name(self) -> str:
-        """The name to show."""
         return f"{self.provider}/{self.model}"
 
     def fingerprint(self, digest: str | None, dimension: int) -> str:
@@ -59,14 +68,12 @@ class RemoteModel:
 
 
 class EmbeddingApi(Protocol):
-    """The HTTP API of one provider's services."""
+    """The HTTP API of a provider's services."""
 
     messages: ClassVar[Mapping[FailureKind, tuple[str, str]]]
     """Message and hint for each kind of failure; ``service_error`` for kinds not listed."""
 
-    def embed_request(self, model: str, texts: Sequence[str]) -> tuple[str, object]:
-        """Path and body of the request that embeds some texts."""
-        ...
+    def embed_request(self, model: str, texts: Sequence[str]) -> tuple[str, object]: ...
 
     def parse_vectors(self, answer: Any) -> list[Any]:
         """The vectors of a response, in the order of the texts.
@@ -79,6 +86,24 @@ class EmbeddingApi(Protocol):
     async def model_digest(self, endpoint: Endpoint, model: str, policy: RetryPolicy) -> str | None:
         """What identifies the model's weights; None where the service does not tell."""
         ...
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """How many texts of a call were accepted and refused."""
+
+    accepted: int = 0
+    refused: int = 0
+    last_failure: Failure | None = None
+
+    def check(self) -> None:
+        """Check that the service accepts some texts.
+
+        Raises:
+            Failure: many texts were refused and none accepted.
+        """
+        if self.last_failure is not None and self.refused >= _MAX_REFUSED and not self.accepted:
+            raise self.last_failure
 
 
 class RemoteEmbedder:
@@ -153,7 +178,7 @@ class RemoteEmbedder:
         except Failure as failure:
             raise self._user_error(failure) from None
         dimension = len(rows[0])
-        if not self._unit_vectors(rows, dimension, RefusalCount()).any():
+        if not self._unit_vectors(rows, dimension, _Refusals()).any():
             raise self._invalid_answer("a vector of zeros")
         return ModelFacts(self.name, self._model.fingerprint(digest, dimension), dimension)
 
@@ -162,25 +187,74 @@ class RemoteEmbedder:
         facts = await self.identify()
         vectors = np.zeros((len(texts), facts.dimension), np.float32)
         indexes = [index for index, text in enumerate(texts) if text is not None]
-        count = RefusalCount()
+        refusals = _Refusals()
 
         async def fill(part: list[int]) -> None:
             part_texts = [texts[index] or "" for index in part]
-            rows = await embed_skipping_refused(part_texts, self._ask, policy, count)
-            vectors[part] = self._unit_vectors(rows, facts.dimension, count)
+            rows = await self._ask_halving(part_texts, policy, refusals)
+            vectors[part] = self._unit_vectors(rows, facts.dimension, refusals)
 
         lengths = [len(texts[index] or "") for index in indexes]
         try:
             async with asyncio.TaskGroup() as group:
                 for start, end in batches(lengths, self._batch_size):
                     group.create_task(fill(indexes[start:end]))
-            count.raise_if_all_refused()
-        except BaseExceptionGroup as failures:  # the first failure cancels the other batches
+            refusals.check()
+        except BaseExceptionGroup as failures:  # the first failure cancels the remaining batches
             raise self._user_error(failures.exceptions[0]) from None
         except Failure as failure:
             raise self._user_error(failure) from None
-        self._report(count)
+        if refusals.refused:
+            _log.warning(
+                "%s refused %d of %d texts (%s): search finds them by their words only",
+                self.name,
+                refusals.refused,
+                refusals.refused + refusals.accepted,
+                refusals.last_failure,
+            )
         return vectors
+
+    async def _ask_halving(
+        self,
+        texts: Sequence[str],
+        policy: RetryPolicy,
+        refusals: _Refusals,
+        *,
+        is_first: bool = True,
+    ) -> list[Row]:
+        """The rows of a batch; the row of a refused text is empty.
+
+        A refused batch is bisected until a single text is left. That text is halved until it is
+        accepted: it may be longer than the model reads, and not every service truncates by itself.
+
+        Raises:
+            Failure: the service is unreachable, or refuses every text.
+        """
+        try:
+            rows = await self._ask(texts, policy)
+        except Failure as failure:
+            if not failure.may_be_caused_by_text:
+                raise
+            if is_first:
+                await self._ask([PROBE], policy)  # tells a refused text from a broken service
+                policy = replace(policy, max_attempts=2)
+            middle = len(texts) // 2
+            shorter = texts[0][: len(texts[0]) // 2]
+            if middle:
+                parts = [texts[:middle], texts[middle:]]
+            elif len(shorter) >= _MIN_CHARS:
+                parts = [[shorter]]
+            else:
+                refusals.refused, refusals.last_failure = refusals.refused + 1, failure
+                refusals.check()
+                return [()]
+            return [
+                row
+                for part in parts
+                for row in await self._ask_halving(part, policy, refusals, is_first=False)
+            ]
+        refusals.accepted += len(rows)
+        return rows
 
     async def _ask(self, texts: Sequence[str], policy: RetryPolicy) -> list[Row]:
         with embedding_call(self._model.provider, self._model.model, len(texts)):
@@ -199,8 +273,8 @@ class RemoteEmbedder:
             raise Failure("the response does not follow the protocol", status=200)
         return rows
 
-    def _unit_vectors(self, rows: Sequence[Row], dimension: int, count: RefusalCount) -> Vectors:
-        """Rows as unit vectors; zeros for an empty row, or one that is not finite.
+    def _unit_vectors(self, rows: Sequence[Row], dimension: int, refusals: _Refusals) -> Vectors:
+        """Rows as unit vectors; zeros for an empty or infinite row.
 
         Raises:
             EmbeddingUnavailable: the rows are not vectors, or of another dimension.
@@ -216,9 +290,14 @@ class RemoteEmbedder:
             table = np.zeros(0)
         if table.shape != (len(rows), dimension):
             raise self._invalid_answer("an invalid vector")
-        invalid = ~(np.abs(table) < 1e30).all(axis=1)  # the norm of a larger one overflows
+        invalid = ~(np.abs(table) < 1e30).all(axis=1)  # the norm of a larger number overflows
         table[invalid] = 0
-        count.reject_vectors(int(invalid.sum()))
+        if number := int(invalid.sum()):
+            refusals.accepted -= number
+            refusals.refused += number
+            refusals.last_failure = Failure(
+                "a vector that is not finite", status=200, kind="service_error"
+            )
         return unit_rows(table)
 
     def _invalid_answer(self, what: str) -> EmbeddingUnavailable:
@@ -230,7 +309,7 @@ class RemoteEmbedder:
         )
 
     def _user_error(self, error: BaseException) -> BaseException:
-        """A failure with the provider's message and hint; any other error unchanged."""
+        """A failure with the provider's message and hint; every unrelated error unchanged."""
         if not isinstance(error, Failure):
             return error
         messages = self._api.messages
@@ -245,19 +324,9 @@ class RemoteEmbedder:
             message.format(**values), hint=hint.format(**values), details=details
         )
 
-    def _report(self, count: RefusalCount) -> None:
-        if count.refused:
-            _log.warning(
-                "%s refused %d of %d texts (%s): search finds them by their words only",
-                self.name,
-                count.refused,
-                count.refused + count.accepted,
-                count.last_failure,
-            )
-
 
 def batches(lengths: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-    """The ranges of texts for one request each: at most ``size`` texts, and not too long."""
+    """The ranges of texts for a request each: at most ``size`` texts, and not too long."""
     start, chars = 0, 0
     for index, length in enumerate(lengths):
         if index > start and (index - start == size or chars + length > _MAX_CHARS_PER_REQUEST):
@@ -269,5 +338,5 @@ def batches(lengths: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
 
 
 def _prepared(prefix: str, text: str, max_chars: int) -> str | None:
-    """A text as it is sent; None for a blank one."""
+    """A text as it is sent; None for a blank text."""
     return prefix + text[:max_chars] if text[:max_chars].strip() else None

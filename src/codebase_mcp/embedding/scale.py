@@ -1,10 +1,10 @@
-"""What does a cosine of this model correspond to for the built-in model?
+"""Calibrates the cosines of a model to those of the built-in model.
 
 The thresholds of search were fitted with the built-in model, and cosines of different models cannot
-be compared: 0.4 is high for one, for another two random texts have 0.6. So each model is calibrated
-once on the same thirty questions. A linear map brings two points to those of the built-in model:
-the mean cosine of related pairs, and the 95th percentile of unrelated pairs. (Not their mean: among
-thousands of chunks it is the best unrelated one that must not pass for an answer.)
+be compared: with some models 0.4 is high, with others two random texts have 0.6. So each model is
+calibrated once on the same thirty questions. A linear map brings two points to those of the
+built-in model: the mean cosine of related pairs, and the 95th percentile of unrelated pairs. (Not
+their mean: among thousands of chunks the best unrelated chunk must not pass for an answer.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is the vector of this text, without a neural network at run time?
+"""Embeds texts without a neural network at run time.
 
-A static model in Model2Vec format (https://github.com/MinishLab/model2vec): a table with one vector
+A static model in Model2Vec format (https://github.com/MinishLab/model2vec): a table with a vector
 per token (sub-word). A text's vector is ``unit(sum(sqrt(count) * weight * vector))`` over its
 distinct tokens. The square root dampens repetition: measured at +0.02 to +0.03 NDCG over the plain
 mean (``docs/search-quality.md``). The vector of a query is then adjusted by the model's thesaurus.
@@ -75,7 +75,7 @@ class StaticEmbedder:
         self._unknown = _unknown_ids(tokenizer)
         self._part_tokens = lru_cache(maxsize=100_000)(self._tokenize_part)
         self._word_table = WordTable(self._word_tokens)
-        # One search needs the vector of its query up to three times.
+        # A search needs the vector of its query up to three times.
         self.encode_query = lru_cache(maxsize=100)(self._encode_query)
 
     @classmethod
@@ -108,7 +108,6 @@ class StaticEmbedder:
 
     @property
     def folder(self) -> Path:
-        """Where the model was loaded from."""
         return self.source.folder
 
     @property
@@ -117,7 +116,7 @@ class StaticEmbedder:
 
     @cached_property
     def _all_vectors(self) -> Vectors:
-        """The weighted vectors of all tokens: 0.1 s of work, of which one search needs a tenth."""
+        """The weighted vectors of all tokens: 0.1 s of work, of which a search needs a tenth."""
         return np.ascontiguousarray(
             self._weighted(np.arange(len(self._token_table), dtype=np.int32))
         )
@@ -165,7 +164,7 @@ class StaticEmbedder:
         return unit_rows(vector[None]).reshape(-1)
 
     def token_vectors(self, tokens: TokenIds) -> Vectors:
-        """The weighted vectors of some tokens, one row each.
+        """The weighted vectors of some tokens, a row each.
 
         Made on demand until the effort equals that of the whole table, which is then kept.
         """
@@ -179,7 +178,6 @@ class StaticEmbedder:
         return rows if self._weights is None else rows * self._weights[tokens][:, None]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens, in order."""
         text: str = self._tokenizer.decode(tokens)
         return text
 
@@ -222,8 +220,8 @@ def _read_table(tensors: Mapping[str, TokenTable]) -> tuple[TokenTable, Vectors 
 
 
 def _unknown_ids(tokenizer: Tokenizer) -> frozenset[int]:
-    found = (tokenizer.token_to_id(token) for token in ("[UNK]", "<unk>"))
-    return frozenset(i for i in found if i is not None)
+    ids = (tokenizer.token_to_id(token) for token in ("[UNK]", "<unk>"))
+    return frozenset(i for i in ids if i is not None)
 
 
 def _fingerprint(*files: Path) -> str:

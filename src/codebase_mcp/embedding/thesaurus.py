@@ -18,13 +18,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import Vectors, unit_rows
+
+if TYPE_CHECKING:
+    from codebase_mcp.embedding.static import StaticEmbedder
 
 FILE_NAME = "thesaurus.safetensors"
 
@@ -55,34 +57,12 @@ CODE_WORDS_TOKENS = 24
 LEVELS = 7
 CLIP_RMS = 3.0
 
-# The two components in each possible byte, as one complex number: a fast look-up table.
+# The two components in each possible byte, as a complex number: a fast look-up table.
 _BYTES = np.arange(256, dtype=np.uint8)
 _PAIRS = np.stack([(_BYTES << 4).view(np.int8) >> 4, _BYTES.view(np.int8) >> 4], axis=1)
 _PAIRS = _PAIRS.astype(np.float32).view(np.complex64).reshape(-1)
 
 TokenIds = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint16]
-
-
-class TokenModel(Protocol):
-    """What a thesaurus needs of the static model that it was made with."""
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def folder(self) -> Path: ...
-
-    def encode_query(self, query: str, /) -> Vectors:
-        """The unit vector of a query."""
-        ...
-
-    def token_vectors(self, tokens: TokenIds) -> Vectors:
-        """The weighted vectors of some tokens, one row each."""
-        ...
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +88,7 @@ class Thesaurus:
     ``term_starts[n]`` on: indexes into ``terms`` (term numbers) and ``term_weights``.
     """
 
-    model: TokenModel
+    model: StaticEmbedder
     centroids: Vectors
     phrase_starts: NDArray[np.int32]
     token_starts: NDArray[np.int32]
@@ -156,7 +136,6 @@ class Thesaurus:
         return _nearest(self, query).background
 
     def nearest(self, query: str) -> NearestConcepts:
-        """The nearest concepts."""
         vector = self.model.encode_query(query)
         by_centroid = self.centroids @ vector
         count = min(CANDIDATE_CONCEPTS, len(by_centroid))
@@ -173,7 +152,6 @@ class Thesaurus:
         return NearestConcepts(concepts, float(background))
 
     def _names(self, concept: int) -> NDArray[np.uint16]:
-        """The tokens of a concept's names in code."""
         return self.name_tokens[self.name_starts[concept] : self.name_starts[concept + 1]]
 
     def _phrase_similarities(self, concepts: NDArray[np.intp], vector: Vectors) -> Vectors:
@@ -191,12 +169,12 @@ class Thesaurus:
 
 @lru_cache(maxsize=100)
 def _nearest(thesaurus: Thesaurus, query: str) -> NearestConcepts:
-    """Cached, as one search asks for terms, a vector, words and the background."""
+    """Cached, as a search asks for terms, a vector, words and the background."""
     return thesaurus.nearest(query)
 
 
 def _ranges(starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The numbers from each start up to its end, one range after the other."""
+    """The numbers from each start up to its end, in the order of the ranges."""
     counts = ends - starts
     first = np.repeat(starts - _offsets(counts), counts)
     numbers: NDArray[np.int32] = np.arange(counts.sum(), dtype=np.int32) + first
@@ -210,8 +188,8 @@ def _offsets(counts: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 @lru_cache(maxsize=2)
-def thesaurus_of(model: TokenModel) -> Thesaurus | None:
-    """The thesaurus in a model's folder; None if there is none, or one made for another table."""
+def thesaurus_of(model: StaticEmbedder) -> Thesaurus | None:
+    """The thesaurus in a model's folder; None if it is missing, or made for another table."""
     from safetensors import safe_open  # noqa: PLC0415 - heavy, and not for the handshake
 
     file = model.folder / FILE_NAME
@@ -240,12 +218,12 @@ def thesaurus_of(model: TokenModel) -> Thesaurus | None:
 
 
 def _range_bounds(counts: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """The start of each of some consecutive ranges, and the end of the last one."""
+    """The start of each of some consecutive ranges, and the end of the last range."""
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int32))).astype(np.int32)
 
 
 def quantized(vectors: Vectors) -> NDArray[np.uint8]:
-    """Unit vectors in four bits a component, even ones in the low bits: [n, dimension / 2]."""
+    """Unit vectors, four bits a component, even components in the low bits: [n, dimension / 2]."""
     step = CLIP_RMS / LEVELS / math.sqrt(vectors.shape[1])
     levels = np.clip(np.round(vectors / step), -LEVELS, LEVELS).astype(np.int8) & 0x0F
     return (levels[:, ::2] | levels[:, 1::2] << 4).astype(np.uint8)

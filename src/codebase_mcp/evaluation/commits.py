@@ -1,6 +1,6 @@
 """Which queries are in a git history? The subject of a commit is a query for the files it changed.
 
-Uninformative commits (merges, releases, reverts, automatic ones) are left out, and commits that
+Uninformative commits (merges, releases, reverts, automatic commits) are left out, and commits that
 changed too many files.
 """
 
@@ -18,7 +18,7 @@ from codebase_mcp.text.tokens import STOP_WORDS, WORD
 
 GROUP = "commits"
 
-# How many commits are read. Older ones changed files that have little in common with today's.
+# How many commits are read. Files of older commits have little in common with today's.
 DEPTH = 5_000
 
 # The subject of a commit with more files describes none of them in particular.
@@ -88,8 +88,8 @@ def questions_from(commits: Iterable[Commit], kinds: Mapping[str, FileKind]) -> 
         subject = subject_of(commit.message)
         targets = targets_of(commit, kinds)
         if subject and targets:
-            wanted = tuple(Target(path) for path in targets)
-            questions.append(Question(subject, wanted, GROUP, commit.hash[:12]))
+            files = tuple(Target(path) for path in targets)
+            questions.append(Question(subject, files, GROUP, commit.hash[:12]))
     counts = Counter(question.text.casefold() for question in questions)
     return [question for question in questions if counts[question.text.casefold()] == 1]
 
@@ -110,7 +110,7 @@ def targets_of(commit: Commit, kinds: Mapping[str, FileKind]) -> list[str]:
     """The files that a subject describes, of those that still exist.
 
     These are the files of code, or the tests of a commit without code. If a file of such a commit
-    is gone, the subject may have described that one, so there are no targets. Commits of documents
+    is gone, the subject may have described that file, so there are no targets. Commits of documents
     or settings alone have none either.
     """
     if not 1 <= (commit.paths_total or 0) <= MAX_FILES:
@@ -124,5 +124,5 @@ def targets_of(commit: Commit, kinds: Mapping[str, FileKind]) -> list[str]:
 
 
 def _end_of_labels(line: str) -> int:
-    found = _PREFIX.match(line)
-    return found.end() if found else 0
+    labels = _PREFIX.match(line)
+    return labels.end() if labels else 0

@@ -1,4 +1,4 @@
-"""Which files would an index of this tree contain, and what is their text?
+"""The files that an index of a tree contains, with their texts.
 
 Texts are read on demand and not kept, as a tree may be larger than memory.
 """
@@ -56,11 +56,10 @@ class Corpus:
         return next(self._texts([self.files[path]] if path in self.files else []), None)
 
     def texts(self) -> Iterator[FileText]:
-        """All files, one after the other."""
         return self._texts([*self.files.values()])
 
     def _texts(self, files: Sequence[SourceFile]) -> Iterator[FileText]:
-        for file, found in read_each(self.tree, files):
-            if isinstance(found, SourceText):
-                text = normalise_newlines(found.text)
-                yield FileText(file.path, text, found.language, found.kind)
+        for file, source in read_each(self.tree, files):
+            if isinstance(source, SourceText):
+                text = normalise_newlines(source.text)
+                yield FileText(file.path, text, source.language, source.kind)

@@ -72,7 +72,7 @@ class _Comment:
     last: int
 
 
-def questions_in(corpus: Corpus, wanted: int, seed: int) -> tuple[list[Question], int]:
+def questions_in(corpus: Corpus, count: int, seed: int) -> tuple[list[Question], int]:
     """At most ``wanted`` queries, and how many files were read for them.
 
     The files are read in a random order that depends on the seed.
@@ -90,13 +90,13 @@ def questions_in(corpus: Corpus, wanted: int, seed: int) -> tuple[list[Question]
         if file is None or file.kind is not FileKind.CODE:
             continue
         read += 1
-        found = described_in(file)
-        questions += rng.sample(found, min(MAX_PER_FILE, len(found)))
-        if len(questions) >= _SPARE * wanted:
+        described = described_in(file)
+        questions += rng.sample(described, min(MAX_PER_FILE, len(described)))
+        if len(questions) >= _SPARE * count:
             break
     counts = Counter(question.text.casefold() for question in questions)
     unique = [question for question in questions if counts[question.text.casefold()] == 1]
-    return rng.sample(unique, min(wanted, len(unique))), read
+    return rng.sample(unique, min(count, len(unique))), read
 
 
 def described_in(file: FileText) -> list[Question]:
@@ -134,7 +134,7 @@ def first_sentence(comment: str) -> str:
         if _TAG.match(bare):
             break
         words.append(bare.strip())
-    text = _ROLE.sub(lambda found: found.group(1) or found.group(2) or "", " ".join(words))
+    text = _ROLE.sub(lambda match: match.group(1) or match.group(2) or "", " ".join(words))
     text = _MARKUP.sub("", _REFERENCE.sub(r"\1", text))
     text = re.sub(r"\s+", " ", text).strip()
     for end in _SENTENCE_END.finditer(text):
@@ -150,7 +150,7 @@ def _without_name(sentence: str, name: str) -> str:
 
 
 def _is_query(sentence: str, symbol: Symbol, path: str) -> bool:
-    """Whether a user could search for the definition with this sentence, other than by name."""
+    """Whether a user could search for the definition with this sentence, without its name."""
     words = WORD.findall(sentence)
     if not _MIN_WORDS <= len(words) <= _MAX_WORDS:
         return False
@@ -173,18 +173,18 @@ def _is_query(sentence: str, symbol: Symbol, path: str) -> bool:
 
 
 def _comments(outline: Outline, text: str) -> Iterator[_Comment]:
-    """The comments that begin their rows, with their position; consecutive ones are merged."""
+    """The comments that begin their rows, with their position; consecutive comments are merged."""
     run: _Comment | None = None
     at, row = 0, 0
     for comment in outline.comments:
-        found = text.find(comment, at)
-        if found < 0:
+        position = text.find(comment, at)
+        if position < 0:
             continue
-        row += text.count("\n", at, found)
-        start = text.rfind("\n", 0, found) + 1
-        first, at = row, found
+        row += text.count("\n", at, position)
+        start = text.rfind("\n", 0, position) + 1
+        first, at = row, position
         last = first + comment.rstrip("\n").count("\n")
-        if text[start:found].strip():
+        if text[start:position].strip():
             continue
         is_next = run is not None and run.last + 1 == first and not _DOCSTRING.match(comment)
         if run is not None and is_next:
@@ -204,10 +204,10 @@ def _documented(
     if not _DOCSTRING.match(comment.text):
         return None
     line = comment.first + 1
-    around = [one for one in symbols if one.start_line < line <= one.end_line]
+    around = [symbol for symbol in symbols if symbol.start_line < line <= symbol.end_line]
     if not around:
         return None
-    inner = max(around, key=lambda one: one.start_line)
+    inner = max(around, key=lambda symbol: symbol.start_line)
     head = [text for text in lines[inner.start_line - 1 : comment.first] if text.strip()]
     return inner if head and head[-1].rstrip().endswith(":") else None
 
@@ -219,5 +219,5 @@ def _described(comment: _Comment, symbols: Sequence[Symbol], lines: Sequence[str
     row = comment.last + 1
     while row < len(lines) and lines[row].lstrip().startswith(("@", "#[")):
         row += 1
-    starting = [one for one in symbols if comment.last + 1 < one.start_line <= row + 1]
-    return max(starting, key=lambda one: one.end_line - one.start_line, default=None)
+    starting = [symbol for symbol in symbols if comment.last + 1 < symbol.start_line <= row + 1]
+    return max(starting, key=lambda symbol: symbol.end_line - symbol.start_line, default=None)

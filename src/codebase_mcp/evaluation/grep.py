@@ -1,18 +1,20 @@
-"""What would grep find? The files with most words of the query. Pure.
+"""The baseline grep: the files with most words of the query. Pure.
 
 The baseline is an agent without an index: it searches for the query's words, ignoring case and stop
 words, reads the files with the most distinct words first, then those with the most matching lines.
-What it reads of each is the output of
+It reads of each the output of
 ``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
 """
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from heapq import heappush, heapreplace
+from functools import reduce
+from heapq import heappush, heappushpop
 from itertools import accumulate
+from typing import NamedTuple
 
 from codebase_mcp.evaluation.corpus import FileText
 from codebase_mcp.evaluation.scoring import LineRange, ListEntry
@@ -23,29 +25,18 @@ MAX_MATCHES = 20
 MAX_COLUMNS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A file with some of the words: how many of them, and a bit set of the matching rows."""
+class Match(NamedTuple):
+    """A file with some of the words; a better match is the greater.
 
-    path: str
+    ``rows`` is a bit set of the matching rows, ``position`` the negative position of the file in
+    the list, so that of equal files the first is the better.
+    """
+
     words: int
+    lines: int
+    position: int
+    path: str
     rows: int
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """The sort key: distinct words, then matching lines."""
-        return self.words, self.rows.bit_count()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A match with an order for the heap: the worst match is the least."""
-
-    match: Match
-
-    def __lt__(self, other: _Ranked) -> bool:
-        mine, theirs = self.match, other.match
-        return (mine.key, theirs.path) < (theirs.key, mine.path)
 
 
 def content_words(query: str) -> tuple[str, ...]:
@@ -58,27 +49,25 @@ def best_matches(
     queries: Sequence[Sequence[str]], files: Iterable[FileText], limit: int
 ) -> list[list[Match]]:
     """The best files for the words of each query, best first. Each file is scanned once."""
-    heaps: list[list[_Ranked]] = [[] for _ in queries]
+    heaps: list[list[Match]] = [[] for _ in queries]
     distinct = sorted({word for words in queries for word in words})
-    for file in files:
-        rows = _rows_of(distinct, file.text.lower())
+    for number, file in enumerate(files):
+        rows_of = _rows_of(distinct, file.text.lower())
         for words, heap in zip(queries, heaps, strict=True):
-            found = [rows[word] for word in words if word in rows]
-            if not found or (len(heap) == limit and len(found) < heap[0].match.words):
+            matching = [rows_of[word] for word in words if word in rows_of]
+            if not matching or (len(heap) == limit and len(matching) < heap[0].words):
                 continue
-            joined = 0
-            for one in found:
-                joined |= one
-            ranked = _Ranked(Match(file.path, len(found), joined))
+            rows = reduce(operator.or_, matching)
+            match = Match(len(matching), rows.bit_count(), -number, file.path, rows)
             if len(heap) < limit:
-                heappush(heap, ranked)
-            elif heap[0] < ranked:
-                heapreplace(heap, ranked)
-    return [[one.match for one in sorted(heap, reverse=True)] for heap in heaps]
+                heappush(heap, match)
+            else:
+                heappushpop(heap, match)
+    return [sorted(heap, reverse=True) for heap in heaps]
 
 
 def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListEntry:
-    """What is read of one file: its name, the first matching lines and those around them."""
+    """The lines read of a file: its name, the first matching lines and the context around them."""
     lines = file.lines
     spans = _spans(match.rows, len(lines), context)
     chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
@@ -94,11 +83,11 @@ def grep(
     read: Callable[[str], FileText | None],
     limit: int,
 ) -> list[list[ListEntry]]:
-    """What is read for each query, file by file; ``read`` opens those that are shown again."""
+    """The lines read for each query, file by file; ``read`` opens a file again by its path."""
     matches = best_matches([content_words(query) for query in queries], files, limit)
     return [
-        [printed(match, file) for match in some if (file := read(match.path)) is not None]
-        for some in matches
+        [printed(match, file) for match in ranked if (file := read(match.path)) is not None]
+        for ranked in matches
     ]
 
 
@@ -109,11 +98,11 @@ def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
     same result in a tenth of the time.
     """
     runs = "\n".join(set(WORD.findall(text)))
-    found = [word for word in words if word in runs]
-    if not found:
+    words = [word for word in words if word in runs]
+    if not words:
         return {}
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
-    return {word: _rows_with(word, text, starts) for word in found}
+    return {word: _rows_with(word, text, starts) for word in words}
 
 
 def _rows_with(word: str, text: str, starts: Sequence[int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from codebase_mcp.errors import InvalidInput
@@ -13,19 +13,9 @@ from codebase_mcp.evaluation.corpus import Corpus
 from codebase_mcp.evaluation.questions import Question
 
 Source = Literal["commits", "docstrings", "all"]
-SOURCES: tuple[Source, ...] = ("commits", "docstrings", "all")
 
 
-@dataclass(frozen=True, slots=True)
-class MinedQuestions:
-    """Queries, and how many commits and files were read for them."""
-
-    questions: list[Question]
-    commits_read: int
-    files_read: int
-
-
-def mine(corpus: Corpus, source: Source, count: int, seed: int) -> MinedQuestions:
+def mine(corpus: Corpus, source: Source, count: int, seed: int) -> list[Question]:
     """At most ``count`` queries from a tree; with ``all`` half of them of each kind, if possible.
 
     The same tree, count and seed give the same queries.
@@ -49,15 +39,14 @@ def mine(corpus: Corpus, source: Source, count: int, seed: int) -> MinedQuestion
             f"{files_read} files of code has a usable subject or comment",
             hint="Write some yourself, one a line: query, TAB, path. Then: codebase-mcp eval FILE",
         )
-    numbered = [replace(one, place=f"query {n}") for n, one in enumerate(sample, 1)]
-    return MinedQuestions(numbered, commits_read, files_read)
+    return [replace(question, origin=f"query {n}") for n, question in enumerate(sample, 1)]
 
 
 def _halves(
-    one: Sequence[Question], other: Sequence[Question], count: int, rng: random.Random
+    first: Sequence[Question], second: Sequence[Question], count: int, rng: random.Random
 ) -> list[Question]:
-    """A sample of both without duplicate texts; if one has too few, more of the other."""
-    half = count // 2 if other else count
-    of_one = rng.sample(one, min(len(one), max(half, count - len(other))))
-    of_other = rng.sample(other, min(len(other), count - len(of_one)))
-    return list({question.text: question for question in [*of_one, *of_other]}.values())
+    """A sample of both lists without duplicate texts; a list that is too short gives less."""
+    half = count // 2 if second else count
+    sample = rng.sample(first, min(len(first), max(half, count - len(second))))
+    sample += rng.sample(second, min(len(second), count - len(sample)))
+    return list({question.text: question for question in sample}.values())

@@ -1,4 +1,4 @@
-"""Which queries is a repository evaluated with, and what answers each? Reads and writes files.
+"""Queries with their targets: reads and writes files of them.
 
 A file is a JSON list, JSON Lines, or plain text with one ``query<TAB>target<TAB>…`` a line. A
 target is ``path``, ``path:line`` or ``path:first-last``, relative to the repository's root; in JSON
@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
@@ -53,7 +54,7 @@ class Target:
 class Question:
     """A query with its targets.
 
-    Figures are also given by ``group``. ``note`` is a remark for people. ``place`` is the line or
+    Figures are also given by ``group``. ``note`` is a remark for people. ``origin`` is the line or
     entry that the query was read from.
     """
 
@@ -61,7 +62,7 @@ class Question:
     targets: tuple[Target, ...]
     group: str = ""
     note: str = ""
-    place: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
 
 
 class _InvalidField(ValueError):
@@ -77,7 +78,7 @@ def read_questions(name: str, content: bytes) -> list[Question]:
     """The queries of a file.
 
     Raises:
-        InvalidInput: the file has no queries, or invalid ones; the error lists them with the rules.
+        InvalidInput: the file has no or invalid queries; the error lists them with the rules.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -88,16 +89,16 @@ def read_questions(name: str, content: bytes) -> list[Question]:
     questions: list[Question] = []
     problems = []
     seen: dict[str, str] = {}
-    for place, read in _entries(name, text):
+    for origin, read in _entries(name, text):
         try:
-            question = read(place)
+            question = read(origin)
             if first := seen.get(question.text):
                 rule = f"is a duplicate of {first}; list all targets of a query there"
                 raise _InvalidField("query", question.text, rule)
         except _InvalidField as invalid:
-            problems.append(_problem(f"{place}, {invalid.name}", invalid.value, str(invalid)))
+            problems.append(_problem(f"{origin}, {invalid.name}", invalid.value, str(invalid)))
             continue
-        seen[question.text] = place
+        seen[question.text] = origin
         questions.append(question)
     if not questions and not problems:
         problems = [_problem("the file", "", "holds no query")]
@@ -128,7 +129,7 @@ def check_targets(
                 rule = f"has only {count} lines"
             else:
                 continue
-            problems.append(_problem(f"{question.place}, target", target, f"{target} {rule}"))
+            problems.append(_problem(f"{question.origin}, target", target, f"{target} {rule}"))
     if problems:
         raise invalid_questions(name, problems, "Paths are relative to the repository (--repo).")
 
@@ -148,7 +149,7 @@ def as_lines(questions: Iterable[Question]) -> str:
 
 
 def invalid_questions(name: str, problems: list[Problem], hint: str = _HINT) -> InvalidInput:
-    """One error for all problems of a file of queries."""
+    """An error that lists all problems of a file of queries."""
     count = f"{len(problems)} things" if len(problems) > 1 else "one thing"
     return InvalidInput(
         f"{name}: {count} to correct; nothing was done",
@@ -161,66 +162,47 @@ def _problem(where: str, value: object, rule: str) -> Problem:
     return {"field": where, "value": str(value)[:_MAX_VALUE_CHARS], "constraint": rule}
 
 
-_Read = Callable[[str], Question]
-
-
-def _entries(name: str, text: str) -> Iterator[tuple[str, _Read]]:
-    """The place of each query in a file, and a function that reads it."""
+def _entries(name: str, text: str) -> Iterator[tuple[str, Callable[[str], Question]]]:
+    """The origin of each query in a file, and a function that reads the query."""
     start = text.lstrip()[:1]
     if name.endswith(".json") or (start == "[" and not name.endswith((".jsonl", ".tsv", ".txt"))):
-        yield from _listed(name, text)
+        try:
+            content = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            origin = f"line {getattr(error, 'lineno', 1)}"
+            raise invalid_questions(name, [_problem(origin, "", _not_json(error))]) from None
+        if not isinstance(content, list):
+            raise invalid_questions(name, [_problem("the file", "", "must hold a JSON list")])
+        for number, entry in enumerate(content, 1):
+            yield f"query {number}", partial(_from_json, entry)
         return
     is_json = name.endswith((".jsonl", ".ndjson")) or start == "{"
     # Not splitlines(): a form feed in a query ends no line.
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if line.strip() and (is_json or not line.lstrip().startswith("#")):
-            read = _json_reader(line) if is_json else _text_reader(line)
-            yield f"line {number}", read
+            yield f"line {number}", partial(_from_json_line if is_json else _from_text, line)
 
 
-def _listed(name: str, text: str) -> Iterator[tuple[str, _Read]]:
+def _not_json(error: Exception) -> str:
+    return f"is not JSON: {getattr(error, 'msg', 'too deep')}"
+
+
+def _from_text(line: str, origin: str) -> Question:
+    text, *targets = (part.strip() for part in line.split("\t"))
+    if not any(targets):
+        raise _InvalidField("target", line, "is missing: add a TAB and a path after the query")
+    return Question(_query(text), _targets(filter(None, targets)), origin=origin)
+
+
+def _from_json_line(line: str, origin: str) -> Question:
     try:
-        content = json.loads(text)
+        entry = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
-        row = getattr(error, "lineno", 1)
-        what = getattr(error, "msg", "too deep")
-        raise invalid_questions(
-            name, [_problem(f"line {row}", "", f"is not JSON: {what}")]
-        ) from None
-    if not isinstance(content, list):
-        raise invalid_questions(name, [_problem("the file", "", "must hold a JSON list")])
-    for number, entry in enumerate(content, 1):
-        yield f"query {number}", _entry_reader(entry)
+        raise _InvalidField("the line", line, _not_json(error)) from None
+    return _from_json(entry, origin)
 
 
-def _json_reader(line: str) -> _Read:
-    def read(place: str) -> Question:
-        try:
-            entry = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            what = getattr(error, "msg", "too deep")
-            raise _InvalidField("the line", line, f"is not JSON: {what}") from None
-        return _from_json(entry, place)
-
-    return read
-
-
-def _entry_reader(entry: object) -> _Read:
-    return lambda place: _from_json(entry, place)
-
-
-def _text_reader(line: str) -> _Read:
-    def read(place: str) -> Question:
-        text, *targets = (part.strip() for part in line.split("\t"))
-        named = [target for target in targets if target]
-        if not named:
-            raise _InvalidField("target", line, "is missing: add a TAB and a path after the query")
-        return Question(_query(text), _targets(named), place=place)
-
-    return read
-
-
-def _from_json(entry: object, place: str) -> Question:
+def _from_json(entry: object, origin: str) -> Question:
     if not isinstance(entry, dict):
         raise _InvalidField("the entry", entry, 'must be an object with "query" and "targets"')
     for key in entry:
@@ -232,7 +214,7 @@ def _from_json(entry: object, place: str) -> Question:
     if not isinstance(targets, list) or not targets:
         raise _InvalidField("targets", targets, "must be a list of at least one target")
     group, note = (_label(entry, key) for key in ("group", "note"))
-    return Question(_query(entry.get("query")), _targets(targets), group, note, place)
+    return Question(_query(entry.get("query")), _targets(targets), group, note, origin)
 
 
 def _query(value: object) -> str:
@@ -256,10 +238,10 @@ def _targets(values: Iterable[object]) -> tuple[Target, ...]:
 def _target(value: object) -> Target:
     if isinstance(value, dict):
         return _target_object(value)
-    found = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
+    match = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
         raise _InvalidField("target", value, "must be a path or path:first-last")
-    path, first, last = found.groups()
+    path, first, last = match.groups()
     return _checked(value, path, int(first) if first else None, int(last or first or 0))
 
 

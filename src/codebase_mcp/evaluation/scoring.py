@@ -1,10 +1,10 @@
-"""How good is a list of results for a query, and how much is read until the answer? Pure.
+"""The quality of a list of results, and how much is read until the answer. Pure.
 
 Ranks are of files: a file has the rank of its first entry. Whether the wanted lines were shown is a
 separate figure.
 
-*Tokens to the answer* is what is read from the top of the list until an answer, at four characters
-per token:
+*Tokens to the answer* are the tokens read from the top of the list until an answer, at four
+characters per token:
 
 - up to the first entry with lines of a target, or with its file if the target is a whole file;
 - if the list has the file but not the lines: up to the file's first entry, plus the file;
@@ -17,19 +17,25 @@ given as well; misses are never counted there.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 
-from codebase_mcp.evaluation.questions import Target
+from codebase_mcp.evaluation.questions import Question, Target
 
 CUTS = (1, 5, 10)
 DEPTH = 10
 BUDGETS = (1_000, 4_000)
 CHARS_PER_TOKEN = 4
+
+# With fewer queries, a single query moves an average by more than 0.03.
+FEW_QUESTIONS = 30
 
 # With this many rounds the bounds of a 95 % interval vary by less than 0.005.
 _ROUNDS = 2_000
@@ -52,7 +58,7 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """One entry of a list: the lines that it shows, and how many characters are read.
+    """An entry of a list: the lines that it shows, and how many characters are read.
 
     An entry for the same text in several files has the lines of each.
     """
@@ -63,7 +69,7 @@ class ListEntry:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The metrics of one query.
+    """The metrics of a query.
 
     ``recall`` is the share of the targets' files among the first 1, 5 and 10; ``rank`` the first
     such file's, None where the list has none. ``shows_lines`` is None where the list has no file
@@ -88,81 +94,129 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The average metrics of several queries.
+class Outcome:
+    """A query with its results from `search_code` and from grep, and their scores."""
 
-    ``interval`` is the 95 % confidence interval of the NDCG; ``within`` is the share of queries
-    answered within each token budget.
-    """
+    question: Question
+    ours: Score
+    grep: Score
+    listed: Sequence[ListEntry]
+    grepped: Sequence[ListEntry]
 
-    queries: int
-    recall: Mapping[int, float]
-    reciprocal: float
-    ndcg: float
-    interval: tuple[float, float]
-    missed: float
-    shows_lines: float | None
-    within: Mapping[int, float]
-    tokens_median: float
-    tokens_mean: float
-    tokens_listed: float
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The outcomes of all queries on a repository; ``notes`` are the errors of the index run."""
+
+    root: Path
+    project_id: str | None
+    files: int
+    limit: int
+    outcomes: Sequence[Outcome]
+    notes: Sequence[str] = ()
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether there are too few queries to rely on the figures."""
+        return len(self.outcomes) < FEW_QUESTIONS
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[Outcome]]:
+        """The outcomes by group; empty for a single group."""
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in sorted(self.outcomes, key=lambda outcome: outcome.question.group):
+            groups.setdefault(outcome.question.group, []).append(outcome)
+        return groups if len(groups) > 1 else {}
+
+    def worst(self, count: int) -> list[Outcome]:
+        """The queries with our lowest NDCG below 1; among equals those with the most tokens."""
+        imperfect = [outcome for outcome in self.outcomes if outcome.ours.ndcg < 1]
+        imperfect.sort(key=lambda outcome: (outcome.ours.ndcg, -outcome.ours.tokens))
+        return imperfect[:count]
 
 
 def score(
     listed: Sequence[ListEntry], targets: Sequence[Target], chars_of: Mapping[str, int]
 ) -> Score:
     """The metrics of a list for a query; ``chars_of`` has the sizes of the target files."""
-    wanted = list(dict.fromkeys(target.path for target in targets))
-    ranks = ranks_of_files(listed)
-    found = [ranks[path] for path in wanted if path in ranks]
-    of_found = [t for t in targets if t.span is not None and t.path in ranks]
-    places = [place for shown in listed for place in shown.places]
+    paths = {target.path for target in targets}
+    rank_of = ranks_of_files(listed)
+    ranks = [rank_of[path] for path in paths if path in rank_of]
+    listed_targets = [t for t in targets if t.span is not None and t.path in rank_of]
+    ranges = [lines for shown in listed for lines in shown.places]
     return Score(
-        rank=min(found, default=None),
-        recall={cut: sum(rank <= cut for rank in found) / len(wanted) for cut in CUTS},
-        ndcg=ndcg(found, len(wanted)),
-        shows_lines=any(p.shows(t) for t in of_found for p in places) if of_found else None,
+        rank=min(ranks, default=None),
+        recall={cut: sum(rank <= cut for rank in ranks) / len(paths) for cut in CUTS},
+        ndcg=ndcg(ranks, len(paths)),
+        shows_lines=any(lines.shows(target) for target in listed_targets for lines in ranges)
+        if listed_targets
+        else None,
         tokens=_chars_to_answer(listed, targets, chars_of) / CHARS_PER_TOKEN,
         tokens_listed=sum(shown.chars for shown in listed) / CHARS_PER_TOKEN,
     )
 
 
 def ranks_of_files(listed: Sequence[ListEntry]) -> dict[str, int]:
-    """The rank (1 is best) of each file; files in the same entry share one."""
+    """The rank (1 is best) of each file; files in the same entry share a rank."""
     ranks: dict[str, int] = {}
     rank = 0
     for shown in listed:
-        new = [place.path for place in shown.places if place.path not in ranks]
+        new = [lines.path for lines in shown.places if lines.path not in ranks]
         rank += bool(new)
         ranks.update(dict.fromkeys(new, rank))
     return ranks
 
 
-def ndcg(ranks: Sequence[int], wanted: int) -> float:
+def ndcg(ranks: Sequence[int], relevant: int) -> float:
     """NDCG at 10 with binary gains; files in the same entry count once.
 
     Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
     """
     gain = sum(1 / math.log2(rank + 1) for rank in set(ranks) if rank <= DEPTH)
-    return gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(wanted, DEPTH) + 1))
+    return gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(relevant, DEPTH) + 1))
 
 
-def figures_of(scores: Sequence[Score]) -> Figures:
-    """The averages over some queries, at least one."""
-    lines = [one.shows_lines for one in scores if one.shows_lines is not None]
-    return Figures(
-        queries=len(scores),
-        recall={cut: fmean(one.recall[cut] for one in scores) for cut in CUTS},
-        reciprocal=fmean(one.reciprocal_rank for one in scores),
-        ndcg=fmean(one.ndcg for one in scores),
-        interval=interval([one.ndcg for one in scores]),
-        missed=fmean(one.rank is None for one in scores),
-        shows_lines=fmean(lines) if lines else None,
-        within={budget: fmean(one.is_within(budget) for one in scores) for budget in BUDGETS},
-        tokens_median=median(one.tokens for one in scores),
-        tokens_mean=fmean(one.tokens for one in scores),
-        tokens_listed=fmean(one.tokens_listed for one in scores),
-    )
+def figures_of(scores: Sequence[Score]) -> dict[str, Any]:
+    """The averages over some queries (not none): shares with four decimals, whole tokens.
+
+    ``shows_lines`` is None where no file was found whose lines are wanted.
+    """
+
+    def mean(values: Iterable[float]) -> float:
+        return round(fmean(values), 4)
+
+    lines = [score.shows_lines for score in scores if score.shows_lines is not None]
+    return {
+        "queries": len(scores),
+        **{f"recall_at_{cut}": mean(score.recall[cut] for score in scores) for cut in CUTS},
+        "mrr": mean(score.reciprocal_rank for score in scores),
+        "ndcg_at_10": mean(score.ndcg for score in scores),
+        "ndcg_interval": [round(end, 4) for end in interval([score.ndcg for score in scores])],
+        "missed": mean(score.rank is None for score in scores),
+        "shows_lines": mean(lines) if lines else None,
+        **{
+            f"within_{budget}_tokens": mean(score.is_within(budget) for score in scores)
+            for budget in BUDGETS
+        },
+        "tokens_to_answer_median": round(median(score.tokens for score in scores)),
+        "tokens_to_answer_mean": round(fmean(score.tokens for score in scores)),
+        "tokens_of_list_mean": round(fmean(score.tokens_listed for score in scores)),
+    }
+
+
+def compare(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The figures of both, and the NDCG difference with its paired 95 % confidence interval."""
+    differences = [outcome.ours.ndcg - outcome.grep.ndcg for outcome in outcomes]
+    low, high = interval(differences)
+    return {
+        "search_code": figures_of([outcome.ours for outcome in outcomes]),
+        "grep": figures_of([outcome.grep for outcome in outcomes]),
+        "ndcg_difference": {
+            "mean": round(fmean(differences), 4),
+            "low": round(low, 4),
+            "high": round(high, 4),
+        },
+    }
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -181,9 +235,32 @@ def _chars_to_answer(
     read, opened = 0, None
     for shown in listed:
         read += shown.chars
-        if any(place.shows(target) for place in shown.places for target in targets):
+        if any(lines.shows(target) for lines in shown.places for target in targets):
             return read
-        files = [sizes[place.path] for place in shown.places if place.path in sizes]
+        files = [sizes[lines.path] for lines in shown.places if lines.path in sizes]
         if opened is None and files:
             opened = read + min(files)
     return read + min(sizes.values()) if opened is None else opened
+
+
+def listed_results(results: Sequence[Mapping[str, Any]], repository_id: str) -> list[ListEntry]:
+    """The results of ``search_code`` as list entries.
+
+    An entry costs the whole JSON of the result. It shows the lines of the content, not the context
+    lines around it.
+    """
+    return [
+        ListEntry(
+            tuple(_places(result, repository_id)),
+            len(json.dumps(result, ensure_ascii=False, separators=(",", ":"))),
+        )
+        for result in results
+    ]
+
+
+def _places(result: Mapping[str, Any], repository_id: str) -> list[LineRange]:
+    copies = [copy for copy in result.get("also_at", ()) if copy["repository_id"] == repository_id]
+    return [
+        LineRange(location["file_path"], location["start_line"], location["end_line"])
+        for location in (result, *copies)
+    ]

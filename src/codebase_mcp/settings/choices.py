@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
-from codebase_mcp.embedding.choice import Provider
-from codebase_mcp.embedding.providers import PROVIDERS, ProviderEntry, provider_of_folder
+from codebase_mcp.embedding.providers import (
+    PROVIDERS,
+    Provider,
+    ProviderEntry,
+    provider_of_folder,
+)
 from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ def chosen_model(settings: Settings) -> Recipe:
 
 def provider_of(settings: Settings) -> Provider:
     """The provider of the configured model; if none is configured, determined from its folder."""
-    if settings.embedding_provider is None and not settings.ollama_url:
+    if settings.embedding_provider is None and settings.provider == "static":
         return provider_of_folder(settings.embedding_model)
     return cast(Provider, settings.provider)
 
@@ -54,12 +58,12 @@ def service_access(settings: Settings) -> ServiceAccess:
     """The addresses and keys of services: for the chosen model, and for those of older indexes."""
     from codebase_mcp.embedding.models import ServiceAccess  # noqa: PLC0415
 
-    def configured(field_of: Callable[[ProviderEntry], str | None]) -> dict[Provider, str]:
+    def configured(field_of: Callable[[ProviderEntry], str]) -> dict[Provider, str]:
         fields = {name: field_of(entry) for name, entry in PROVIDERS.items()}
         return {
             name: value
             for name, field in fields.items()
-            if field is not None and (value := getattr(settings, field)) is not None
+            if field and (value := getattr(settings, field)) is not None
         }
 
     return ServiceAccess(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from codebase_mcp.embedding.providers import PROVIDERS, Provider
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import HTTP_URL
 from codebase_mcp.settings.setting import Setting
@@ -159,8 +160,15 @@ class Settings:
 
     @property
     def provider(self) -> str:
-        """The embedding provider; Ollama where only its address was set."""
-        return self.embedding_provider or ("ollama" if self.ollama_url else "static")
+        """The embedding provider: the configured one, or the service whose address was set."""
+        return self.embedding_provider or next(
+            (
+                name
+                for name, entry in PROVIDERS.items()
+                if entry.is_service and not entry.key_setting and getattr(self, entry.url_setting)
+            ),
+            "static",
+        )
 
     def secrets(self) -> list[str]:
         """Values that no log may show: secrets, and addresses with a user or a password."""
@@ -309,11 +317,14 @@ def _secret_in(variable: str, path: str) -> str:
 def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
     """Values that fit by themselves and not together."""
     found = []
-    asks_openai = values.get("embedding_provider") == "openai"
-    if asks_openai and not values.get("openai_url") and not values.get("openai_api_key"):
-        rule = "needs CODEBASE_MCP_OPENAI_API_KEY, or CODEBASE_MCP_OPENAI_BASE_URL of another"
+    provider: Provider = values.get("embedding_provider") or "static"
+    entry = PROVIDERS[provider]
+    is_set = values.get(entry.key_setting) or values.get(entry.url_setting)
+    if entry.key_setting and not is_set:
+        variables = {setting.name: setting.variable for setting in SETTINGS}
+        rule = f"needs {variables[entry.key_setting]}, or {variables[entry.url_setting]} of another"
         source = sources["embedding_provider"]
-        found.append({"field": source, "value": "openai", "constraint": rule})
+        found.append({"field": source, "value": provider, "constraint": rule})
     speaks_stdio = values.get("transport", "http") != "http"
     both_set = {"http_workers", "transport"} <= {n for n, s in sources.items() if s != DEFAULT}
     is_flag = sources.get("http_workers", "").startswith("--")

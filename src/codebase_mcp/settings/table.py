@@ -10,6 +10,7 @@ import os
 from platformdirs import user_data_path
 
 from codebase_mcp.database.naming import validate_project_id
+from codebase_mcp.embedding.providers import PROVIDERS
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.access import ACCESS
 from codebase_mcp.settings.rules import (
@@ -177,7 +178,7 @@ SETTINGS = (
         "embedding_provider",
         "CODEBASE_MCP_EMBEDDING_PROVIDER",
         lambda: None,
-        one_of("static", "onnx", "ollama", "openai"),
+        one_of(*PROVIDERS),
         "Provider of embeddings: static alone, or another in addition to the built-in model.",
         section="Embedding",
         default_words="ollama where OLLAMA_BASE_URL is set, onnx for a folder with a network,"
@@ -191,7 +192,8 @@ SETTINGS = (
         "Folder of a Model2Vec or an ONNX model, or the provider's name of a model.",
         also="EMBEDDING_MODEL",
         section="Embedding",
-        default_words="built in, nomic-embed-text (ollama) or text-embedding-3-small (openai)",
+        default_words="built in, "
+        + " or ".join(f"{e.default_model} ({n})" for n, e in PROVIDERS.items() if e.is_service),
     ),
     Setting(
         "ollama_url",
@@ -200,7 +202,7 @@ SETTINGS = (
         HTTP_URL,
         "Address of an Ollama server.",
         section="Embedding",
-        default_words="http://127.0.0.1:11434",
+        default_words=PROVIDERS["ollama"].default_url,
     ),
     Setting(
         "openai_url",
@@ -210,7 +212,7 @@ SETTINGS = (
         "Address of an OpenAI-compatible endpoint, up to and including /v1.",
         also="OPENAI_BASE_URL",
         section="Embedding",
-        default_words="https://api.openai.com/v1",
+        default_words=PROVIDERS["openai"].default_url,
     ),
     Setting(
         "openai_api_key",

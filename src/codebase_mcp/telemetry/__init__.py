@@ -1,6 +1,6 @@
 """Metrics, timings, logs and traces for operators.
 
-Every other package may import this one; it imports none of them. No metric is counted and no span
+All packages may import this package; it imports none of them. No metric is counted and no span
 is made before `enable` or `start` is called, so a server on stdio has no overhead.
 """
 

@@ -41,7 +41,7 @@ def tool_call(
 
 
 def _request_span(tool: str) -> AbstractContextManager[None]:
-    """The span of a call, unless FastMCP has made one already."""
+    """The span of a call, unless FastMCP has made a span already."""
     if not tracing.is_on() or tracing.is_in_span():
         return nullcontext()
     return tracing.span(f"tools/call {tool}", "server", {"gen_ai.tool.name": tool})
@@ -90,17 +90,14 @@ def texts_embedded(provider: str, model: str, texts: int) -> None:
 
 
 def looked_up(cache: str, *, hit: bool) -> None:
-    """Count a look-up in a cache."""
     metrics.CACHE_LOOKUPS.add(cache, "hit" if hit else "miss")
 
 
 def connection_opened() -> None:
-    """Count a new connection to PostgreSQL."""
     metrics.DATABASE_CONNECTIONS_OPENED.add()
 
 
 def pool_state(size: int, *, in_use: int, idle: int, waiting: int) -> None:
-    """Report the state of the connection pool."""
     metrics.DATABASE_POOL_SIZE.set(size)
     metrics.DATABASE_POOL_CONNECTIONS.set(in_use, "in_use")
     metrics.DATABASE_POOL_CONNECTIONS.set(idle, "idle")

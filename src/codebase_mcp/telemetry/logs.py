@@ -56,14 +56,14 @@ def bound(**fields: object) -> Iterator[None]:
 
 
 class Redactor:
-    """Removes credentials from a text: those in the settings, and what looks like one."""
+    """Removes credentials from a text: those of the settings, and what looks like them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         secrets = list(secrets)
         parts = {part for secret in secrets for part in _parts(secret)}
         users = _any_of({user for secret in secrets for user in _users(secret)})
         self._patterns = [
-            *((re.compile(known), HIDDEN) for known in _any_of(parts)),
+            *((re.compile(pattern), HIDDEN) for pattern in _any_of(parts)),
             # A user name may be any word, so it is only removed where a message quotes it.
             *((re.compile(rf"(?<=[{_QUOTES}])({user})(?=[{_QUOTES}])"), HIDDEN) for user in users),
             *_CREDENTIALS,
@@ -76,7 +76,7 @@ class Redactor:
 
 
 def _any_of(texts: Collection[str]) -> Iterator[str]:
-    """One pattern for all of them, the longest first, as one may contain another; empty if none."""
+    """A pattern for all texts, the longest first, as they may overlap; nothing without texts."""
     if texts:
         yield "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
 
@@ -98,7 +98,7 @@ def _users(secret: str) -> Iterator[str]:
 
 
 def _user_info(secret: str) -> str:
-    """The part before the host of a URL, even of an invalid one; empty if it is not a URL."""
+    """The part before the host of a URL, even of an invalid URL; empty if it is no URL."""
     return secret.partition("://")[2].rpartition("@")[0]
 
 
@@ -139,8 +139,6 @@ class WithoutQuery(logging.Filter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a line for people."""
-
     def __init__(self, redact: Redactor) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._redact = redact
@@ -191,7 +189,7 @@ def configure(
 
 
 def adopt_libraries() -> None:
-    """Use our handler for libraries; called again after importing one that configures itself."""
+    """Use our handler for libraries; called again after imports that configure logging."""
     access = logging.getLogger("uvicorn.access")
     if not any(isinstance(present, WithoutQuery) for present in access.filters):
         access.addFilter(WithoutQuery())

@@ -1,17 +1,110 @@
 """All metrics, and the page that Prometheus reads.
 
 Labels have few values: tools, error codes, steps, models; never a project, a path or a text.
+A metric is declared once and counts nothing until `enable` is called. Only then is
+prometheus-client imported: a server on stdio does without it.
 """
 
 from __future__ import annotations
 
+import operator
+import re
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from codebase_mcp.telemetry.instruments import RUN_BUCKETS, Counter, Gauge, Histogram
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+
+# From a query of the word index (about a millisecond) to a minute, when clients have given up.
+LATENCY_BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+RUN_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0)
+
+
+class Instrument:
+    """A metric of prometheus-client, which is made when the instrument is bound to a registry."""
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self, name: str, meaning: str, labels: tuple[str, ...] = (), **options: Any
+    ) -> None:
+        self.name = f"codebase_mcp_{name}"
+        self.meaning = meaning
+        self.labels = labels
+        self._options = options
+        self._metric: Any = None
+        self._children: dict[tuple[str, ...], Any] = {}
+
+    def bind(self, registry: CollectorRegistry | None) -> None:
+        """Count in a registry; without a registry, processes share the values in files."""
+        import prometheus_client  # noqa: PLC0415 - not for a server on stdio
+
+        self.unbind()
+        make = getattr(prometheus_client, self.kind.capitalize())
+        self._metric = make(
+            self.name, self.meaning, self.labels, registry=registry, **self._options
+        )
+
+    def unbind(self) -> None:
+        self._metric = None
+        self._children = {}
+
+    def _child(self, labels: tuple[str, ...]) -> Any:
+        """The metric of some label values; prometheus-client's own look-up takes twice as long."""
+        if not labels:
+            return self._metric
+        child = self._children.get(labels)
+        if child is None:
+            child = self._children[labels] = self._metric.labels(*labels)
+        return child
+
+
+class Counter(Instrument):
+    """A value that only increases."""
+
+    kind = "counter"
+
+    def add(self, *labels: str, amount: float = 1) -> None:
+        if self._metric is not None:
+            self._child(labels).inc(amount)
+
+
+class Gauge(Counter):
+    """A value that goes up and down; summed over the live processes."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, meaning: str, labels: tuple[str, ...] = ()) -> None:
+        super().__init__(name, meaning, labels, multiprocess_mode="livesum")
+
+    def set(self, value: float, *labels: str) -> None:
+        if self._metric is not None:
+            self._child(labels).set(value)
+
+
+class Histogram(Instrument):
+    """A distribution of durations in seconds."""
+
+    kind = "histogram"
+
+    def __init__(
+        self,
+        name: str,
+        meaning: str,
+        labels: tuple[str, ...] = (),
+        buckets: tuple[float, ...] = LATENCY_BUCKETS,
+    ) -> None:
+        super().__init__(name, meaning, labels, buckets=buckets)
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        if self._metric is not None:
+            self._child(labels).observe(seconds)
+
 
 TOOL_CALLS = Counter(
     "tool_calls_total", "Calls of tools by outcome: ok, error, cancelled.", ("tool", "outcome")
@@ -96,7 +189,7 @@ BUILD_INFO = Gauge(
     "build_info", "How many processes of this version answer.", ("version", "python")
 )
 
-INSTRUMENTS = tuple(i for i in globals().values() if isinstance(i, Counter | Gauge | Histogram))
+INSTRUMENTS = tuple(value for value in globals().values() if isinstance(value, Instrument))
 
 _registry: CollectorRegistry | None = None
 
@@ -107,7 +200,7 @@ def enable(shared: Path | None = None) -> None:
     ``shared`` is the folder in which several processes store their values, the same that was passed
     to `settings.share_metrics_in`: a scrape of any process shows the sum.
     """
-    global _registry  # noqa: PLW0603 - a process has one page of metrics
+    global _registry  # noqa: PLW0603 - a process has a single page of metrics
     if _registry is not None:
         return
     import platform  # noqa: PLC0415
@@ -126,10 +219,8 @@ def enable(shared: Path | None = None) -> None:
     else:
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
 
-        from codebase_mcp.telemetry.process_metrics import LiveProcesses  # noqa: PLC0415
-
         MultiProcessCollector(registry, path=str(shared))
-        registry.register(LiveProcesses(shared))
+        registry.register(_LiveProcesses(shared))
     for instrument in INSTRUMENTS:
         instrument.bind(registry if shared is None else None)
     BUILD_INFO.set(1, version("codebase-mcp"), platform.python_version())
@@ -158,3 +249,38 @@ def process_ended(shared: Path, pid: int) -> None:
     from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415
 
     mark_process_dead(pid, str(shared))
+
+
+_GAUGES_OF = re.compile(r"gauge_live\w+_(\d+)\.db")
+# Summed start times and limits would mean nothing.
+_MINIMA = ("process_start_time_seconds", "process_max_fds")
+
+
+class _LiveProcesses:
+    """Memory and CPU time, summed over the processes that share a page of metrics."""
+
+    def __init__(self, shared: Path) -> None:
+        self._shared = shared
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client import ProcessCollector  # noqa: PLC0415
+
+        totals: dict[str, Metric] = {}
+        for pid in self._pids():
+            for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+                total = totals.setdefault(metric.name, metric)
+                if total is not metric:
+                    _merge(total, metric)
+        yield from totals.values()
+
+    def _pids(self) -> list[int]:
+        names = (_GAUGES_OF.fullmatch(file.name) for file in self._shared.iterdir())
+        return sorted(int(name[1]) for name in names if name)
+
+
+def _merge(into: Metric, added: Metric) -> None:
+    combine = min if into.name in _MINIMA else operator.add
+    into.samples = [
+        ours._replace(value=combine(ours.value, theirs.value))
+        for ours, theirs in zip(into.samples, added.samples, strict=True)
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Any
 
 from codebase_mcp.telemetry import tracing
 from codebase_mcp.telemetry.metrics import DATABASE_ROUND_TRIP_DURATION
@@ -41,11 +41,9 @@ class Stopwatch:
     round_trips: list[RoundTrip] = field(default_factory=list)
 
     def elapsed_s(self) -> float:
-        """Seconds since the start."""
         return time.perf_counter() - self.started
 
     def add(self, step: str, seconds: float) -> None:
-        """Add the time of a step."""
         self.seconds[step] += seconds
         self.on_step(step, seconds)
 
@@ -73,9 +71,9 @@ def stopwatch(
 
 
 class Step:
-    """One timed step, for ``with`` or ``async with``; does nothing without a stopwatch.
+    """A timed step, for ``with`` or ``async with``; does nothing without a stopwatch.
 
-    The time of an inner step does not count for the outer one.
+    The time of an inner step does not count for the outer step.
     """
 
     __slots__ = ("_inner_s", "_name", "_outer", "_span", "_started", "_watch")
@@ -98,12 +96,7 @@ class Step:
         _step.set(self)
         self._started = time.perf_counter()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._watch is None:
             return
         seconds = time.perf_counter() - self._started
@@ -112,22 +105,16 @@ class Step:
             self._outer._inner_s += seconds
         self._watch.add(self._name, max(seconds - self._inner_s, 0.0))
         if self._span is not None:
-            self._span.__exit__(kind, error, traceback)
+            self._span.__exit__(*error)
 
     async def __aenter__(self) -> None:
         self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, *error: Any) -> None:
+        self.__exit__(*error)
 
 
 def step(name: str) -> Step:
-    """Time the block as a step."""
     return Step(name)
 
 
@@ -144,17 +131,13 @@ def no_stopwatch() -> Iterator[None]:
 
 @contextmanager
 def round_trip(statements: Statements) -> Iterator[None]:
-    """Time a round trip to PostgreSQL."""
     started = time.perf_counter()
+    attributes: dict[str, tracing.Value] = {
+        "db.system.name": "postgresql",
+        "db.operation.batch.size": len(statements),
+    }
     try:
-        if tracing.is_on():
-            with tracing.span(
-                "postgresql",
-                "client",
-                {"db.system.name": "postgresql", "db.operation.batch.size": len(statements)},
-            ):
-                yield
-        else:
+        with tracing.span("postgresql", "client", attributes):
             yield
     finally:
         seconds = time.perf_counter() - started

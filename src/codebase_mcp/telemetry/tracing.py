@@ -36,7 +36,7 @@ def enable(endpoint: str) -> None:
     Raises:
         InvalidInput: the packages that this needs are not installed.
     """
-    global _provider, _tracer  # noqa: PLW0603 - OpenTelemetry has one provider a process, too
+    global _provider, _tracer  # noqa: PLW0603 - OpenTelemetry has a single provider a process, too
     if _provider is not None:
         return
     try:
@@ -78,14 +78,12 @@ def flush() -> None:
 
 
 def is_on() -> bool:
-    """Whether spans are made."""
     return _tracer is not None
 
 
 def span(
     name: str, kind: Kind = "internal", attributes: Mapping[str, Value] | None = None
 ) -> AbstractContextManager[None]:
-    """A span around the block."""
     return nullcontext() if _tracer is None else _span(_tracer, name, kind, attributes or {})
 
 
@@ -110,7 +108,6 @@ def _span(tracer: Tracer, name: str, kind: Kind, attributes: Mapping[str, Value]
 
 
 def is_in_span() -> bool:
-    """Whether there is a current span."""
     if _tracer is None:
         return False
     from opentelemetry.trace import get_current_span  # noqa: PLC0415

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.cli.main import run
-from codebase_mcp.cli.setup.machine import Machine
+from codebase_mcp.cli.setup.clients import Machine
 
 VARIABLES = (
     "XDG_CONFIG_HOME", "APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME",

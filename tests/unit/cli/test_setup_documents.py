@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import codebase_mcp
-from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Scope
-from codebase_mcp.cli.setup.machine import Machine
+from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Machine, Scope
 from codebase_mcp.cli.setup.plan import SetupTarget, entry_edit
 
 PAGE = Path(codebase_mcp.__file__).parents[2] / "docs" / "clients.md"

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codebase_mcp.cli.setup.block import BEGIN, END, Block, SkillFile
-from codebase_mcp.cli.setup.edit import Refused
-from codebase_mcp.cli.setup.json_edit import JsonEntry
-from codebase_mcp.cli.setup.jsonc import parse
+from codebase_mcp.cli.setup.edit import BEGIN, END, Block, Refused, SkillFile
+from codebase_mcp.cli.setup.json_edit import JsonEntry, load
 from codebase_mcp.cli.setup.toml_edit import TomlEntry
 
 VALUE = {"command": "/usr/bin/codebase-mcp", "args": ["serve"], "env": {"A": 'b"\\\x7f'}}
@@ -39,9 +37,9 @@ JSON_TEXTS = [
 @pytest.mark.parametrize("text", JSON_TEXTS)
 def test_adding_and_removing_an_entry_restores_the_file(text: str) -> None:
     with_ours = JSON.add(text).text
-    wanted = parse(text).value
+    wanted = load(text)
     wanted["mcpServers"]["codebase"] = VALUE
-    assert parse(with_ours).value == wanted
+    assert load(with_ours) == wanted
     assert JSON.find(with_ours) == VALUE
     assert JSON.add(with_ours).text == with_ours
     assert JSON.remove(with_ours, ()) == text
@@ -49,12 +47,13 @@ def test_adding_and_removing_an_entry_restores_the_file(text: str) -> None:
 
 
 def test_an_entry_is_written_in_the_style_of_the_file() -> None:
-    text = '{\r\n\t"mcpServers": {\r\n\t\t"other": {} // c\r\n\t}\r\n}\r\n'
+    text = '{\r\n\t"mcpServers": { // all\r\n\t\t"other": {} // c\r\n\t}\r\n}\r\n'
     assert JSON.add(text).text == (
-        '{\r\n\t"mcpServers": {\r\n\t\t"other": {}, // c\r\n\t\t"codebase": {\r\n'
+        '{\r\n\t"mcpServers": {\r\n\t\t"codebase": {\r\n'
         '\t\t\t"command": "/usr/bin/codebase-mcp",\r\n'
         '\t\t\t"args": [\r\n\t\t\t\t"serve"\r\n\t\t\t],\r\n'
-        '\t\t\t"env": {\r\n\t\t\t\t"A": "b\\"\\\\\x7f"\r\n\t\t\t}\r\n\t\t}\r\n\t}\r\n}\r\n'
+        '\t\t\t"env": {\r\n\t\t\t\t"A": "b\\"\\\\\x7f"\r\n\t\t\t}\r\n\t\t}, // all\r\n'
+        '\t\t"other": {} // c\r\n\t}\r\n}\r\n'
     )
 
 
@@ -64,7 +63,7 @@ def test_a_missing_section_is_created_and_removed_with_the_last_entry(text: str)
     assert added.created == (("mcpServers",),)
     assert JSON.find(added.text) == VALUE
     left = JSON.remove(added.text, added.created)
-    assert parse(left).value == (json.loads(text) if text.strip() else {})
+    assert load(left) == (json.loads(text) if text.strip() else {})
     assert JSON.is_bare(left) == ("a" not in text)
 
 
@@ -78,13 +77,13 @@ def test_a_section_that_we_created_stays_if_it_has_other_entries() -> None:
     added = JSON.add('{\n  "a": 1\n}')
     by_others = added.text.replace('"mcpServers": {', '"mcpServers": {\n    "other": {},')
     left = JSON.remove(by_others, added.created)
-    assert parse(left).value == {"a": 1, "mcpServers": {"other": {}}}
+    assert load(left) == {"a": 1, "mcpServers": {"other": {}}}
 
 
 def test_an_older_entry_is_replaced_in_its_place() -> None:
     text = '{\n  "mcpServers": {\n    "codebase": {"command": "old"}, // c\n    "other": {}\n  }\n}'
     new = JSON.add(text).text
-    assert list(parse(new).value["mcpServers"]) == ["codebase", "other"]
+    assert list(load(new)["mcpServers"]) == ["codebase", "other"]
     assert JSON.find(new) == VALUE
     assert "// c" in new
     assert JSON.remove(new, ()) == '{\n  "mcpServers": { // c\n    "other": {}\n  }\n}'
@@ -92,22 +91,24 @@ def test_an_older_entry_is_replaced_in_its_place() -> None:
 
 def test_a_duplicate_name_is_removed_twice() -> None:
     text = '{"mcpServers": {"codebase": {}, "o": 1, "codebase": {"command": "b"}}}'
-    assert JSON.remove(text, ()) == '{"mcpServers": {"o": 1}}'
+    assert load(JSON.remove(text, ())) == {"mcpServers": {"o": 1}}
 
 
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
-        ('{\n  "a": 1\n  "b": 2\n}', "line 3, column 3", '"," or "}" is missing'),
-        ('{"a": }', "line 1, column 7", "a value is missing"),
-        ('{"a" 1}', "line 1, column 6", '":" is missing'),
+        ('{\n  "a": 1\n  "b": 2\n}', "line 3, column 3", "',' delimiter"),
+        ('{"a": }', "line 1, column 7", "Expecting value"),
+        ('{"a": 1,, "b": 2}', "line 1, column 9", "double quotes"),
+        ('{"a": [,]}', "line 1, column 8", "Expecting value"),
+        ('{"a" 1}', "line 1, column 6", "':' delimiter"),
         ("{'a': 1}", "line 1, column 2", "double quotes"),
-        ('{"a": "\\x"}', "line 1, column 7", "double quotes"),
-        ('{"a": 1', "line 1, column 8", '"," or "}" is missing'),
-        ("{} {}", "line 1, column 4", "unexpected text after the end"),
+        ('{"a": "\\x"}', "line 1, column 8", "Invalid \\escape"),
+        ('{"a": 1', "line 1, column 8", "',' delimiter"),
+        ("{} {}", "line 1, column 4", "Extra data"),
         ("{/* open", "line 1, column 2", "double quotes"),
-        ('{"a": 01}', "line 1, column 8", '"," or "}" is missing'),
-        ("[" * 102, "line 1, column 102", "nested more than 100 levels"),
+        ('{"a": 01}', "line 1, column 8", "',' delimiter"),
+        ("[" * 100_000, "the file", "nested too deeply"),
         ("[1]", "line 1", "not contain a JSON object"),
         ('{"mcpServers": []}', "mcpServers", "is not a JSON object"),
     ],
@@ -120,11 +121,11 @@ def test_invalid_json_is_refused_with_line_and_column(text: str, place: str, rea
 
 
 def test_opencode_gets_entries_in_its_own_format() -> None:
-    assert parse(OPENCODE.add("{}").text).value == {"mcp": {"codebase": VALUE}}
+    assert load(OPENCODE.add("{}").text) == {"mcp": {"codebase": VALUE}}
     newer = '{"mcp": {"servers": {"x": {"type": "local"}}}}'
-    assert list(parse(OPENCODE.add(newer).text).value["mcp"]["servers"]) == ["x", "codebase"]
+    assert list(load(OPENCODE.add(newer).text)["mcp"]["servers"]) == ["codebase", "x"]
     named_so = '{"mcp": {"servers": {"type": "local"}}}'
-    assert list(parse(OPENCODE.add(named_so).text).value["mcp"]) == ["servers", "codebase"]
+    assert list(load(OPENCODE.add(named_so).text)["mcp"]) == ["codebase", "servers"]
 
 
 TOML_TEXTS = [
@@ -270,10 +271,8 @@ def _jsonc(draw: st.DrawFn) -> str:
 @given(_jsonc())
 def test_any_json_with_comments_is_the_same_after_add_and_remove(text: str) -> None:
     with_ours = JSON.add(text).text
-    content = parse(text).value
-    assert parse(with_ours).value == content | {
-        "mcpServers": content["mcpServers"] | {"codebase": VALUE}
-    }
+    content = load(text)
+    assert load(with_ours) == content | {"mcpServers": content["mcpServers"] | {"codebase": VALUE}}
     assert JSON.remove(with_ours, ()) == text
 
 

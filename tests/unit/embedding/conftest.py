@@ -13,9 +13,9 @@ from tests.embedding_server import EmbeddingServer, vector_of
 
 from codebase_mcp.embedding.endpoint import Endpoint
 from codebase_mcp.embedding.failures import RetryPolicy
-from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.embedding.ollama import OllamaApi
 from codebase_mcp.embedding.openai import OpenAIApi
+from codebase_mcp.embedding.providers import input_format_of
 from codebase_mcp.embedding.remote import RemoteEmbedder, RemoteModel
 
 KEY = "sk-very-secret-0123456789"

@@ -10,7 +10,7 @@ import pytest
 from tests.embedding_server import EmbeddingServer, status
 
 from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.known_models import input_format_of
+from codebase_mcp.embedding.providers import input_format_of
 from codebase_mcp.embedding.remote import EmbeddingApi, RemoteEmbedder, RemoteModel
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.settings.loading import SETTINGS

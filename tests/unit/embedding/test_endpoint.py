@@ -8,8 +8,7 @@ import pytest
 from tests.embedding_server import NO_ANSWER, NONSENSE, EmbeddingServer, Fault, status
 from tests.unit.embedding.conftest import KEY
 
-from codebase_mcp.embedding.choice import ModelChoice
-from codebase_mcp.embedding.providers import open_embedder
+from codebase_mcp.embedding.providers import ModelChoice, open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio

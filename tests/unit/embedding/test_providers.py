@@ -11,11 +11,15 @@ from typing import get_args
 import pytest
 from tests.embedding_server import EmbeddingServer
 
-from codebase_mcp.embedding.choice import ModelChoice, Provider
 from codebase_mcp.embedding.folders import BUILTIN, model_folder
-from codebase_mcp.embedding.known_models import input_format_of
 from codebase_mcp.embedding.profile import Recipe
-from codebase_mcp.embedding.providers import PROVIDERS, open_embedder
+from codebase_mcp.embedding.providers import (
+    PROVIDERS,
+    ModelChoice,
+    Provider,
+    input_format_of,
+    open_embedder,
+)
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.settings.choices import service_access
 from codebase_mcp.settings.loading import SETTINGS, Settings
@@ -113,7 +117,7 @@ def test_the_settings_of_a_service_are_those_of_its_entry(name: Provider) -> Non
     entry, described = PROVIDERS[name], {one.name: one for one in SETTINGS}
     assert described[str(entry.url_setting)].default_words == entry.default_url
     assert f"{entry.default_model} ({name})" in described["embedding_model"].default_words
-    assert entry.key_setting is None or described[entry.key_setting].is_secret
+    assert not entry.key_setting or described[entry.key_setting].is_secret
 
 
 def test_each_service_gets_its_own_address_and_key() -> None:

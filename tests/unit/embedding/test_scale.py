@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codebase_mcp.embedding.choice import ModelChoice
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Recipe
-from codebase_mcp.embedding.providers import open_embedder
+from codebase_mcp.embedding.providers import ModelChoice, open_embedder
 from codebase_mcp.embedding.scale import BUILTIN_SCALE, RELATED, UNRELATED, measure_scale, scale_of
 from codebase_mcp.embedding.static import StaticEmbedder
 

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.evaluation.outcome import Evaluation, Outcome, compare, listed_results
 from codebase_mcp.evaluation.questions import Question, Target
 from codebase_mcp.evaluation.scoring import (
+    Evaluation,
     LineRange,
     ListEntry,
+    Outcome,
     Score,
+    compare,
     interval,
+    listed_results,
     ndcg,
     ranks_of_files,
     score,
@@ -155,7 +158,8 @@ def test_the_worst_come_first_and_those_that_got_all_not_at_all() -> None:
 
 def test_figures_are_averages_and_the_difference_is_by_query() -> None:
     found = compare([outcome(str(n), ours=n % 2, grep=0.5 * (n % 2)) for n in range(40)])
-    assert (found.ours.ndcg, found.grep.ndcg, found.ours.missed) == (0.5, 0.25, 0.5)
-    assert (found.ours.within, found.grep.within) == ({1_000: 0.5, 4_000: 0.5},) * 2
-    low, high = found.difference
-    assert 0 < low < 0.25 < high < 0.5
+    ours, grep = found["search_code"], found["grep"]
+    assert (ours["ndcg_at_10"], grep["ndcg_at_10"], ours["missed"]) == (0.5, 0.25, 0.5)
+    assert {ours["within_1000_tokens"], grep["within_4000_tokens"]} == {0.5}
+    difference = found["ndcg_difference"]
+    assert 0 < difference["low"] < difference["mean"] == 0.25 < difference["high"] < 0.5

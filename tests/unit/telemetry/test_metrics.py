@@ -12,7 +12,7 @@ import pytest
 from tests.unit.telemetry.conftest import Page, read_page
 
 from codebase_mcp.telemetry import metrics
-from codebase_mcp.telemetry.instruments import Counter, Gauge, Histogram
+from codebase_mcp.telemetry.metrics import Counter, Gauge, Histogram
 
 
 def test_nothing_is_counted_until_somebody_asks_for_it() -> None:

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from codebase_mcp.cli.setup.edit import KeyPath
 from codebase_mcp.cli.setup.instructions import SKILL_NAME
-from codebase_mcp.cli.setup.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A user's machine: home directory, ``sys.platform`` and environment."""
+
+    home: Path
+    platform: str
+    environment: Mapping[str, str]
+
+    def folder(self, variable: str, *default: str) -> Path:
+        """The folder that a variable names, else the default folder below the home directory."""
+        given = self.environment.get(variable, "").strip()
+        return Path(given) if given else self.home.joinpath(*default)
+
+    @property
+    def config(self) -> Path:
+        """The configuration folder of programs that use XDG paths on every platform."""
+        return self.folder("XDG_CONFIG_HOME", ".config")
+
+    @property
+    def applications(self) -> Path:
+        """The configuration folder of desktop applications."""
+        match self.platform:
+            case "darwin":
+                return self.home / "Library" / "Application Support"
+            case "win32":
+                return self.folder("APPDATA", "AppData", "Roaming")
+        return self.config
+
+    def has(self, program: str) -> bool:
+        return shutil.which(program, path=self.environment.get("PATH", "")) is not None
+
 
 Scope = Literal["user", "project"]
 Place = Callable[[Machine], Path]
@@ -20,8 +53,6 @@ RULE_FILE = "codebase-mcp"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a client starts the server."""
-
     command: str
     args: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -57,7 +88,7 @@ class Client:
     keyed: Callable[[str], Entry] | None = None
 
     def is_installed(self, machine: Machine) -> bool:
-        """Whether its program or one of its files is on this machine."""
+        """Whether its program or its files are on this machine."""
         return any(map(machine.has, self.programs)) or any(
             mark(machine).exists() for mark in self.marks
         )
@@ -84,7 +115,6 @@ class Client:
 
     @property
     def is_toml(self) -> bool:
-        """Whether its configuration is TOML, not JSON."""
         return self.name == "codex"
 
 
@@ -151,7 +181,7 @@ def _zed(*parts: str) -> Place:
 
 _SERVERS: tuple[KeyPath, ...] = (("mcpServers",),)
 _COPILOT_RULES = (".github/copilot-instructions.md",)
-# Zed reads the first of these that exists, and none of the others.
+# Zed reads only the first of these that exists.
 _ZED_RULES = (
     ".rules", ".cursorrules", ".windsurfrules", ".clinerules", ".github/copilot-instructions.md",
     "AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.md",

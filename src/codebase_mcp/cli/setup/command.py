@@ -16,11 +16,9 @@ from urllib.parse import urlsplit
 from rich.text import Text
 
 from codebase_mcp.cli.output import print_json, say, warn
-from codebase_mcp.cli.setup.apply import apply
-from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch
+from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Machine
 from codebase_mcp.cli.setup.edit import Refused
-from codebase_mcp.cli.setup.machine import Machine
-from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit
+from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit, apply
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
@@ -73,8 +71,8 @@ def own_command() -> list[str]:
         return ["uvx", f"codebase-mcp=={version('codebase-mcp')}"]
     name = "codebase-mcp.exe" if sys.platform == "win32" else "codebase-mcp"
     beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which("codebase-mcp")
-    return [found] if found else [sys.executable, "-m", "codebase_mcp.cli.main"]
+    program = str(beside) if beside.exists() else shutil.which("codebase-mcp")
+    return [program] if program else [sys.executable, "-m", "codebase_mcp.cli.main"]
 
 
 def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
@@ -100,7 +98,7 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
         raise _refusal(problems)
     command = shlex.split(options.command_line) if options.command_line else own_command()
     if options.scope == "project" and shutil.which("codebase-mcp") == command[0]:
-        command = ["codebase-mcp"]  # these files are shared between machines with other paths
+        command = ["codebase-mcp"]  # these files are shared between machines with different paths
     args = ["serve", "--toolsets", options.toolsets or "agent"]
     return SetupTarget(
         scope=options.scope,
@@ -116,7 +114,7 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
 
 
 def _problems_of_key(options: argparse.Namespace) -> list[str]:
-    """What is wrong with the variable for the key."""
+    """The problems with the variable for the key."""
     from codebase_mcp.keys.keys import PREFIX  # noqa: PLC0415 - only where a key is needed
 
     if not options.http:
@@ -148,10 +146,10 @@ def _chosen(
 
 
 def _client(name: str) -> Client:
-    known = {client.name: client for client in CLIENTS}
-    if name not in known:
-        raise _refusal([f"{name} is not a known client; known clients: {', '.join(known)}"])
-    return known[name]
+    by_name = {client.name: client for client in CLIENTS}
+    if name not in by_name:
+        raise _refusal([f"{name} is not a known client; known clients: {', '.join(by_name)}"])
+    return by_name[name]
 
 
 def _plan(planner: Planner, clients: list[Client], *, is_removal: bool) -> None:
@@ -253,7 +251,7 @@ def _report(
 
 
 def _tell_about_key(url: str, key_env: str | None, clients: list[Client]) -> None:
-    """What remains to be done so that the server gets its key; on standard error."""
+    """Tell the user, on standard error, how to give the key to the server."""
     if key_env is None:
         if not is_loopback(urlsplit(url).hostname or ""):
             warn("If this server asks for a key, run it again with --key-env NAME.")

@@ -41,7 +41,7 @@ _DESCRIPTION = (
     " symbol's name, with the shell command codebase-mcp search. Use it before grep and before"
     " reading files, whenever the place in the code is not known yet."
 )
-# Some clients read only what stands on one line.
+# Some clients read only the first line of a value.
 SKILL_HEADER = f"---\nname: {SKILL_NAME}\ndescription: {_DESCRIPTION}\n---\n"
 SKILL = f"""\
 # Find code with codebase-mcp search

@@ -1,7 +1,8 @@
-"""Adds a server's entry to a JSON configuration, and removes it.
+"""Adds a server's entry to a JSON configuration, with or without comments, and removes it.
 
-The text is edited in place, in its own style. It is not parsed and rewritten, as that would change
-the user's comments, order, indentation and line endings.
+The text is edited in place: parsing and rewriting it would lose the user's comments, order and
+indentation. Positions in the text are found by `json` itself, in a copy in which comments and
+trailing commas are blanks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebase_mcp.cli.setup.edit import Added, KeyPath, Refused, newline_of
-from codebase_mcp.cli.setup.jsonc import Member, Node, parse, skip_on_line
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/|\A\ufeff", re.DOTALL)
+# A comma after another separator is no trailing comma, so it stays for `json` to refuse.
+_TRAILING_COMMA = re.compile(rf"{_STRING}|[{{\[,:]\s*,|,(?=\s*[}}\]])", re.DOTALL)
+_INDENTED_KEY = re.compile(r'\n([ \t]+)"')
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,162 +33,197 @@ class JsonEntry:
     value: Mapping[str, Any]
 
     def add(self, text: str) -> Added:
-        """The text with our entry."""
-        text = text if parse_or_blank(text) else "{}" + newline_of(text)
-        section = self._section(parse(text))
-        return set_member(text, section, self.name, dict(self.value))
+        """The text with our entry, first in its section; missing sections are created."""
+        text = text if _strict(text).strip() else "{}" + newline_of(text)
+        path = (*self._section(text), self.name)
+        node, depth = _descend(text, path[:-1])
+        member = node.member(path[depth])
+        value: Any = dict(self.value)
+        if member is None:
+            for key in reversed(path[depth + 1 :]):
+                value = {key: value}
+            created = tuple(path[:end] for end in range(depth + 1, len(path)))
+            return Added(_insert(text, node, path[depth], value), created)
+        if depth < len(path) - 1:
+            raise Refused(f"{'.'.join(path[: depth + 1])} is not a JSON object")
+        if member.value == value:
+            return Added(text)
+        shown = _dumped(text, value, _indent(text, member.start))
+        return Added(text[: member.value_start] + shown + text[member.end :])
 
     def remove(self, text: str, created: Sequence[KeyPath]) -> str:
-        """The text without our entry."""
-        if parse_or_blank(text) is None:
-            return text
+        """The text without our entry, and without the created sections that are empty now."""
         for section in self.sections:
-            text = remove_member(text, section, self.name)
+            text = _remove(text, (*section, self.name))
         for path in sorted(created, key=len, reverse=True):
-            node = _descend(parse(text), path)
-            if node is not None and node.is_object and not node.members:
-                text = remove_member(text, path[:-1], path[-1])
+            node, depth = _descend(text, path)
+            if depth == len(path) and not node.members:
+                text = _remove(text, path)
         return text
 
     def find(self, text: str) -> Any:
-        """The entry of our name."""
-        root = parse_or_blank(text)
-        for section in self.sections if root else ():
-            assert root is not None
-            node = _descend(root, (*section, self.name))
-            if node is not None:
-                return node.value
+        for section in self.sections:
+            node, depth = _descend(text, section)
+            if depth == len(section) and (member := node.member(self.name)):
+                return member.value
         return None
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text has no content."""
-        root = parse_or_blank(text)
-        return root is None or text.strip() == "{}"
+        return text.strip() in ("", "{}")
 
-    def _section(self, root: Node) -> KeyPath:
+    def _section(self, text: str) -> KeyPath:
         for section in self.sections[:-1]:
-            node = _descend(root, section)
+            node, depth = _descend(text, section)
             # A server may have the name of a section; a server has a type, a section does not.
-            if node is not None and node.is_object and "type" not in node.value:
+            if depth == len(section) and node.member("type") is None:
                 return section
         return self.sections[-1]
 
 
-def parse_or_blank(text: str) -> Node | None:
-    """The tree of a text that must be an object; None if the text is blank."""
-    if not text.strip(" \t\r\n\ufeff"):
-        return None
-    root = parse(text)
-    if not root.is_object:
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member of an object; ``comma`` is the position of the comma after it."""
+
+    key: str
+    value: Any
+    start: int
+    value_start: int
+    end: int
+    comma: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """The range of an object in the text, braces included, and its members in order."""
+
+    start: int
+    end: int
+    members: list[_Member]
+
+    def member(self, key: str) -> _Member | None:
+        """The member of this name; of several, the last, as JSON parsers do."""
+        return next((m for m in reversed(self.members) if m.key == key), None)
+
+
+def load(text: str) -> dict[str, Any]:
+    """The content of a text; a blank text is an empty object.
+
+    Raises:
+        Refused: the text is invalid, or not an object.
+    """
+    strict = _strict(text)
+    try:
+        content = json.loads(strict) if strict.strip() else {}
+    except json.JSONDecodeError as error:
+        raise Refused(error.msg, error.lineno, error.colno) from None
+    except RecursionError:
+        raise Refused("the file is nested too deeply") from None
+    if not isinstance(content, dict):
         raise Refused("the file does not contain a JSON object", 1)
-    return root
+    return content
 
 
-def set_member(text: str, section: KeyPath, name: str, value: Any) -> Added:
-    """The text with a member at a path; missing objects on the path are created."""
-    node, created = parse(text), []
-    for depth, key in enumerate((*section, name)):
-        if not node.is_object:
-            raise Refused(f"{'.'.join(section[:depth])} is not a JSON object")
+def _plain(text: str) -> str:
+    """The text with its comments replaced by as many blanks."""
+    return _COMMENT.sub(
+        lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text
+    )
+
+
+def _strict(text: str) -> str:
+    """The text as `json` reads it, each character in its position."""
+    return _TRAILING_COMMA.sub(lambda match: " " if match[0] == "," else match[0], _plain(text))
+
+
+def _descend(text: str, path: KeyPath) -> tuple[_Object, int]:
+    """The innermost object on a path, and how many keys of the path lead to it."""
+    load(text)  # refuses an invalid text
+    plain, strict = _plain(text), _strict(text)
+    if not strict.strip():
+        return _Object(0, 0, []), 0
+    node = _object_at(plain, strict, _skip(strict, 0))
+    for depth, key in enumerate(path):
         member = node.member(key)
-        if member is None:
-            created = [section[:end] for end in range(depth + 1, len(section) + 1)]
-            for inner in reversed((*section, name)[depth + 1 :]):
-                value = {inner: value}
-            return Added(_insert(text, node, key, value), tuple(created))
-        node = member.node
-    if node.value == value:
-        return Added(text)
-    member_indent = _indent_at(text, member.start) if member else None
-    shown = _dumped(text, value, member_indent)
-    return Added(text[: node.start] + shown + text[node.end :])
+        if member is None or not isinstance(member.value, dict):
+            return node, depth
+        node = _object_at(plain, strict, member.value_start)
+    return node, len(path)
 
 
-def remove_member(text: str, section: KeyPath, name: str) -> str:
+def _object_at(plain: str, strict: str, start: int) -> _Object:
+    members = []
+    position = _skip(strict, start + 1)
+    while strict[position] != "}":
+        key, end = _DECODER.raw_decode(strict, position)
+        value_start = _skip(strict, _skip(strict, end) + 1)
+        value, end = _DECODER.raw_decode(strict, value_start)
+        after = _skip(plain, end)
+        comma = after if plain[after] == "," else None
+        members.append(_Member(key, value, position, value_start, end, comma))
+        position = _skip(strict, after if comma is None else comma + 1)
+    return _Object(start, position + 1, members)
+
+
+def _skip(text: str, position: int) -> int:
+    blanks = _BLANKS.match(text, position)
+    assert blanks is not None
+    return blanks.end()
+
+
+def _insert(text: str, node: _Object, key: str, value: Any) -> str:
+    """The text with a new first member in an object."""
+    inside, newline, outer = node.start + 1, newline_of(text), _indent(text, node.start)
+    if outer is None and text.strip() != "{}":
+        entry = f"{json.dumps(key)}: {_dumped(text, value, None)}"
+    else:
+        outer = outer or ""
+        indent = outer + _unit(text)
+        if node.members and "\n" in text[inside : node.members[0].start]:
+            indent = _indent(text, node.members[0].start) or ""
+        entry = f"{newline}{indent}{json.dumps(key)}: {_dumped(text, value, indent)}"
+        if "\n" not in text[inside : node.end] and not node.members:
+            entry += newline + outer
+    return text[:inside] + entry + ("," if node.members else "") + text[inside:]
+
+
+def _remove(text: str, path: KeyPath) -> str:
     """The text without a member, even if it occurs several times."""
     while True:
-        node = _descend(parse(text), section)
-        member = node.member(name) if node is not None else None
-        if node is None or member is None:
+        node, depth = _descend(text, path[:-1])
+        member = node.member(path[-1])
+        if depth < len(path) - 1 or member is None:
             return text
-        text = _cut(text, node, member)
+        text = _cut(text, node, node.members.index(member))
 
 
-def _descend(node: Node, path: KeyPath) -> Node | None:
-    for key in path:
-        member = node.member(key)
-        if member is None:
-            return None
-        node = member.node
-    return node
-
-
-def _insert(text: str, node: Node, key: str, value: Any) -> str:
-    if not node.members:
-        return _insert_only(text, node, key, value)
-    newline, last = newline_of(text), node.members[-1]
-    indent = _indent_at(text, node.members[0].start)
-    end = last.node.end if last.comma is None else last.comma + 1
-    comma_before, comma_after = (",", "") if last.comma is None else ("", ",")
-    shown = f"{json.dumps(key)}: {_dumped(text, value, indent)}{comma_after}"
-    if indent is None:
-        return f"{text[:end]}{comma_before} {shown}{text[end:]}"
-    place = skip_on_line(text, end)
-    return f"{text[:end]}{comma_before}{text[end:place]}{newline}{indent}{shown}{text[place:]}"
-
-
-def _insert_only(text: str, node: Node, key: str, value: Any) -> str:
-    """The first member of an empty object."""
-    newline, inside = newline_of(text), text[node.start + 1 : node.end - 1]
-    root = parse(text)
-    if root.start != node.start and "\n" not in text[root.start : root.end]:
-        return f"{text[: node.end - 1]}{json.dumps(key)}: {json.dumps(value)}{text[node.end - 1 :]}"
-    line = text[text.rfind("\n", 0, node.start) + 1 : node.start]
-    outer = line[: len(line) - len(line.lstrip(" \t"))]
-    indent = outer + _unit(text)
-    shown = f"{newline}{indent}{json.dumps(key)}: {_dumped(text, value, indent)}"
-    place = node.start + 1 + len(inside.rstrip(" \t\r\n"))
-    rest = (
-        text[place:] if "\n" in text[place : node.end] else newline + outer + text[node.end - 1 :]
-    )
-    return text[:place] + shown + rest
-
-
-def _cut(text: str, node: Node, member: Member) -> str:
-    start, end = member.start, member.node.end
-    indent = _indent_at(text, start)
-    if indent is not None:
-        start -= len(indent) + (2 if text[: start - len(indent)].endswith("\r\n") else 1)
-    elif member is not node.members[0]:
-        start = len(text[:start].rstrip(" \t"))
-    previous = node.members[node.members.index(member) - 1] if member != node.members[0] else None
+def _cut(text: str, node: _Object, index: int) -> str:
+    """The text without a member, its line and its comma."""
+    member = node.members[index]
+    before, after = text[: member.start], text[member.end :]
+    if before.rstrip(" \t").endswith("\n"):
+        before = before.rstrip(" \t").removesuffix("\n").removesuffix("\r")
+    elif index > 0:
+        before = before.rstrip(" \t")
     if member.comma is not None:
-        end = member.comma + 1
-        if indent is None and previous is None:
-            end += len(text[end:]) - len(text[end:].lstrip(" \t"))
-    elif previous is not None and previous.comma is not None:
-        start_before = previous.comma
-        return text[:start_before] + text[start_before + 1 : start] + text[end:]
-    cut = text[:start] + text[end:]
-    if len(node.members) > 1:
-        return cut
-    closing = node.end - (end - start)
-    inside = cut[node.start + 1 : closing - 1]
-    return cut if inside.strip() else cut[: node.start + 1] + cut[closing - 1 :]
+        after = text[member.comma + 1 :]
+    elif index > 0 and (comma := node.members[index - 1].comma) is not None:
+        before = before[:comma] + before[comma + 1 :]
+    elif not (text[node.start + 1 : len(before)] + after[: node.end - 1 - member.end]).strip():
+        before, after = text[: node.start + 1], text[node.end - 1 :]
+    return before + after
 
 
-def _indent_at(text: str, position: int) -> str | None:
-    """The indentation of a line up to a position; None if other text, or no line, precedes it."""
-    line_start = text.rfind("\n", 0, position) + 1
-    before = text[line_start:position]
-    return before if line_start and not before.strip(" \t") else None
+def _indent(text: str, position: int) -> str | None:
+    """The indentation of the line of a position; None in a text of a single line."""
+    if "\n" not in text.strip():
+        return None
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _unit(text: str) -> str:
-    """One level of indentation in the style of the text."""
-    root = parse(text)
-    found = _indent_at(text, root.members[0].start) if root.members else None
-    return found if found and re.fullmatch(r"[ \t]+", found) else "  "
+    indented = _INDENTED_KEY.search(text)
+    return indented[1] if indented else "  "
 
 
 def _dumped(text: str, value: Any, indent: str | None) -> str:

@@ -1,23 +1,24 @@
-"""Plans the changes to each file; writes nothing."""
+"""Plans the changes to each file, and applies them: all of them, or none."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.cli.setup.block import Block, SkillFile
-from codebase_mcp.cli.setup.clients import RULE_FILE, Client, Launch, Scope
-from codebase_mcp.cli.setup.edit import Edit, Refused
+from codebase_mcp.cli.setup.clients import RULE_FILE, Client, Launch, Machine, Scope
+from codebase_mcp.cli.setup.edit import Block, Refused, SkillFile
 from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, instructions_for
 from codebase_mcp.cli.setup.json_edit import JsonEntry
-from codebase_mcp.cli.setup.machine import Machine
-from codebase_mcp.cli.setup.receipts import Receipt, Receipts, fingerprint, next_receipt
+from codebase_mcp.cli.setup.receipts import Receipt, Receipts, fingerprint, next_receipt, write_file
 from codebase_mcp.cli.setup.toml_edit import TomlEntry
+
+Edit = JsonEntry | TomlEntry | Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class SetupTarget:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change to one file; a content is None if the file does not exist.
+    """The change to a file; a content is None if the file does not exist.
 
     ``receipt`` is the file's receipt after the change, None if it needs none.
     """
@@ -53,11 +54,10 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything has to be written."""
         return self.before != self.after
 
     def diff(self) -> list[str]:
-        """The change as a diff with one line of context, as more lines could contain secrets."""
+        """The change as a diff with a line of context, as more lines could contain secrets."""
         old, new = (
             (content or b"").decode("utf-8-sig").splitlines()
             for content in (self.before, self.after)
@@ -70,7 +70,7 @@ class Unfit(Exception):
 
 
 class Planner:
-    """Collects the changes; several clients may share one file."""
+    """Collects the changes; several clients may share a file."""
 
     def __init__(self, target: SetupTarget, machine: Machine, receipts: Receipts) -> None:
         self._target = target
@@ -80,33 +80,32 @@ class Planner:
 
     @property
     def changes(self) -> list[Change]:
-        """One change per file, including files that are up to date."""
+        """A change per file, including files that are up to date."""
         return list(self._changes.values())
 
     def add(self, client: Client) -> None:
         """Plan to add the server to a client.
 
         Raises:
-            Unfit: one of its files cannot be changed.
+            Unfit: a file of the client cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._read(path)
+            real, before, receipt = self._read(path)
             text = _decoded(path, before)
             try:
                 there = edit.find(text)
-                self._check_owner(there, known, "replace it with --force or use another --name")
+                self._check_owner(there, receipt, "replace it with --force or use another --name")
                 added = edit.add(text)
             except Refused as refusal:
                 raise Unfit(f"{path}: {refusal}") from None
             after = before if added.text == text else added.text.encode()
-            receipt = known
             if after != before:
                 receipt = next_receipt(
-                    known, real, client.name, before, added.created, had_ours=there is not None
+                    receipt, real, client.name, before, added.created, had_ours=there is not None
                 )
-            elif known is not None:
+            elif receipt is not None:
                 receipt = replace(
-                    known, clients=tuple(dict.fromkeys((*known.clients, client.name)))
+                    receipt, clients=tuple(dict.fromkeys((*receipt.clients, client.name)))
                 )
             self._note(real, before, after, receipt)
 
@@ -114,16 +113,16 @@ class Planner:
         """Plan to remove the server from a client.
 
         Raises:
-            Unfit: one of its files cannot be changed.
+            Unfit: a file of the client cannot be changed.
         """
         for path, edit in self.edits(client):
-            real, before, known = self._read(path)
-            others = tuple(n for n in known.clients if n != client.name) if known else ()
-            if known is not None and others and before is not None:
+            real, before, receipt = self._read(path)
+            others = tuple(n for n in receipt.clients if n != client.name) if receipt else ()
+            if receipt is not None and others and before is not None:
                 note = f"kept, as {', '.join(others)} still uses it"
-                self._note(real, before, before, replace(known, clients=others), note)
+                self._note(real, before, before, replace(receipt, clients=others), note)
             elif before is not None:
-                self._note(real, before, self._without(path, before, edit, known), None)
+                self._note(real, before, self._without(path, before, edit, receipt), None)
 
     def edits(self, client: Client) -> Iterator[tuple[Path, Edit]]:
         """The files of a client, its configuration first, with the edit for each."""
@@ -141,7 +140,7 @@ class Planner:
             yield skill, SkillFile(SKILL, SKILL_HEADER)
 
     def _without(
-        self, path: Path, before: bytes, edit: Edit, known: Receipt | None
+        self, path: Path, before: bytes, edit: Edit, receipt: Receipt | None
     ) -> bytes | None:
         """A file's content without our part; None if the file is to be deleted."""
         text = _decoded(path, before)
@@ -149,21 +148,21 @@ class Planner:
             there = edit.find(text)
             if there is None:
                 return before
-            self._check_owner(there, known, "remove it with --force")
-            original = self._receipts.original(known, before) if known else None
+            self._check_owner(there, receipt, "remove it with --force")
+            original = self._receipts.original(receipt, before) if receipt else None
             if original is not None:
                 return original[0]
-            after = edit.remove(text, known.created if known else ())
+            after = edit.remove(text, receipt.created if receipt else ())
             is_bare = edit.is_bare(after)
         except Refused as refusal:
             raise Unfit(f"{path}: {refusal}") from None
-        # Without a receipt it is unknown who created the file; one with only our block was ours.
-        was_made_for_us = not known.was_there if known else isinstance(edit, Block)
+        # Without a receipt the creator is unknown, but a file with only our block was ours.
+        was_made_for_us = not receipt.was_there if receipt else isinstance(edit, Block)
         return None if is_bare and was_made_for_us else after.encode()
 
-    def _check_owner(self, there: Any, known: Receipt | None, way: str) -> None:
+    def _check_owner(self, there: Any, receipt: Receipt | None, way: str) -> None:
         is_entry = isinstance(there, Mapping)
-        if is_entry and known is None and not self._target.force and not is_ours(there):
+        if is_entry and receipt is None and not self._target.force and not is_ours(there):
             raise Refused(f"another server is named {self._target.name}; {way}")
 
     def _read(self, path: Path) -> tuple[Path, bytes | None, Receipt | None]:
@@ -220,7 +219,7 @@ def _resolved(path: Path, target: SetupTarget) -> Path:
         root = target.root.resolve()
     except (OSError, RuntimeError) as error:
         raise Unfit(f"{path} cannot be resolved ({error})") from None
-    # A repository is untrusted: its links must not redirect writes to other places.
+    # A repository is untrusted: its links must not redirect writes out of it.
     if target.scope == "project" and not real.is_relative_to(root):
         raise Unfit(f"{path} links to {real}, outside the project")
     return real
@@ -246,3 +245,72 @@ def _decoded(path: Path, content: bytes | None) -> str:
     except UnicodeDecodeError as error:
         line = (content or b"").count(b"\n", 0, error.start) + 1
         raise Unfit(f"{path}: line {line}: the file is not UTF-8") from None
+
+
+def apply(changes: list[Change], receipts: Receipts, *, mode: int) -> dict[Path, Path | None]:
+    """Write every change; returns the backups of the files.
+
+    Raises:
+        Unfit: a file has changed since it was read, or cannot be written. Nothing is changed.
+    """
+    done: list[tuple[Change, Receipt | None]] = []
+    copies: dict[Path, Path | None] = {}
+    try:
+        for change in changes:
+            if not change.is_needed:
+                if change.receipt is not None:
+                    receipts.keep(change.receipt, None)
+                continue
+            if _content(change.path) != change.before:
+                raise Unfit(f"{change.path} has changed in the meantime; run setup again")
+            done.append((change, receipts.of(change.path)))
+            copies[change.path] = _write(change, receipts, mode)
+    except (OSError, Unfit) as error:
+        for undone, receipt in reversed(done):
+            _put(undone.path, undone.before, mode)
+            _remove_folders([receipts.of(undone.path)] if undone.before is None else [])
+            receipts.put_back(undone.path, receipt)
+        reason = error if isinstance(error, Unfit) else f"{change.path} cannot be written ({error})"
+        raise Unfit(f"{reason}. Nothing was changed") from error
+    _remove_folders(receipt for change, receipt in done if change.after is None)
+    return copies
+
+
+def _write(change: Change, receipts: Receipts, mode: int) -> Path | None:
+    receipt = change.receipt
+    if receipt is None:
+        _put(change.path, change.after, mode)
+        receipts.forget(change.path)
+        return None
+    folders = _make_folders(change.path.parent)
+    copy = receipts.keep(replace(receipt, folders=(*receipt.folders, *folders)), change.before)
+    _put(change.path, change.after, mode)
+    return copy
+
+
+def _put(path: Path, content: bytes | None, mode: int) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_file(path, content, mode)
+
+
+def _make_folders(folder: Path) -> tuple[str, ...]:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return tuple(str(path) for path in missing)
+
+
+def _remove_folders(receipts: Iterable[Receipt | None]) -> None:
+    """Delete the folders that were created for files, if they are empty now."""
+    made = {Path(folder) for receipt in receipts if receipt for folder in receipt.folders}
+    for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

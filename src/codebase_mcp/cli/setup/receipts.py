@@ -1,4 +1,4 @@
-"""What did ``setup`` change, and what was there before?
+"""Records of the files that ``setup`` changed, for undoing the change.
 
 The data folder has a receipt for each changed file. With it, a file that was not changed since is
 restored byte for byte, a created file is deleted, and sections created for our entry are removed.
@@ -20,7 +20,7 @@ from codebase_mcp.cli.setup.edit import KeyPath
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The state of one file before it was changed.
+    """The state of a file before it was changed.
 
     ``clients`` are those that use the file. ``was_there`` says that it existed, ``folders`` and
     ``created`` are the folders and sections that were created. ``written`` is the hash of the
@@ -37,15 +37,13 @@ class Receipt:
 
 
 class Receipts:
-    """The receipts in a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def of(self, path: Path) -> Receipt | None:
         """The receipt for a file; None if it was not changed."""
         try:
-            kept = json.loads((self._place(path) / "receipt.json").read_text("utf-8"))
+            kept = json.loads((self._folder_of(path) / "receipt.json").read_text("utf-8"))
         except FileNotFoundError:
             return None
         created = tuple(tuple(names) for names in kept.pop("created"))
@@ -58,39 +56,38 @@ class Receipts:
             return None
         if not receipt.was_there:
             return (None,)
-        return ((self._place(Path(receipt.path)) / "original").read_bytes(),)
+        return ((self._folder_of(Path(receipt.path)) / "original").read_bytes(),)
 
     def keep(self, receipt: Receipt, before: bytes | None) -> Path | None:
         """Store the receipt of a change before it is made; returns the path of the backup."""
-        place = self._place(Path(receipt.path))
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if receipt.is_exact and before is not None and not (place / "original").exists():
-            write_file(place / "original", before)
+        folder = self._folder_of(Path(receipt.path))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if receipt.is_exact and before is not None and not (folder / "original").exists():
+            write_file(folder / "original", before)
         if not receipt.is_exact:
-            (place / "original").unlink(missing_ok=True)
-        write_file(place / "receipt.json", json.dumps(asdict(receipt), indent=1).encode())
+            (folder / "original").unlink(missing_ok=True)
+        write_file(folder / "receipt.json", json.dumps(asdict(receipt), indent=1).encode())
         if before is None:
             return None
-        write_file(place / "before", before)
-        return place / "before"
+        write_file(folder / "before", before)
+        return folder / "before"
 
-    def put_back(self, path: Path, known: Receipt | None) -> None:
+    def put_back(self, path: Path, receipt: Receipt | None) -> None:
         """Restore the receipt of a file after a change that failed."""
-        if known is None:
+        if receipt is None:
             self.forget(path)
         else:
-            self.keep(known, None)
+            self.keep(receipt, None)
 
     def forget(self, path: Path) -> None:
-        """Delete the receipt of a file."""
-        shutil.rmtree(self._place(path), ignore_errors=True)
+        shutil.rmtree(self._folder_of(path), ignore_errors=True)
 
-    def _place(self, path: Path) -> Path:
+    def _folder_of(self, path: Path) -> Path:
         return self._folder / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def next_receipt(
-    known: Receipt | None,
+    earlier: Receipt | None,
     path: Path,
     client: str,
     before: bytes | None,
@@ -103,27 +100,26 @@ def next_receipt(
     ``had_ours`` says that the file already contained our part, so this content is no original to
     restore.
     """
-    if known is None:
+    if earlier is None:
         was_there = before is not None
         return Receipt(str(path), (client,), was_there, created=created, is_exact=not had_ours)
-    as_we_left_it = before is not None and known.written == fingerprint(before)
+    as_we_left_it = before is not None and earlier.written == fingerprint(before)
     return replace(
-        known,
-        clients=tuple(dict.fromkeys((*known.clients, client))),
-        created=tuple(dict.fromkeys((*known.created, *created))),
-        is_exact=known.is_exact and as_we_left_it,
+        earlier,
+        clients=tuple(dict.fromkeys((*earlier.clients, client))),
+        created=tuple(dict.fromkeys((*earlier.created, *created))),
+        is_exact=earlier.is_exact and as_we_left_it,
     )
 
 
 def fingerprint(content: bytes) -> str:
-    """The hash of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def write_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replace a file atomically: readers see the old content or the new one.
+    """Replace a file atomically: readers see either the old or the new content.
 
-    An existing file keeps its owner and permissions; ``mode`` is for a new one.
+    An existing file keeps its owner and permissions; ``mode`` is for a new file.
     """
     owner = None
     if path.exists():

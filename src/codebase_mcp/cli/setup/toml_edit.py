@@ -1,26 +1,26 @@
 """Adds a server's table to a TOML configuration, and removes it.
 
-The text is edited directly, and the result is checked by parsing it. Libraries that write TOML
-assign the comments before the next table to ours, and would delete them with it.
+The text is edited line by line, and `tomllib` checks that nothing else has changed. tomlkit
+assigns the comments before the next table to ours, and would delete them with it.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from codebase_mcp.cli.setup.edit import Added, KeyPath, Refused, append_block, cut_block, newline_of
+from codebase_mcp.cli.setup.edit import Added, Refused, append_block, cut_block, newline_of
 
-_BLANK = re.compile(r"[ \t\r\n\ufeff]+|#[^\n]*")
-_PIECE = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|.|\n',
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*',
     re.DOTALL,
 )
+_HEADER = re.compile(r"^(\ufeff?[ \t]*)\[", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,126 +32,94 @@ class TomlEntry:
     value: Mapping[str, Any]
 
     def add(self, text: str) -> Added:
-        """The text with our table."""
-        content = _parse(text)
-        wanted = copy.deepcopy(content)
-        wanted.setdefault(self.section, {})
-        if not isinstance(wanted[self.section], dict):
+        content = _load(text)
+        servers = content.setdefault(self.section, {})
+        if not isinstance(servers, dict):
             raise Refused(f"{self.section} is not a table")
-        if wanted[self.section].get(self.name) == self.value:
+        if servers.get(self.name) == self.value:
             return Added(text)
-        wanted[self.section][self.name] = dict(self.value)
-        spans = self._spans(text)
-        if spans:
-            start, end = spans[0]
-            block = self.block().replace("\n", newline_of(text))
-            new = self._without(text, spans[1:])
-            new = new[:start] + block + new[end:]
+        servers[self.name] = dict(self.value)
+        ranges = self._ranges(text)
+        new = self._without(text, ranges[1:])
+        if ranges:
+            start, end = ranges[0]
+            new = new[:start] + self._block().replace("\n", newline_of(text)) + new[end:]
         else:
-            new = append_block(text, self.block())
-        if _parse_or_none(new) != wanted:
+            new = append_block(text, self._block())
+        if not _holds(new, content):
             raise Refused(
                 f"a table cannot be added to {self.section} as it is written; add this manually:"
-                f"\n{self.block()}"
+                f"\n{self._block()}"
             )
         return Added(new)
 
-    def remove(self, text: str, created: Sequence[KeyPath]) -> str:
-        """The text without our table."""
+    def remove(self, text: str, created: Sequence[tuple[str, ...]]) -> str:
         del created  # a table needs no section around it
-        content = _parse(text)
+        content = _load(text)
         if self.find(text) is None:
             return text
-        new = self._without(text, self._spans(text))
-        wanted = copy.deepcopy(content)
-        del wanted[self.section][self.name]
-        if _full(_parse_or_none(new)) != _full(wanted):
+        new = self._without(text, self._ranges(text))
+        del content[self.section][self.name]
+        if not _holds(new, content):
             raise Refused(f"{self.section}.{self.name} is not a separate table; remove it manually")
         return new
 
     def find(self, text: str) -> Any:
-        """The table of our name."""
-        section = _parse(text).get(self.section)
+        section = _load(text).get(self.section)
         return section.get(self.name) if isinstance(section, dict) else None
 
     def is_bare(self, text: str) -> bool:
-        """Whether the text has no content."""
         return not text.strip()
 
-    def block(self) -> str:
-        """Our table as lines."""
+    def _block(self) -> str:
         lines = [f"[{self.section}.{self.name}]"]
         lines += [f"{key} = {_shown(value)}" for key, value in self.value.items()]
         return "\n".join(lines)
 
-    def _without(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
-        for start, end in reversed(spans):
+    def _without(self, text: str, ranges: Sequence[tuple[int, int]]) -> str:
+        for start, end in reversed(ranges):
             text = cut_block(text, start, end)
         return text
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
+    def _ranges(self, text: str) -> list[tuple[int, int]]:
         """The ranges of our table and its subtables, each up to its last line with content."""
-        spans: list[tuple[int, int]] = []
-        is_ours = False
-        for start, end in _statements(text):
-            if text[start] == "[":
-                is_ours = _header(text[start:end])[:2] == (self.section, self.name)
-                if is_ours:
-                    spans.append((start, end))
-            elif is_ours:
-                spans[-1] = (spans[-1][0], end)
-        return spans
+        plain = _STRING_OR_COMMENT.sub(_masked, text)
+        starts = [match.end(1) for match in _HEADER.finditer(plain)]
+        ranges = []
+        for start, next_start in pairwise([*starts, len(text)]):
+            if self._is_header_of_ours(text[start:].partition("\n")[0].rstrip()):
+                end = start + len(plain[start:next_start].rstrip())
+                ranges.append((start, end + len(text[end:].partition("\n")[0].rstrip())))
+        return ranges
+
+    def _is_header_of_ours(self, line: str) -> bool:
+        try:
+            return self.name in tomllib.loads(line).get(self.section, ())
+        except tomllib.TOMLDecodeError:  # the line of an array
+            return False
 
 
-def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """The range of each header and each assignment in a valid text."""
-    position = 0
-    while position < len(text):
-        if blank := _BLANK.match(text, position):
-            position = blank.end()
-            continue
-        start, end, depth = position, position, 0
-        while found := _PIECE.match(text, position):
-            piece = found.group()
-            if piece == "\n" and depth <= 0:
-                break
-            depth += (piece in "[{") - (piece in "]}")
-            position = found.end()
-            if not piece.isspace():
-                end = position
-        yield start, end
+def _masked(match: re.Match[str]) -> str:
+    """A comment as blanks, a string as letters, both without line ends."""
+    return (" " if match[0][0] == "#" else "x") * len(match[0])
 
 
-def _header(line: str) -> KeyPath:
-    """The names in ``[a.b]`` or ``[[a.b]]``."""
-    path: list[str] = []
-    node: Any = tomllib.loads(line)
-    while node:
-        if isinstance(node, list):
-            node = node[0]
-            continue
-        (name, node), *_ = node.items()
-        path.append(name)
-    return tuple(path)
-
-
-def _parse(text: str) -> dict[str, Any]:
+def _load(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise Refused(f"the file is not valid TOML: {error}") from None
 
 
-def _parse_or_none(text: str) -> dict[str, Any] | None:
+def _holds(text: str, content: Mapping[str, Any]) -> bool:
+    """Whether a text has this content; empty tables make no difference."""
     try:
-        return _parse(text)
+        loaded = _load(text)
     except Refused:
-        return None
-
-
-def _full(content: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The content without empty tables, as these make no difference."""
-    return None if content is None else {k: v for k, v in content.items() if v != {}}
+        return False
+    return all(
+        loaded.get(key, {}) == content.get(key, {}) for key in loaded.keys() | content.keys()
+    )
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,253 @@
+"""The commands for the whole data of a project: migrate, back up, restore, erase, and who asked."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from codebase_mcp.app.app import App
+from codebase_mcp.app.erasure import Target
+from codebase_mcp.background.audit import AuditEntry, load_entries
+from codebase_mcp.cli.calling import identity_here
+from codebase_mcp.cli.files import appearing, opened
+from codebase_mcp.cli.output import ask, print_json, say
+from codebase_mcp.cli.showing import console, counted, local_time
+from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.database.backup import BackupFacts
+from codebase_mcp.database.upgrade import SchemaState
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.index.purge import Purged
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.repository import repository_at
+from codebase_mcp.source.selection import EVERYTHING, Selection
+from codebase_mcp.tools.rules import check_project_id
+
+
+async def migrate(options: argparse.Namespace, settings: Settings) -> int:
+    """Migrate schemas, or with ``--check`` show which are behind; 1 if any of them is."""
+    project_id = check_project_id(options.project)
+    async with await App.open(settings) as app:
+        states = await app.transfers.migrate(project_id, every=options.all, check=options.check)
+    if options.json:
+        print_json([asdict(state) for state in states])
+    else:
+        table = Table("schema", "version", "state", box=None)
+        for state in states:
+            table.add_row(state.schema_name, str(state.version), _in_words(state))
+        Terminal().print(table)
+    return 1 if any(state.behind or state.problem for state in states) else 0
+
+
+def _in_words(state: SchemaState) -> Text:
+    if state.problem is not None:
+        return Text(state.problem, "red")
+    if state.behind:
+        return Text(f"{counted(state.behind, 'migration')} pending", "yellow")
+    return Text(f"{counted(state.applied, 'migration')} applied" if state.applied else "up to date")
+
+
+async def backup(options: argparse.Namespace, settings: Settings) -> int:
+    """Write a project to a file, which appears only when it is complete."""
+    project_id = check_project_id(options.project)
+    async with await App.open(settings) as app:
+        with appearing(options.output) as partial:
+            with partial.open("wb") as file:
+                facts = await app.transfers.backup(file, project_id, identity_here(settings))
+            size = partial.stat().st_size
+    if options.json:
+        print_json({"file": options.output, "bytes": size, **_backup_as_json(facts)}, indent=None)
+    else:
+        say(f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)")
+    return 0
+
+
+async def restore(options: argparse.Namespace, settings: Settings) -> int:
+    """Restore a project from a backup file, completely or not at all."""
+    project_id = check_project_id(options.project)
+    with opened(options.file) as file:
+        async with await App.open(settings) as app:
+            facts = await app.transfers.restore(
+                file, options.file, project_id, replace=options.replace
+            )
+    if options.json:
+        print_json(_backup_as_json(facts), indent=None)
+    else:
+        say(f"{_name(facts)}: {facts.rows} rows restored")
+    return 0
+
+
+def _name(facts: BackupFacts) -> str:
+    return f"Project {facts.project.project_id or '(default)'}"
+
+
+def _backup_as_json(facts: BackupFacts) -> dict[str, object]:
+    return {
+        "project_id": facts.project.project_id,
+        "schema_name": facts.project.schema_name,
+        "rows": facts.rows,
+    }
+
+
+MAX_SHOWN = 10
+
+_READ_AGAIN = {
+    "file": "It is still on disk and not ignored: the next search or index run reads it again. "
+    "Name it in .mcpignore, then purge it once more.",
+    "repository": "It is still on disk: the next index run of it reads it again.",
+}
+
+
+async def purge(options: argparse.Namespace, settings: Settings) -> int:
+    """Erase the named file, repository or project; 1 if any of it is left."""
+    project_id = check_project_id(options.project)
+    if options.everything == (options.path is not None):
+        raise InvalidInput(
+            "Name a path, or --everything for the whole project",
+            hint="codebase-mcp purge PATH, or codebase-mcp purge --project ID --everything",
+        )
+    async with await App.open(settings) as app:
+        identity = identity_here(settings)
+        on_disk = read_again = False
+        if options.everything:
+            project, _ = await app.resolver.resolve(project_id, identity)
+            what = f"the whole project {project.project_id or '(default)'} with all its records"
+            _confirm(what, options)
+            purged = await app.erasure.purge_project(project.project_id, identity)
+        else:
+            target = await app.erasure.find(options.path, project_id, identity)
+            what = _described(target)
+            _confirm(what, options)
+            purged = await app.erasure.purge(target)
+            on_disk = await app.erasure.still_on_disk(target, purged)
+            selection = _selection(settings, Path(target.repository.root))
+            read_again = await app.erasure.is_read_again(target, purged, selection)
+            warning = _READ_AGAIN[target.kind]
+    if options.json:
+        print_json(
+            _purge_as_json(what, purged) | {"still_on_disk": on_disk, "read_again": read_again}
+        )
+    else:
+        _show_purged(what, purged)
+        if read_again:
+            Terminal().print(warning, style="yellow")
+    return 0 if purged.is_complete else 1
+
+
+def _described(target: Target) -> str:
+    if target.scope is None:
+        return f"the repository {target.repository.root}"
+    [path] = target.scope.paths
+    return f"{path} in {target.repository.root}"
+
+
+def _confirm(what: str, options: argparse.Namespace) -> None:
+    """Ask a person for confirmation; a program passes ``--yes``.
+
+    Raises:
+        InvalidInput: there is no terminal to ask at, or the answer is not yes.
+    """
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            f"This erases {what} and needs confirmation",
+            hint="Pass --yes to confirm.",
+        )
+    ask(f"Erase {what} permanently? [yes/no]")
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise InvalidInput("Nothing was erased", hint="Answer yes, or pass --yes.")
+
+
+def _selection(settings: Settings, root: Path) -> Selection:
+    """What the settings exclude in a repository; an invalid context file there is ignored."""
+    try:
+        return repository_at(settings, root).selection
+    except InvalidInput:
+        return EVERYTHING
+
+
+def _purge_as_json(what: str, purged: Purged) -> dict[str, object]:
+    return {
+        "purged": what,
+        "complete": purged.is_complete,
+        "rows": {
+            table: {"before": count, "after": purged.after[table]}
+            for table, count in purged.before.items()
+        },
+        "files": list(purged.paths),
+        "same_text_kept_at": list(purged.kept),
+    }
+
+
+def _show_purged(what: str, purged: Purged) -> None:
+    console = Terminal()
+    console.print(f"Purged {what}")
+    table = Table("table", "rows before", "rows after", box=None)
+    for name, before in purged.before.items():
+        if before or purged.after[name]:
+            table.add_row(name, str(before), str(purged.after[name]))
+    console.print(table)
+    empty = sum(not before for before in purged.before.values())
+    if empty:
+        console.print(f"{counted(empty, 'more table')} had no rows", style="dim")
+    if purged.kept:
+        console.print("The same text is kept for other files that contain it:", style="yellow")
+        for path in purged.kept[:MAX_SHOWN]:
+            console.print(f"  {path}")
+        if len(purged.kept) > MAX_SHOWN:
+            console.print(f"  and {len(purged.kept) - MAX_SHOWN} more (--json lists all)")
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_MAX_ENTRIES = 1_000_000
+
+
+async def audit(options: argparse.Namespace, settings: Settings) -> int:
+    """The newest entries since a time, the oldest of them first."""
+    since = datetime.now(UTC) - age_of(options.since)
+    limit = int(options.limit) if options.limit.isdecimal() else 0
+    if not 1 <= limit <= _MAX_ENTRIES:
+        raise InvalidInput.of("limit", options.limit, "Invalid limit", rule=f"1 to {_MAX_ENTRIES}")
+    project_id = check_project_id(options.project)
+    async with await App.open(settings, only_once=True) as app:
+        entries = await load_entries(
+            app.database, since=since, owner=options.owner, project_id=project_id, limit=limit
+        )
+    if options.json:
+        return print_json({"entries": [_entry_as_json(entry) for entry in entries]})
+    if not entries:
+        console.print("There are no entries. Servers over HTTP make them.")
+        return 0
+    table = Table("at", "who", "tool", "project", "outcome", "ms", box=None)
+    for entry in entries:
+        who = " ".join(filter(None, (entry.owner or "-", entry.key_id, entry.peer)))
+        tool = " ".join(filter(None, (entry.tool, entry.operation)))
+        at, took = local_time(entry.at.isoformat()), f"{entry.duration_ms:.0f}"
+        table.add_row(at, who, tool, entry.project_id or "-", entry.outcome, took)
+    console.print(table)
+    return 0
+
+
+def age_of(text: str) -> timedelta:
+    """A span of time such as ``90m``, ``12h``, ``7d`` or ``2w``.
+
+    Raises:
+        InvalidInput: the text is no such span.
+    """
+    span = re.fullmatch(r"([0-9]{1,4})([mhdw])", text)
+    if span is None:
+        rule = "a number and m, h, d or w, such as 90m, 12h, 7d, 2w"
+        raise InvalidInput.of("since", text, f"Invalid since: {text}", rule=rule)
+    return timedelta(**{_UNITS[span[2]]: int(span[1])})
+
+
+def _entry_as_json(entry: AuditEntry) -> dict[str, Any]:
+    return {**asdict(entry), "at": entry.at.isoformat(), "duration_ms": round(entry.duration_ms, 2)}
