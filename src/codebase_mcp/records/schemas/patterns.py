@@ -104,7 +104,7 @@ class _Translation:
         return max(1, sum(self._groups))
 
     def whole(self) -> str:
-        """The pattern in the engine's syntax; the engine reports other syntax errors."""
+        """The pattern in the engine's syntax; the engine reports the remaining syntax errors."""
         parts = []
         while self._at < len(self._source):
             parts.append(self._next())
@@ -125,7 +125,7 @@ class _Translation:
         return self._atom(*self._single(char))
 
     def _single(self, char: str) -> tuple[str, int]:
-        """One item that a repetition can follow: a character, a set, an anchor, a group's end."""
+        """An item that a repetition can follow: a character, a set, an anchor, a group's end."""
         if char == "\\":
             return self._escape(_OUTSIDE_CLASS)
         if char == "[":
@@ -160,14 +160,14 @@ class _Translation:
         self._last *= times
         return count[0]
 
-    def _escape(self, here: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
+    def _escape(self, special: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
         escape = _ESCAPE.match(self._source, self._at)
         if escape is None:
             raise PatternError("ends with a backslash")
         self._at = escape.end()
         text, char = escape[0], escape[0][1]
-        if known := here.get(char) or _ESCAPES.get(char):
-            return known
+        if translated := special.get(char) or _ESCAPES.get(char):
+            return translated
         if len(text) > 2:
             return text, _PROPERTY if char in "pP" else _BEYOND_ASCII
         if char in "123456789k":
@@ -177,7 +177,7 @@ class _Translation:
         return _literal(char)
 
     def _class(self) -> tuple[str, int]:
-        """A set of characters in brackets; an empty one matches nothing, ``[^]`` anything."""
+        """A set of characters in brackets; ``[]`` matches nothing, ``[^]`` anything."""
         is_negated = self._source.startswith("^", self._at + 1)
         self._at += 2 if is_negated else 1
         members, cost = [], _BEYOND_ASCII if is_negated else 0
