@@ -21,7 +21,7 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records import portable
-from codebase_mcp.records.entities import folded, schema_problems
+from codebase_mcp.records.entity_types import folded, schema_problems
 from codebase_mcp.records.memory import store_prepared
 from codebase_mcp.records.schemas import accept_schema
 from codebase_mcp.records.work_items import LEVELS

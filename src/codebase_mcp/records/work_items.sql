@@ -14,9 +14,11 @@ WITH parent AS (
     FROM clock_timestamp() AS now
     LEFT JOIN parent ON true
     WHERE %(parent_id)s::uuid IS NULL OR parent.item_type = ANY(%(above)s)
-    RETURNING path, created_at, completed_at
+    RETURNING id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+              completed_at
 )
-SELECT (SELECT item_type FROM parent), path, created_at, completed_at
+SELECT (SELECT item_type FROM parent), id, item_type, title, description, status, parent_id, path,
+       created_at, updated_at, completed_at, false AS is_anchored
 FROM (VALUES (1)) AS always
 LEFT JOIN new ON true;
 
@@ -146,7 +148,7 @@ CROSS JOIN LATERAL (
     LIMIT %(most)s
 ) AS item;
 
--- name: known
+-- name: exists
 -- One row if the item exists.
 SELECT id
 FROM work_item
